@@ -96,7 +96,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// hangs has a registry send a part of a tarball and then hang. The channel is closed when the
+// hangs makes a registry send a part of a tarball and then hang. The channel is closed when the
 // connection is closed.
 func hangs(r *registrytest.Registry) (gone chan struct{}) {
 	gone = make(chan struct{})

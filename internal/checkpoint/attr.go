@@ -21,8 +21,7 @@ const (
 
 func isList(name string) bool { return name == accessList || name == defaultList }
 
-// maxAttrs is how many bytes of attributes a file may have, and how long the kernel lets
-// one be.
+// maxAttrs bounds the bytes of a file's attributes, and is the kernel's limit for one attribute.
 const maxAttrs = 64 << 10
 
 // attributes returns the access control lists, and the attributes of the namespace "user", some

@@ -26,7 +26,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// box is a directory, and the checkpoints of it.
+// box is a directory with its checkpoints.
 type box struct {
 	t   testing.TB
 	dir string

@@ -15,7 +15,7 @@ const (
 	Deleted  = "deleted"
 )
 
-// Change is a path that two states of a directory differ in.
+// Change is a path at which two states of a directory differ.
 type Change struct {
 	Tree string `json:"tree"`
 	Path string `json:"path"`

@@ -34,8 +34,7 @@ func TestMain(m *testing.M) {
 
 const crashFiles = 30
 
-// work makes checkpoints and goes back to them for ever. In all files of one state
-// the same number is written.
+// work makes checkpoints and restores them forever. All files of one state have the same number in them.
 func work(top string) error {
 	s := Shelf{filepath.Join(top, "checkpoints")}
 	sources := []Source{{Name: "home", Dir: filepath.Join(top, "home")}}
@@ -58,7 +57,7 @@ func work(top string) error {
 		}
 		m, err := s.Begin("at-"+strconv.Itoa(n), "test")
 		if errors.Is(err, spec.ErrConflict) {
-			continue // chance gave a number twice
+			continue // the same number was drawn twice
 		}
 		if err != nil {
 			return err
@@ -99,7 +98,7 @@ func writeAll(dir string, n int) error {
 	return nil
 }
 
-// stands checks that all files of a directory have the state that a checkpoint's name gives.
+// stands checks that all files of a directory have the state of a checkpoint, by its name.
 func stands(t *testing.T, dir, name string) {
 	t.Helper()
 	for i := range crashFiles {
@@ -155,8 +154,8 @@ func TestSurvivesKill(t *testing.T) {
 	t.Logf("%d times on the way back", interrupted)
 }
 
-// onSmall names the directory that TestFullDisk may mount a small file system on, where
-// it runs in namespaces of its own.
+// onSmall names the directory on which TestFullDisk, running in its own namespaces, may mount a small
+// file system.
 const onSmall = "BOTHY_TEST_CHECKPOINT_SMALL"
 
 // TestFullDisk checks that a full disk gives a clear error, and damages nothing.

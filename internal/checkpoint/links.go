@@ -6,9 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// relinked are files of which we removed a name. That changed them, as the kernel dates them,
-// though no program wrote to them. It maps the inode to the state before, and to the time of that
-// change.
+// relinked holds files of which Bothy removed a name. For the kernel, that changed them, though no
+// program wrote to them. It maps the inode to the state before, and to the time of that change.
 type relinked map[fileID]relink
 
 type relink struct {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharedBox is a directory of the host's, and the checkpoints of it.
+// sharedBox is a directory of the host with its checkpoints.
 type sharedBox struct{ *box }
 
 func (b sharedBox) sources() []Source {

@@ -145,10 +145,9 @@ func (m *Making) Warm(sources []Source) error {
 	return nil
 }
 
-// Take keeps the files as they are now, and begins to bring them to the disk; the sandbox need
-// not stay paused for that. An unasked checkpoint is dropped if nothing has changed, and no user
-// waits for it, so End brings it to the disk instead. Take may be called again if it did not
-// succeed.
+// Take keeps the files as they are now, and begins to bring them to the disk; the sandbox need not stay
+// paused for that. An automatic checkpoint is dropped if nothing has changed, and no user waits for it,
+// so End brings it to the disk instead. Take may be called again if it did not succeed.
 func (m *Making) Take(sources []Source) error {
 	began := time.Now()
 	if err := m.settle(); err != nil {

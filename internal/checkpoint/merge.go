@@ -117,7 +117,7 @@ func (m *merger) merge(out *Merged, o Tree) error {
 	out.Trees = append(out.Trees, tree)
 	m.tell(out, tree)
 	for at := range union(result, m.theirs) {
-		_, together := m.texts[at] // which is what neither has
+		_, together := m.texts[at] // a name that neither side has
 		same, err := !together, error(nil)
 		if same {
 			same, err = m.alike(result[at], m.sideOf(result[at]), m.theirs[at], m.theirs)
@@ -218,8 +218,8 @@ func (m *merger) above(gone, changed changes) {
 	}
 }
 
-// Attributes that the kernel sets in the layer of an overlay. Those that only name an origin do
-// not count as a difference.
+// Attributes that the kernel sets in the layer of an overlay. Attributes that only name an origin do not
+// count as a difference.
 const (
 	overlayAttr = "user.overlay."
 	opaqueAttr  = "user.overlay.opaque"

@@ -64,7 +64,7 @@ func pictureOf(t *testing.T, dir string) picture {
 
 func (p picture) isDir(at string) bool { return strings.HasPrefix(p[at], "4") }
 
-// differ returns the changed paths; true marks those that were directories and are none any more.
+// differ returns the changed paths; true marks those that were directories and are not any more.
 func (p picture) differ(was picture) map[string]bool {
 	list := map[string]bool{}
 	for _, all := range []picture{p, was} {
@@ -109,10 +109,10 @@ func together(base, ours, theirs picture) (picture, []string) {
 type vandal struct {
 	*rand.Rand
 	dir     string
-	outside string // what links may lead to
+	outside string // targets of links
 }
 
-// names are few, so that there are clashes.
+// vandalized has few names, so that there are clashes.
 var vandalized = []string{"a", "b", "c", "d", "d/a", "d/b", "d/e", "d/e/a", "d/e/b", "f", "f/a", "f/g", "f/g/h"}
 
 func (v *vandal) any() string {
@@ -240,7 +240,7 @@ func TestMergeModel(t *testing.T) {
 	}
 }
 
-// joinAt brings two checkpoints together that come of a third.
+// joinAt merges two checkpoints that are derived from a third.
 func (b *box) joinAt(base, ours, theirs Point) (p Point, conflicts []string) {
 	b.t.Helper()
 	var trees [3][]Tree

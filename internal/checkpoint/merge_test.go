@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// all brings every tree together.
+// all merges every tree.
 var all = Merging{Trees: func(string) bool { return true }, Ours: func(string, string) bool { return false }}
 
-// sides makes a state of a directory, and two that come of it.
+// sides makes a state of a directory, and two that are derived from it.
 func (b *box) sides(base, ours, theirs func()) (points [3]Point, trees [3][]Tree) {
 	b.t.Helper()
 	base()
@@ -35,7 +35,7 @@ func (b *box) sides(base, ours, theirs func()) (points [3]Point, trees [3][]Tree
 	return points, trees
 }
 
-// merge merges them; text describes the result, or the conflicts.
+// merge merges them. The text describes the result, or the conflicts.
 func (b *box) merge(trees [3][]Tree, how Merging) (Merged, string) {
 	b.t.Helper()
 	packs := b.Packs()
@@ -176,8 +176,8 @@ func TestMergeOurs(t *testing.T) {
 	}
 }
 
-// TestMergeOverlay checks that a directory that hides the one below it counts as another one,
-// even under the same name. One that only has another origin does not.
+// TestMergeOverlay checks that a directory that hides the one below it counts as another directory, even
+// under the same name. A directory that only has another origin does not.
 func TestMergeOverlay(t *testing.T) {
 	b := newBox(t)
 	set := func(name, attr, value string) {
@@ -196,8 +196,8 @@ func TestMergeOverlay(t *testing.T) {
 	}
 }
 
-// TestMergeAnything merges random changes. It checks that every path is as the side that changed
-// it has it, or as in base, and that the order of the sides does not matter.
+// TestMergeAnything merges random changes. It checks that every path is as in the side that changed it,
+// or as in base, and that the order of the sides does not matter.
 func TestMergeAnything(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -245,7 +245,7 @@ func TestMergeAnything(t *testing.T) {
 	}
 }
 
-// agrees looks at each path that any state has.
+// agrees checks each path that any state has.
 func agrees(t *testing.T, b *box, trees [3][]Tree, out Merged, seed uint64) {
 	t.Helper()
 	packs := b.Packs()

@@ -16,7 +16,7 @@ func replaced(old, now string) string { return strings.Replace(numbered, old, no
 func TestMergeTexts(t *testing.T) {
 	big := strings.Repeat("x\n", MaxText/2)
 	for name, c := range map[string]struct {
-		base, ours, theirs, want string // nothing: in conflict
+		base, ours, theirs, want string // empty: in conflict
 	}{
 		"other lines":  {numbered, replaced("2", "two"), replaced("8", "eight"), "1\ntwo\n3\n4\n5\n6\n7\neight\n9\n"},
 		"one line":     {numbered, replaced("2", "two"), replaced("2", "zwei"), ""},

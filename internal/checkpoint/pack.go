@@ -16,13 +16,13 @@ type pack struct {
 	f      *os.File
 	number int64
 	size   int64
-	spared int64 // of that, what takes no room
+	spared int64 // the part of it that takes no disk space
 
 	summer summer
 }
 
-// Contents of this size begin at a multiple of a block, so that file systems that
-// can share blocks do.
+// Contents of this size begin at a multiple of a block, so that file systems that can share blocks do
+// so.
 const (
 	alignFrom = 64 << 10
 	block     = 4 << 10

@@ -45,7 +45,7 @@ type Point struct {
 	// Memory is the size of a memory image; 0: none.
 	Memory int64 `json:"memory,omitempty"`
 	// Left is how many names could not be kept, LeftShared how many of those are in directories
-	// of the host's.
+	// of the host.
 	Left       int      `json:"left,omitempty"`
 	LeftShared int      `json:"left_shared,omitempty"`
 	Trees      []string `json:"trees"`
@@ -127,8 +127,8 @@ func (s Shelf) List() ([]Point, error) {
 	return list, err
 }
 
-// All is List that also returns those that cannot be read. A damaged one does not hide the
-// others. One that a newer Bothy wrote is an error, because it may have changed more.
+// All is List that also returns unreadable checkpoints. A damaged checkpoint does not hide the others. A
+// checkpoint that a newer Bothy wrote is an error, because it may have changed more.
 func (s Shelf) All() (list []Point, damaged []Damaged, err error) {
 	entries, err := os.ReadDir(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -93,8 +93,7 @@ func (p *pack) sumPieces(f *os.File, pieces []Piece) (sum uint32, err error) {
 	return sum, nil
 }
 
-// checkLayer compares the save of the root layer of a checkpoint with its sums, if it has
-// any.
+// checkLayer compares the saved root layer of a checkpoint with its sums, if it has any.
 func (s Shelf) checkLayer(p Point) error {
 	if p.Layer == 0 {
 		return nil

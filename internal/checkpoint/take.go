@@ -26,7 +26,7 @@ type Source struct {
 	// Before is the directory's content just before a restore. The restore does not remove a file
 	// that is not in Before, or has changed since. Nil: it may remove all files.
 	Before *Tree
-	// Shared says that it is a directory of the host's. Other programs may write to it, the
+	// Shared says that it is a directory of the host. Other programs may write to it, the
 	// caller may not own all of it, and other file systems may be mounted in it.
 	Shared bool
 }
@@ -157,7 +157,7 @@ func (t *taker) top() error {
 	return t.within(dir{f, e.isShut()}, "", 0)
 }
 
-// open opens the directory. A directory of the host's may have been moved away.
+// open opens the directory. A directory of the host may have been moved away.
 func (s *Source) open() (*os.File, error) {
 	f, err := openTop(s.Dir)
 	if s.Shared {

@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/sums"
 )
 
-// Verifier compares all that a shelf holds with its sums. What several checkpoints share is
+// Verifier compares all the contents of a shelf with their sums. Data that several checkpoints share is
 // read once.
 type Verifier struct {
 	shelf Shelf

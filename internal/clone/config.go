@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// setting is one of a git configuration.
+// setting is one setting of a git configuration.
 type setting struct{ key, value string }
 
 // maxConfig bounds the user's configuration.
@@ -31,7 +31,7 @@ func (g *git) inherited(ctx context.Context, config []byte, branch string) (stri
 	return compose(list, branch), nil
 }
 
-// compose writes the part of a configuration that a clone has.
+// compose returns the part of a configuration that a clone gets.
 func compose(list []setting, branch string) string {
 	var b strings.Builder
 	var kept []string
@@ -81,8 +81,8 @@ func upstream(list []setting, branch string, remotes []string) string {
 	return "[branch " + quote(branch) + "]\n\tremote = " + quote(remote) + "\n\tmerge = " + quote(merge) + "\n"
 }
 
-// parts takes the key of a setting apart: section.name.key, where the name may have
-// dots in it, and may be absent.
+// parts splits the key of a setting: section.name.key, where the name may have dots in it, and may be
+// absent.
 func parts(key string) (section, name, last string) {
 	section, rest, ok := strings.Cut(key, ".")
 	if !ok {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestReachable checks that addresses of remotes come without credentials, and only if they mean
+// TestReachable checks that addresses of remotes are copied without credentials, and only if they mean
 // something in the sandbox.
 func TestReachable(t *testing.T) {
 	for address, want := range map[string]string{
@@ -73,8 +73,7 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// TestNames checks that a name that isRef takes is one that git takes, too; git's own rule is
-// nowhere narrower.
+// TestNames checks that git accepts every name that isRef accepts; git's own rule is nowhere narrower.
 func TestNames(t *testing.T) {
 	for _, good := range []string{"refs/heads/main", "refs/heads/feature/x-1.2_y", "refs/heads/ümlaut", "refs/heads/a@b", "refs/heads/#1", "refs/heads/head"} {
 		if err := isRef(good); err != nil {
@@ -93,7 +92,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// FuzzNames looks for a name that is taken here and not by git.
+// FuzzNames looks for a name that isRef accepts and git does not.
 func FuzzNames(f *testing.F) {
 	p := &person{dir: f.TempDir()}
 	if _, err := tryGit(p.dir, "version"); err != nil {

@@ -227,8 +227,7 @@ func (f *fetch) isTheirs(h head) bool {
 	return err == nil && hash == h.hash
 }
 
-// shellWords are characters that mean something to a shell: names are copied into
-// command lines.
+// shellWords are characters with a meaning in a shell: names are copied into command lines.
 const shellWords = "`$;&|<>(){}'\"!#"
 
 // takes returns an error if a branch cannot be fetched under its name.

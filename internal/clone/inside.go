@@ -16,7 +16,7 @@ import (
 // for its end.
 type Inside func(stdin, stdout *os.File, args ...string) (wait func() error, err error)
 
-// Bounds of what a sandbox may say.
+// Bounds of a sandbox's answers.
 const (
 	// MaxBranches is how many branches are fetched at once.
 	MaxBranches = 1000

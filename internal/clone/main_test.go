@@ -28,8 +28,7 @@ type person struct {
 	marker  string // made by every program that ought not to run
 }
 
-// newPerson makes a repository with a commit. Tests that need git are skipped
-// without one.
+// newPerson makes a repository with a commit. It skips the test if git is missing.
 func newPerson(t *testing.T) *person {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {

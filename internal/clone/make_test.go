@@ -287,7 +287,7 @@ func TestE3SpoofedGitDirectories(t *testing.T) {
 			writeIn(t, dir, ".git/objects/info/alternates", private+"/.git/objects\n")
 			writeIn(t, dir, ".git/refs/heads/main", secret+"\n")
 		},
-		"own": func(dir string) { // a fake of a working tree, within what the sandbox could write
+		"own": func(dir string) { // a fake of a working tree, where the sandbox could write
 			writeIn(t, dir, "x/worktrees/y/gitdir", dir+"/.git\n")
 			writeIn(t, dir, "x/worktrees/y/commondir", private+"/.git\n")
 			writeIn(t, dir, "x/worktrees/y/HEAD", secret+"\n")

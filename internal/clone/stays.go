@@ -95,7 +95,7 @@ func (in *insider) others(has map[string]bool) (list []string, err error) {
 	return list, err
 }
 
-// ofSubmodule is run in each, and says its directory if it has commits of its own.
+// ofSubmodule is run in each submodule, and prints its directory if it has its own commits.
 const ofSubmodule = `n=$(git rev-list -n 1 --exclude='refs/remotes/*' --exclude='refs/tags/*' --all --not --remotes) || n=?
 [ -z "$n" ] || printf '%s\0' "$displaypath"`
 

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrDamaged says that an object, or a pack of objects, is not what its name or its end says.
+// ErrDamaged says that an object, or a pack of objects, does not match its name or its checksum.
 var ErrDamaged = errors.New("it is damaged: it is not what was written")
 
 // Damage reads all objects of a private clone, in which the sandbox may have made anything, and

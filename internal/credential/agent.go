@@ -72,8 +72,7 @@ func (b *Broker) lendCredentialUnless(ctx context.Context, sb *spec.Sandbox, a *
 	return b.lendUnless(ctx, sb, secret, t, has)
 }
 
-// completeTerms adds to terms what an agent's description says of the service that a secret belongs
-// to.
+// completeTerms adds to terms the facts of an agent's description about the service of a secret.
 func (v *Values) completeTerms(a *spec.Agent, secret string, t *vault.Terms) error {
 	own, ok := agent.Terms(a, secret)
 	if !ok && len(a.Tokens) == 0 && len(a.Keys) == 0 {
@@ -124,8 +123,8 @@ func (b *Broker) openReach(ctx context.Context, sb *spec.Sandbox, a *spec.Agent,
 	})
 }
 
-// LogIn lends a sandbox what an agent logs in with: the key of the sandbox's model server, or else
-// what the host has for the agent. Without either it lends nothing.
+// LogIn lends a sandbox the credential of an agent: the key of the sandbox's model server, or else the
+// credential that the host has for the agent. Without either it lends nothing.
 func (b *Broker) LogIn(ctx context.Context, sb *spec.Sandbox, a *spec.Agent) error {
 	if sb.ModelServer != nil {
 		return b.logInAtServer(ctx, sb, a)

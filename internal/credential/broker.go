@@ -1,7 +1,7 @@
-// Package credential lends secrets to sandboxes. [Values] reads, seals and finds the values of
-// secrets on the host: in the vault, in the environment, in the files and keyrings of tools, and in
-// the logins of agents. [Broker] makes, changes and ends the leases of sandboxes, collects what a
-// sandbox is lent when it starts, and tells running sandboxes what changes.
+// Package credential lends secrets to sandboxes. [Values] reads, seals and finds the values of secrets
+// on the host: in the vault, in the environment, in the files and keyrings of tools, and in the logins
+// of agents. [Broker] makes, changes and ends the leases of sandboxes, collects the loans of a sandbox
+// when it starts, and tells running sandboxes about changes.
 //
 // A value in plain text goes from its source to the keeper of a sandbox, and nowhere else: neither
 // to the disk nor into the sandbox.
@@ -21,11 +21,10 @@ type Broker struct {
 	sandboxes Sandboxes
 }
 
-// Sandboxes is what a broker needs of the life cycle of sandboxes.
+// Sandboxes is the part of the life cycle of sandboxes that a broker needs.
 type Sandboxes interface {
-	// TellLoans tells the keeper of a sandbox what the sandbox is lent now. It does nothing for a
-	// sandbox that does not run: the next start reads the leases. The error says that the keeper
-	// could not be told.
+	// TellLoans tells the keeper of a sandbox its current loans. It does nothing for a sandbox that does
+	// not run: the next start reads the leases. The error says that the keeper could not be told.
 	TellLoans(ctx context.Context, sb *spec.Sandbox, change wire.LoanChange) error
 	// EditPolicy changes the rules of a sandbox, and puts them into force.
 	EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*policy.File) error) error

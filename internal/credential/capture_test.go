@@ -66,7 +66,7 @@ func TestCaptured(t *testing.T) {
 	if err := e.RemoveSecret(here, "claude-login@box"); err == nil {
 		t.Error("it is removed twice")
 	}
-	// What has no lease goes at the next start, and with leases that cannot be read all do.
+	// A login without a lease goes at the next start. If the leases cannot be read, all logins go.
 	must(t, os.WriteFile(dir.Login("killed"), nil, 0o600))
 	e.ForStart(here, sb)
 	tokenless(t, dir)
@@ -80,7 +80,7 @@ func TestCaptured(t *testing.T) {
 		t.Error("unreadable leases are not reported")
 	}
 	tokenless(t, dir)
-	// A login of the host is none of it.
+	// A login of the host does not count.
 	sb.Mock = &spec.Mock{}
 	if how, err := e.LoginInside(sb); err != nil || how != nil {
 		t.Error("a model that is played has logins")

@@ -140,7 +140,7 @@ func (v *Values) finderOf(sb *spec.Sandbox, s *vault.Secret) (*spec.Agent, error
 	return nil, nil
 }
 
-// isOfOccasion reports whether a secret is only what an agent finds on the host each time it looks.
+// isOfOccasion reports whether a secret is only found on the host by an agent, each time that it looks.
 func isOfOccasion(a *spec.Agent, s *vault.Secret) bool {
 	switch s.Source.Kind {
 	case vault.SourceKey, vault.SourceTool:

@@ -122,7 +122,7 @@ func TestRefusedKey(t *testing.T) {
 			must(t, e.RemoveSecret(here, "anthropic"))
 		}
 	}
-	home := os.Getenv("HOME") // as of who keeps such files elsewhere
+	home := os.Getenv("HOME") // as for a user who keeps such files elsewhere
 	must(t, os.Rename(filepath.Join(home, ".claude.json"), filepath.Join(home, "claude.json")))
 	must(t, os.Symlink("claude.json", filepath.Join(home, ".claude.json")))
 	if secret, err := e.SecretFor(here, claude(t, e)); err != nil || secret != "claude-login" {
@@ -140,8 +140,8 @@ func TestRefusedKey(t *testing.T) {
 	}
 }
 
-// TestVariableThatBecameSecret checks that the choice does not depend on the order in which
-// variables became secrets, and that the user is told what is passed over.
+// TestVariableThatBecameSecret checks that the choice does not depend on the order in which variables
+// became secrets, and that the user is told which are passed over.
 func TestVariableThatBecameSecret(t *testing.T) {
 	e, path, said := signedIn(t)
 	must(t, os.Remove(path))

@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Found is what an agent can log in with on this host.
+// Found is a credential for an agent on this host.
 type Found struct {
 	Secret string // its secret, or the name of the secret that SecretFor makes of it; empty: none can be lent
 	Where  string // its place, for the user

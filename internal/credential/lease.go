@@ -92,7 +92,7 @@ func (b *Broker) lendUnless(ctx context.Context, sb *spec.Sandbox, secret string
 	return &l, b.announceLoans(ctx, sb, list, []wire.Loan{v.loan(l)})
 }
 
-// completeUsual adds to terms what a secret implies: a login is a file inside, and needs no variable.
+// completeUsual adds the terms that a secret implies: a login is a file inside, and needs no variable.
 func completeUsual(s *vault.Secret, t vault.Terms) vault.Terms {
 	if s.Source.Kind == vault.SourceLogin && t.Env == nil {
 		t.Env = []string{}

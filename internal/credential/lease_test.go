@@ -70,7 +70,7 @@ func TestLentMark(t *testing.T) {
 		t.Error("what was taken back counts as never lent")
 	}
 
-	// One that ran out goes with the next that is lent, and is remembered as well.
+	// A lease that ran out goes with the next that is lent, and is remembered as well.
 	list := []spec.Lease{{ID: "lease-0", Secret: "anthropic", Until: time.Unix(1, 0)}}
 	must(t, writeLeases(d.Leases(), list))
 	must(t, os.Remove(d.Lent()))

@@ -13,16 +13,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Lent is what a sandbox that starts is lent.
+// Lent holds the loans of a sandbox that starts.
 type Lent struct {
 	Loans  []wire.Loan
 	Unlent []spec.Unlent // leases that have no effect, with the reasons
 	files  []loginFile   // logins, as programs inside see them
 }
 
-// ForStart reads what a sandbox that starts is lent. A value that cannot be read keeps no sandbox from
-// starting: the loan goes without it, and the user is told why. When ctx ends, ForStart returns
-// nothing, and no command of a secret runs any more.
+// ForStart reads the loans of a sandbox that starts. A value that cannot be read does not prevent the
+// start: the loan goes without it, and the user is told why. When ctx ends, ForStart returns nothing,
+// and no command of a secret runs any more.
 func (b *Broker) ForStart(ctx context.Context, sb *spec.Sandbox) Lent {
 	list, err := vault.ReadLeases(b.Values.Store.Sandbox(sb.ID).Leases())
 	if err != nil {
@@ -101,8 +101,8 @@ func (b *Broker) reportAllUnlent(sb *spec.Sandbox, leases []spec.Lease, err erro
 	return list
 }
 
-// reportUnlent tells the user that a sandbox starts without a lease, and what to do. The record that it
-// returns leaves out what a secret's command printed, which may be anything.
+// reportUnlent tells the user that a sandbox starts without a lease, and what to do. The returned record
+// leaves out the output of a secret's command, which may be any text.
 func (b *Broker) reportUnlent(sb *spec.Sandbox, l spec.Lease, err error) spec.Unlent {
 	hint := fmt.Sprintf("when that is mended, bothy stop %s: the next start lends it", sb.Name)
 	if h := spec.Hint(err); h != "" {

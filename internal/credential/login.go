@@ -81,7 +81,7 @@ func (h *hostLogin) addPlaceholders(s *vault.Secret, l *spec.Lease) {
 	vault.StandIn(l, s.Service, access, h.Refresh)
 }
 
-// completeLoan adds to a loan what the keeper needs to renew it.
+// completeLoan adds the data to a loan that the keeper needs to renew it.
 func (h *hostLogin) completeLoan(l *wire.Loan) {
 	l.Masked = []wire.Value{wire.Value(h.Refresh)}
 	l.Login = &wire.Login{Path: h.at.Path, How: h.at.How, Inside: h.at.Inside, Seal: h.at.Seal, Expires: h.Expires, Due: h.Due}
@@ -103,16 +103,16 @@ type loginFile struct {
 	own  []string // names of its members that hold credentials of an agent
 }
 
-// WriteHome writes what a sandbox that starts is lent into its home, as far as programs look there:
-// logins, and the settings of npm. If that fails, the sandbox starts without it, and the user is told.
+// WriteHome writes the loans of a sandbox that starts into its home, as far as programs look there:
+// logins, and the settings of npm. If that fails, the sandbox starts without them, and the user is told.
 func (b *Broker) WriteHome(sb *spec.Sandbox, lent Lent) {
 	b.writeLogins(sb, lent.files)
 	b.tellNpm(sb, lent.Loans)
 }
 
-// writeLogins writes logins into the home of a sandbox that starts. It replaces the files that are
-// there, which a program inside may have written, except for what the agent keeps beside its login.
-// It follows no link out of the home.
+// writeLogins writes logins into the home of a sandbox that starts. It replaces the existing files,
+// which a program inside may have written, but keeps the agent's other data beside its login. It follows
+// no link out of the home.
 func (b *Broker) writeLogins(sb *spec.Sandbox, files []loginFile) {
 	if len(files) == 0 {
 		return
@@ -134,8 +134,8 @@ func (b *Broker) writeLogins(sb *spec.Sandbox, files []loginFile) {
 // freshLogin is the suffix of a login's file until the file is complete.
 const freshLogin = ".new"
 
-// LoginFiles returns the files in the home of a sandbox that may hold a login: the file itself, and what
-// an interrupted start left of it.
+// LoginFiles returns the files in the home of a sandbox that may hold a login: the file itself, and the
+// remains of an interrupted start.
 func LoginFiles(how *spec.AgentLogin) []string { return []string{how.File, how.File + freshLogin} }
 
 // replace writes the file, unless its contents are right already.

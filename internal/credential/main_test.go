@@ -47,7 +47,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// desk is a broker with the state that it works on, and what it said.
+// desk is a broker with its state, and the messages that it printed.
 type desk struct {
 	*Broker
 	*Values
@@ -110,7 +110,7 @@ func (l *life) RevokeAway(func(*spec.Lease) bool, func(*spec.Sandbox, []spec.Lea
 	return nil
 }
 
-// run has a sandbox run, and returns what its keeper is told.
+// run makes a sandbox run, and returns the changes that its keeper is told.
 func (l *life) run(sb *spec.Sandbox) chan wire.LoanChange {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 // for a token.
 const npmrcName = ".npmrc"
 
-// These two lines enclose what is lent. Everything else in the file is the user's.
+// These two lines enclose the lent settings. Everything else in the file is the user's.
 const (
 	lentBegins = "# Lent by bothy, and written anew at every start:"
 	lentEnds   = "# End of what is lent by bothy."
@@ -40,8 +40,8 @@ func npmLines(leases []spec.Lease) (lines []string) {
 // ForgetNpm removes the lines of earlier starts from npm's settings in a home.
 func ForgetNpm(home *os.Root) error { return changeNpmrc(home, nil) }
 
-// tellNpm writes the settings that npm needs for what is lent into the home of a sandbox that starts,
-// in place of those of earlier starts.
+// tellNpm writes npm's settings for the loans into the home of a sandbox that starts, in place of those
+// of earlier starts.
 func (b *Broker) tellNpm(sb *spec.Sandbox, loans []wire.Loan) {
 	var leases []spec.Lease
 	for _, l := range loans {
@@ -127,7 +127,7 @@ func withoutLent(text string) string {
 	return own.String()
 }
 
-// readHome reads a small file of a home, in which programs of the sandbox may have made anything. A
+// readHome reads a small file of a home, in which programs of the sandbox may have put any file. A
 // missing file is empty.
 func readHome(home *os.Root, name string) (string, error) {
 	f, err := home.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)

@@ -10,8 +10,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// LendAgain lends one sandbox what another is lent. With same, the placeholders stay the same: the
-// programs of a fork have them in memory. LendAgain tells the user what it cannot lend.
+// LendAgain lends one sandbox the secrets that another is lent. With same, the placeholders stay the
+// same: the programs of a fork have them in memory. LendAgain tells the user which secrets it cannot
+// lend.
 func (b *Broker) LendAgain(ctx context.Context, from, to *spec.Sandbox, same bool) {
 	b.LendSome(ctx, from, to, same, func(*spec.Lease) bool { return true })
 }
@@ -34,12 +35,12 @@ func (b *Broker) LendSome(ctx context.Context, from, to *spec.Sandbox, same bool
 // Loaned are leases of one sandbox, to lend another sandbox the same.
 type Loaned struct {
 	Leases []spec.Lease
-	Login  string               // what happens to a login that was made inside, for the user
+	Login  string               // the fate of a login that was made inside, for the user
 	Still  func(id string) bool // whether a lease has not been revoked meanwhile
 }
 
-// LendLike lends a sandbox the same as a list of leases that have not ended. It tells the user what
-// it does not lend. The error is about secrets that may be available another time.
+// LendLike lends a sandbox the same as a list of leases that have not ended. It tells the user which
+// ones it does not lend. The error is about secrets that may be available another time.
 func (b *Broker) LendLike(ctx context.Context, like Loaned, to *spec.Sandbox, same bool) error {
 	var errs []error
 	for _, l := range vault.Live(like.Leases, time.Now()) {

@@ -63,7 +63,7 @@ func (b *Broker) revokeIn(ctx context.Context, sb *spec.Sandbox, which func(*spe
 	path := d.Leases()
 	list, unread := vault.ReadLeases(path)
 	gone, left := vault.Part(list, which)
-	// Last: once the keeper knows, its gateway removes what a renewal under way puts back.
+	// Last: once the keeper knows, its gateway removes the tokens that an active renewal puts back.
 	defer func() { b.sweepLogins(sb, left) }()
 	if len(gone) == 0 && unread == nil {
 		return nil, nil

@@ -75,7 +75,7 @@ func TestSources(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		source vault.Source
-		wrong  string // what the error says; empty: there is none
+		wrong  string // the text of the error; empty: no error
 	}{
 		{"variable", vault.Source{Kind: vault.SourceEnvironment, Variable: "MY_CANARY"}, ""},
 		{"no-variable", vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_THERE"}, "NOT_THERE is not set"},
@@ -131,8 +131,8 @@ func TestSourceFailsAtStart(t *testing.T) {
 	}
 }
 
-// TestUnlent checks that an invalid place concerns only its own lease, and that the record of a
-// failed command has nothing of what it printed.
+// TestUnlent checks that an invalid place concerns only its own lease, and that the record of a failed
+// command does not contain the command's output.
 func TestUnlent(t *testing.T) {
 	e := newDesk(t)
 	must(t, e.SetSecret(here, stored("mine", canary)))

@@ -21,9 +21,9 @@ const commandTimeout = 30 * time.Second
 // errLate is the cause for ending a command that took longer.
 var errLate = fmt.Errorf("it did not end within %s", commandTimeout)
 
-// runSource runs the command of a secret in a process group of its own, and returns what the command
-// prints. If the command fails, is late, or ctx ends, runSource kills the group; only a daemon survives.
-// The command's standard input is empty. If this process is in the foreground of a terminal, the command
+// runSource runs the command of a secret in its own process group, and returns the command's output. If
+// the command fails, is late, or ctx ends, runSource kills the group; only a daemon survives. The
+// command's standard input is empty. If this process is in the foreground of a terminal, the command
 // gets the terminal meanwhile: a password manager may ask the user at /dev/tty. The error of a command
 // that fails has the last line of its standard error.
 func runSource(ctx context.Context, paths *hostpath.Guard, args []string) (out []byte, err error) {

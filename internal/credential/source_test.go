@@ -196,7 +196,7 @@ func TestCommandInterruptedAtTerminal(t *testing.T) {
 	}
 }
 
-// screen is what a terminal shows.
+// screen is the text that a terminal shows.
 type screen struct {
 	emulator *os.File
 	text     []byte

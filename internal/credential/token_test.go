@@ -292,7 +292,7 @@ func TestNpmrcInHostileHome(t *testing.T) {
 	}
 }
 
-// TestNpmrcIsAnotherFile checks that a hard link to the file does not get what is lent, and that a
+// TestNpmrcIsAnotherFile checks that a hard link to the file does not get the lent settings, and that a
 // planted temporary file leads nowhere.
 func TestNpmrcIsAnotherFile(t *testing.T) {
 	dir := t.TempDir()

@@ -33,7 +33,7 @@ func busEnviron() (env []string) {
 	return env
 }
 
-// addKey adds to an order what leads to the key.
+// addKey adds the data to an order that leads to the key.
 func (v *Values) addKey(d *vault.Document, o vault.Order) (vault.Order, error) {
 	o.Guard, o.Recipient = d.Guard, d.Recipient
 	if d.Guard == vault.GuardKeyring {

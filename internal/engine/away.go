@@ -15,8 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// record is what it takes to make a sandbox anew that is put away: what it was asked to be,
-// its documents, and what it is lent, without values. Nothing is there of what was done in it.
+// record holds the data from which a sandbox that is put away is made anew: its description, its
+// documents, and its leases without values. It holds no work that was done in the sandbox.
 type record struct {
 	Version   int               `json:"version"`
 	Sandbox   *spec.Sandbox     `json:"sandbox"`
@@ -30,13 +30,12 @@ func (e *Engine) recordPath(id string) string {
 	return filepath.Join(e.Store.Away(), id+recordSuffix)
 }
 
-// recorded are the documents of a sandbox that tell what it may do, and what it did of that.
+// recorded returns the paths of the documents that a record keeps: the sandbox's rules and its usage.
 func recorded(d store.Sandbox) []string {
 	return []string{d.Policy(), d.Mock(), d.Uploads(), d.Bill(), d.Lent()}
 }
 
-// PutAway removes a sandbox that does not run, when it is written down what it takes to make
-// it anew.
+// PutAway writes the record from which a stopped sandbox can be made anew, and then removes the sandbox.
 func (e *Engine) PutAway(ctx context.Context, sb *spec.Sandbox) error {
 	if err := e.record(sb); err != nil {
 		return &spec.Error{Op: "write down what it takes to make " + sb.Name + " anew", Err: err, Hint: spec.Hint(err)}
@@ -44,8 +43,8 @@ func (e *Engine) PutAway(ctx context.Context, sb *spec.Sandbox) error {
 	return e.Remove(ctx, sb, true)
 }
 
-// record writes that down. What is revoked before holds, and what is revoked from then on is
-// revoked there, too.
+// record writes the record of a sandbox. Leases that were revoked before are not in it. Later
+// revocations change the record.
 func (e *Engine) record(sb *spec.Sandbox) error {
 	c, err := vault.Of(e.Store).BeginBlind()
 	if err != nil {
@@ -69,7 +68,7 @@ func (e *Engine) record(sb *spec.Sandbox) error {
 	return errors.Join(store.WriteJSON(e.recordPath(sb.ID), r), store.SyncDir(e.Store.Path()))
 }
 
-// documents are those that are recorded, by their names.
+// documents reads the recorded documents, by their names.
 func documents(d store.Sandbox) (map[string][]byte, error) {
 	list := map[string][]byte{}
 	for _, path := range recorded(d) {
@@ -101,13 +100,14 @@ func (e *Engine) readRecord(id string) (*record, error) {
 	return r, nil
 }
 
-// IsAway tells whether a sandbox is put away.
+// IsAway reports whether a sandbox is put away.
 func (e *Engine) IsAway(id string) bool {
 	_, err := os.Lstat(e.recordPath(id))
 	return err == nil
 }
 
-// Forget has nobody make a sandbox anew. One that is not put away is none.
+// Forget deletes the record of a sandbox, so that it cannot be made anew. A missing record is not an
+// error.
 func (e *Engine) Forget(id string) error {
 	err := os.Remove(e.recordPath(id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,9 +119,9 @@ func (e *Engine) Forget(id string) error {
 	return err
 }
 
-// Anew makes a sandbox that is put away, with its ID and name. What is not there to be lent
-// any more is said; if something else fails it stays put away. One that somebody has begun to
-// make, and was killed at that, is made once more: it may lack what it is lent.
+// Anew makes a sandbox that is put away, with its ID and name. It tells the user which credentials can
+// no longer be lent. On any other error the sandbox stays put away. If an earlier call was killed, Anew
+// makes the sandbox once more; the interrupted one may lack leases.
 func (e *Engine) Anew(ctx context.Context, id string) (*spec.Sandbox, error) {
 	r, err := e.readRecord(id)
 	if err != nil {
@@ -163,7 +163,7 @@ func (e *Engine) Anew(ctx context.Context, id string) (*spec.Sandbox, error) {
 	return &sb, nil
 }
 
-// lendAnew lends a sandbox what it was lent when it was put away.
+// lendAnew lends a sandbox the credentials that it had when it was put away.
 func (e *Engine) lendAnew(ctx context.Context, list []spec.Lease, sb *spec.Sandbox) error {
 	still := func(id string) bool {
 		r, err := e.readRecord(sb.ID)
@@ -176,7 +176,7 @@ func (e *Engine) lendAnew(ctx context.Context, list []spec.Lease, sb *spec.Sandb
 	return err
 }
 
-// eachAway does something with every record.
+// eachAway calls do with every record.
 func (e *Engine) eachAway(do func(r *record) error) error {
 	list, err := os.ReadDir(e.Store.Away())
 	if errors.Is(err, fs.ErrNotExist) {

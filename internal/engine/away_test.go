@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A sandbox that is made anew when it was put away is what it was asked to be, under its rules, with
-// what was taken and sent counted, and lent what it was; by another placeholder.
+// TestAway checks that a sandbox that is made anew has its description, its rules, its usage counts and
+// its leases; the placeholder is a new one.
 func TestAway(t *testing.T) {
 	e := newEngine(t)
 	must(t, e.Credentials().SetSecret(here, stored("mine", canary)))
@@ -54,7 +54,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// away gives a sandbox that is put away, and was lent a secret of this name.
+// away returns a sandbox that is put away and was lent a secret of this name.
 func away(t *testing.T, e *Engine, secret string) *spec.Sandbox {
 	t.Helper()
 	of := wish(t.TempDir())
@@ -66,8 +66,8 @@ func away(t *testing.T, e *Engine, secret string) *spec.Sandbox {
 	return of
 }
 
-// What is taken back while a sandbox is put away is not lent to it again, not even if there is
-// another secret of the name by then.
+// TestAwayRevoked checks that a lease that is revoked while its sandbox is put away is not lent again,
+// even if another secret has the name by then.
 func TestAwayRevoked(t *testing.T) {
 	all := func(*spec.Lease) bool { return true }
 	for name, taken := range map[string]func(e *Engine) error{
@@ -97,7 +97,7 @@ func TestAwayRevoked(t *testing.T) {
 	}
 }
 
-// Who is interrupted at it leaves a sandbox put away, with what it was lent.
+// TestAwayStays checks that a sandbox stays put away, with its leases, if Anew is interrupted.
 func TestAwayStays(t *testing.T) {
 	e := newEngine(t)
 	must(t, e.Credentials().SetSecret(here, stored("mine", canary)))
@@ -117,7 +117,7 @@ func TestAwayStays(t *testing.T) {
 	}
 }
 
-// What a sandbox needs that is put away is not removed.
+// TestAwayHolds checks that the program and the image of a sandbox stay in use while it is put away.
 func TestAwayHolds(t *testing.T) {
 	e := newEngine(t)
 	of := wish(t.TempDir())

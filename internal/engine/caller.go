@@ -9,11 +9,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// person is who calls, as the inside shall know them.
+// person is the caller as programs inside see them.
 type person struct{ name, home, shell string }
 
-// caller finds the person behind this process. Root of the host is nobody
-// special inside.
+// caller returns the person behind this process. The host's root has no special account inside.
 func caller() person {
 	p := person{name: "agent", home: "/home/agent", shell: "/bin/sh"}
 	shell := os.Getenv("SHELL")
@@ -38,8 +37,8 @@ func caller() person {
 	return p
 }
 
-// mountable is where the home can lie inside: at its own path, unless that is
-// a place of the kernel's or of the template's.
+// mountable returns the path of the home inside: its own path, unless the kernel or the template uses
+// that.
 func mountable(home string) string {
 	home = filepath.Clean(home)
 	if home == "/tmp" || home == "/run" {
@@ -53,7 +52,7 @@ func mountable(home string) string {
 	return home
 }
 
-// usable reports whether a shell lies among the programs a sandbox gets too.
+// usable reports whether a shell is one of the programs that a sandbox gets too.
 func usable(shell string) bool {
 	if !strings.HasPrefix(shell, "/bin/") && !strings.HasPrefix(shell, "/usr/bin/") {
 		return false

@@ -16,8 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// config gives what of the host's configuration of its agent a sandbox shows,
-// read-only: what there is of it when it starts.
+// config returns the read-only mounts of the host's configuration of a sandbox's agent. It skips files
+// that do not exist at the start.
 func (e *Engine) config(sb *spec.Sandbox, homeInside string) []spec.Mount {
 	a := e.configured(sb)
 	home, err := store.Home()
@@ -33,7 +33,7 @@ func (e *Engine) config(sb *spec.Sandbox, homeInside string) []spec.Mount {
 	rules := workspace.Rules{Home: home, State: e.Store.Path(), Paths: paths}
 	for _, p := range a.Config {
 		path := filepath.Join(home, p)
-		if a.Servers != nil { // what has these lie elsewhere, has all that the agent reads
+		if a.Servers != nil { // a variable that moves these moves everything that the agent reads
 			path = oauthfile.Lies(p, a.Servers.Directory, home, os.Getenv)
 		}
 		m, err := rules.Show(path, filepath.Join(homeInside, p))
@@ -48,8 +48,7 @@ func (e *Engine) config(sb *spec.Sandbox, homeInside string) []spec.Mount {
 	return list
 }
 
-// configured is the agent of a sandbox that its configuration is brought in for;
-// nil if it is not.
+// configured returns the agent whose configuration a sandbox gets, or nil if it gets none.
 func (e *Engine) configured(sb *spec.Sandbox) *spec.Agent {
 	if !sb.Config {
 		return nil
@@ -58,7 +57,7 @@ func (e *Engine) configured(sb *spec.Sandbox) *spec.Agent {
 	return a
 }
 
-// shown tells whether something that is shared lies at a path, or above it.
+// shown reports whether a share is mounted at a path or above it.
 func shown(sb *spec.Sandbox, path string) bool {
 	return slices.ContainsFunc(slices.Concat(sb.Workspaces, sb.Volumes), func(m spec.Mount) bool {
 		return under(path, m.Target)
@@ -68,12 +67,11 @@ func shown(sb *spec.Sandbox, path string) bool {
 // under reports whether a path is a directory, or is below it.
 func under(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
-// maxConfig bounds a file with MCP servers, in bytes. Claude Code's holds its
-// history too.
+// maxConfig bounds a file with MCP servers, in bytes. Claude Code's also holds its history.
 const maxConfig = 64 << 20
 
-// servers are the MCP servers of the host's configuration, as far as they hold
-// no secret, and can be read: an agent may like comments in its JSON.
+// servers returns the MCP servers of the host's configuration that hold no secret. It returns none if
+// the file cannot be read: an agent may allow comments in its JSON.
 func (e *Engine) servers(sb *spec.Sandbox) agent.Servers {
 	a := e.configured(sb)
 	home, err := store.Home()
@@ -100,8 +98,8 @@ func (e *Engine) servers(sb *spec.Sandbox) agent.Servers {
 	return list
 }
 
-// project is the directory of the host by which agents know what a sandbox begins to work
-// on: the repository's that it lies in, or its own; empty, if it is none of the host's.
+// project returns the directory of the host by which agents know a sandbox's first workspace: its
+// repository, or the directory itself. It is empty if the directory is not on the host.
 func project(sb *spec.Sandbox) string {
 	at := sb.Primary()
 	i := slices.IndexFunc(sb.Workspaces, func(m spec.Mount) bool { return under(at, m.Target) })
@@ -120,8 +118,8 @@ func project(sb *spec.Sandbox) string {
 	}
 }
 
-// withServers adds the file that an agent's MCP servers go into to those a home begins
-// with, if it is not among them.
+// withServers adds the file for an agent's MCP servers to the first files of a home, if it is not among
+// them.
 func withServers(a *spec.Agent, files []spec.AgentFile, servers agent.Servers) []spec.AgentFile {
 	if len(servers) == 0 || slices.ContainsFunc(files, func(f spec.AgentFile) bool { return f.Path == a.Servers.File }) {
 		return files

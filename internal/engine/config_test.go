@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// The MCP servers of an agent are read where its own variables have it keep them.
+// TestServersElsewhere checks that an agent's MCP servers are read where its own variables put them.
 func TestServersElsewhere(t *testing.T) {
 	const open = `{"%":{"mine":{"command":"x"}}}`
 	for name, c := range map[string]struct{ variable, file, text string }{
@@ -41,8 +41,8 @@ func TestServersElsewhere(t *testing.T) {
 	}
 }
 
-// Those that an agent has for a project are found by the directory of the host in which that
-// lies, whatever its place inside, or by its repository's.
+// TestServersOfProject checks that an agent's servers for a project are found by the host's directory of
+// the project, whatever its path inside, or by that of its repository.
 func TestServersOfProject(t *testing.T) {
 	e, _, said := signedIn(t)
 	work := t.TempDir()
@@ -74,8 +74,8 @@ func TestServersOfProject(t *testing.T) {
 	}
 }
 
-// What an agent is told is read there, too, and not where another would read it: but nothing
-// behind a link.
+// TestConfigElsewhere checks that an agent's instructions are also read from the directory that the
+// variable names, and not from another agent's, and that links are not followed.
 func TestConfigElsewhere(t *testing.T) {
 	for name, c := range map[string]struct{ variable, file, inside string }{
 		"claude":   {"CLAUDE_CONFIG_DIR", "CLAUDE.md", ".claude/CLAUDE.md"},

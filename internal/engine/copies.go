@@ -52,9 +52,9 @@ func ForCommand(like *spec.Sandbox, kind string) *spec.Sandbox {
 	return &sb
 }
 
-// Fresh makes a sandbox like another one was when that was new. It works on the same live
-// workspaces, under the same rules. It has nothing else of the other, because root inside may have
-// changed that. It has no leases. It serves one command and goes with it.
+// Fresh makes a sandbox like another one was when that was new. Both work on the same live workspaces,
+// under the same rules. Fresh copies nothing else, because root inside may have changed it. The sandbox
+// has no leases. It serves one command and is removed with it.
 func (e *Engine) Fresh(ctx context.Context, like *spec.Sandbox) (*spec.Sandbox, error) {
 	if len(like.Workspaces) > 0 && like.Mode() != spec.WorkspaceLive {
 		return nil, spec.Errorf(spec.ErrUsage, "the workspaces of %s are not live: a new sandbox would not see what waits there", like.Name)

@@ -78,13 +78,13 @@ func claude(t *testing.T, e *Engine) *spec.Agent {
 	return a
 }
 
-// fakeKeeper answers for a sandbox and notes what it is told.
+// fakeKeeper answers for a sandbox and records the requests.
 type fakeKeeper struct {
 	changes chan wire.LoanChange
 	rules   chan json.RawMessage
-	own     atomic.Bool // the last are without the project's
+	own     atomic.Bool // the last request was without the project's rules
 	refuse  atomic.Bool
-	ends    atomic.Bool // in the middle of what it is asked
+	ends    atomic.Bool // in the middle of a request
 }
 
 func (f *fakeKeeper) serve(t *testing.T, d store.Sandbox) {
@@ -134,7 +134,7 @@ func (f *fakeKeeper) told(t *testing.T) wire.LoanChange {
 	}
 }
 
-// What changes reaches those that run.
+// TestRunningSandbox checks that changes reach running sandboxes.
 func TestRunningSandbox(t *testing.T) {
 	e := newEngine(t)
 	must(t, e.Credentials().SetSecret(here, stored("mine", canary)))
@@ -152,7 +152,7 @@ func TestRunningSandbox(t *testing.T) {
 	if c := k.told(t); len(c.Put) != 1 || c.Put[0].ID != first.ID || string(c.Put[0].Value) != canary+"-new" || len(c.Keep) != 2 {
 		t.Errorf("of the new value: %+v", c)
 	}
-	// A new source that fails: nothing is better than the old value.
+	// The new source fails: no value is better than the old one.
 	err = e.Credentials().SetSecret(here, credential.NewSecret{Name: "mine", Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_THERE"}})
 	if c := k.told(t); err == nil || len(c.Put) != 0 || !slices.Equal(c.Keep, []string{second.ID}) {
 		t.Errorf("of a source that fails: %+v, %v", c, err)
@@ -173,8 +173,8 @@ func TestRunningSandbox(t *testing.T) {
 	}
 }
 
-// A sandbox that is just being started may have read its leases before they
-// were revoked: the revocation waits for it.
+// TestRevokeWhileStarting checks that a revocation waits for a sandbox that is starting: it may have
+// read its leases before.
 func TestRevokeWhileStarting(t *testing.T) {
 	e := newEngine(t)
 	must(t, e.Credentials().SetSecret(here, stored("mine", canary)))

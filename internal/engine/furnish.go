@@ -16,9 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// furnish writes the files that the home of a sandbox's agent begins with. It is
-// done before the sandbox starts for the first time: nobody inside has been
-// there. What is there already stays.
+// furnish writes the first files into the home of a sandbox's agent. It runs before the first start,
+// when no program inside can have written there. It keeps existing files.
 func (e *Engine) furnish(sb *spec.Sandbox) error {
 	e.storesAtHome(sb)
 	a, err := e.Agents.In(sb)
@@ -46,15 +45,15 @@ func (e *Engine) furnish(sb *spec.Sandbox) error {
 	})
 }
 
-// Where pnpm looks for settings until its version 10, and what it is told there: to keep packages in
-// the home. It would keep them in the project, because the home is another file system than that.
-// Later versions read PNPM_CONFIG_STORE_DIR; npm complains of the variable that earlier ones read.
+// pnpm up to version 10 reads its settings from this file. The setting keeps packages in the home. By
+// default pnpm would keep them in the project, because the home is another file system. Later versions
+// read PNPM_CONFIG_STORE_DIR; npm complains of the variable that earlier versions read.
 const (
 	pnpmSettings = ".config/pnpm/rc"
 	pnpmStore    = "store-dir=${HOME}/.local/share/pnpm/store\n"
 )
 
-// storesAtHome has package managers keep what they download in the sandbox's home.
+// storesAtHome makes package managers keep their downloads in the sandbox's home.
 func (e *Engine) storesAtHome(sb *spec.Sandbox) {
 	if sb.Build != nil {
 		return
@@ -64,16 +63,16 @@ func (e *Engine) storesAtHome(sb *spec.Sandbox) {
 		defer home.Close()
 		err = store.PlaceBelow(home, pnpmSettings, pnpmStore)
 	}
-	if err != nil { // an image's home may have anything there
+	if err != nil { // an image's home may have any file there
 		e.say("pnpm in sandbox %s may keep its packages in the project: ~/%s: %v", sb.Name, pnpmSettings, err)
 	}
 }
 
-// refurnish gives files that began when nothing had been lent yet what they begin with
-// when something is. One that was changed since is somebody's own.
+// refurnish updates files that were written when nothing was lent, once something is. It keeps a file
+// that was changed since.
 func (e *Engine) refurnish(sb *spec.Sandbox) error {
 	a, err := e.Agents.In(sb)
-	if err != nil { // who looks after the work in it can do without the agent
+	if err != nil { // the sandbox can be maintained without its agent
 		e.say("the home of sandbox %s stays as it is: %v", sb.Name, err)
 	}
 	if a == nil {
@@ -99,7 +98,7 @@ func (e *Engine) refurnish(sb *spec.Sandbox) error {
 					err = change(home, f.Path, before, now)
 				}
 			}
-			if err != nil { // somebody inside may have made anything there
+			if err != nil { // programs inside may have put any file there
 				e.say("~/%s of sandbox %s stays as it is: %v", f.Path, sb.Name, err)
 			}
 		}
@@ -107,7 +106,7 @@ func (e *Engine) refurnish(sb *spec.Sandbox) error {
 	})
 }
 
-// change gives a file another text, if it still has the one before.
+// change replaces the text of a file, if it is still the text before.
 func change(home *os.Root, name, before, now string) error {
 	if there, ok := store.RegularBelow(home, name, int64(len(before))); !ok || string(there) != before || now == before {
 		return nil
@@ -118,7 +117,7 @@ func change(home *os.Root, name, before, now string) error {
 	return store.PlaceBelow(home, name, now)
 }
 
-// beginnings are the files that a home begins with by what is lent, each path once.
+// beginnings returns the first files of a home, which depend on the leases. Each path occurs once.
 func beginnings(files []spec.AgentFile, lookup lookup) (list []spec.AgentFile) {
 	for _, f := range files {
 		there := slices.ContainsFunc(list, func(o spec.AgentFile) bool { return o.Path == f.Path })
@@ -134,7 +133,7 @@ func beginnings(files []spec.AgentFile, lookup lookup) (list []spec.AgentFile) {
 	return list
 }
 
-// atHome does something in a sandbox's home, with the words that its files may name.
+// atHome calls do with a sandbox's home, and with the words that its files may name.
 func (e *Engine) atHome(sb *spec.Sandbox, do func(*os.Root, lookup) error) error {
 	lookup, err := e.words(sb)
 	if err != nil {
@@ -148,16 +147,16 @@ func (e *Engine) atHome(sb *spec.Sandbox, do func(*os.Root, lookup) error) error
 	return do(home, lookup)
 }
 
-// lookup gives what a word in a file stands for.
+// lookup returns the value of a word in a file.
 type lookup func(word string) (string, bool)
 
-// lends tells whether something of a service is lent.
+// lends reports whether a credential of a service is lent.
 func (l lookup) lends(service string) bool {
 	placeholder, _ := l(placeholderWord + service)
 	return placeholder != ""
 }
 
-// lendingNothing is l for somebody who is lent nothing.
+// lendingNothing returns l as it would be without any lease.
 func (l lookup) lendingNothing() lookup {
 	return func(word string) (string, bool) {
 		if strings.HasPrefix(word, placeholderWord) {
@@ -167,30 +166,29 @@ func (l lookup) lendingNothing() lookup {
 	}
 }
 
-// lends tells whether a file names what stands for a credential.
+// lends reports whether a file names a placeholder.
 func lends(f spec.AgentFile) bool { return strings.Contains(f.Text, "{"+placeholderWord) }
 
-// placeholderWord begins the words that stand for credentials, barredWord those that tell
-// whether the policy keeps the sandbox from a host.
+// placeholderWord begins the words for placeholders of credentials. barredWord begins the words that
+// tell whether the policy denies the sandbox a host.
 const (
 	placeholderWord = "placeholder:"
 	barredWord      = "barred:"
 )
 
-// words are what the text of a file may name. A service nothing is lent of has
-// an empty placeholder.
+// words returns the lookup for the text of a file. A service without a lease has an empty placeholder.
 func (e *Engine) words(sb *spec.Sandbox) (lookup, error) {
 	leases, err := e.Credentials().Leases(sb)
 	if err != nil {
 		return nil, err
 	}
-	secrets, _ := e.Credentials().Values.Secrets() // if they cannot be read nothing is lent, and the start says so
+	secrets, _ := e.Credentials().Values.Secrets() // if they cannot be read, nothing is lent, and the start reports it
 	services := map[string]string{}
 	for _, s := range secrets {
-		services[s.Name] = cmp.Or(s.Service, s.Name) // one that only a description knows has its name
+		services[s.Name] = cmp.Or(s.Service, s.Name) // a secret that only a description knows goes by its name
 	}
 	placeholders := map[string]string{}
-	for _, l := range slices.Backward(vault.Live(leases, time.Now())) { // the first counts
+	for _, l := range slices.Backward(vault.Live(leases, time.Now())) { // the first lease counts
 		placeholders[services[l.Secret]] = l.Placeholder
 	}
 	maps.Copy(placeholders, modelmock.Keys(sb))
@@ -212,7 +210,7 @@ func (e *Engine) words(sb *spec.Sandbox) (lookup, error) {
 	}, nil
 }
 
-// barred says why the policy keeps a sandbox from a host; the empty string: it does not.
+// barred returns why the policy denies a sandbox a host, or the empty string if it does not.
 func (e *Engine) barred(sb *spec.Sandbox, host string) string {
 	p, err := e.Policy(sb)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// furnished is a sandbox of an agent whose home was furnished while nothing was lent.
+// furnished returns a sandbox of an agent whose home was furnished while nothing was lent.
 func furnished(t *testing.T, e *Engine, name string) (sb *spec.Sandbox, home string) {
 	t.Helper()
 	sb = wish(t.TempDir())
@@ -25,8 +25,8 @@ func furnished(t *testing.T, e *Engine, name string) (sb *spec.Sandbox, home str
 	return sb, e.Store.Sandbox(sb.ID).Home()
 }
 
-// Without a credential a home tells no agent that it has one; with the next start at
-// which something is lent it does.
+// TestHomeWithoutCredential checks that a home shows no credential to its agent until the first start
+// with a lease.
 func TestHomeWithoutCredential(t *testing.T) {
 	e, _, _ := signedIn(t)
 	must(t, e.Credentials().SetSecret(here, stored("openai", canary)))
@@ -48,7 +48,7 @@ func TestHomeWithoutCredential(t *testing.T) {
 			file := filepath.Join(home, tt.file)
 			text, err := os.ReadFile(file)
 			if tt.agent == "codex" {
-				if !errors.Is(err, fs.ErrNotExist) { // even an empty one is a login to it
+				if !errors.Is(err, fs.ErrNotExist) { // the agent takes even an empty file for a login
 					t.Errorf("%s, %v", text, err)
 				}
 			} else if err != nil || strings.Contains(string(text), tt.sign) || strings.Contains(string(text), `""`) {
@@ -64,8 +64,8 @@ func TestHomeWithoutCredential(t *testing.T) {
 	}
 }
 
-// What somebody logged in with inside stays, and a home they prepared is no way out of it
-// and keeps no sandbox from starting.
+// TestLoggedInInside checks that a login that was made inside stays. A home that a program inside has
+// prepared leads nowhere outside, and does not prevent the start.
 func TestLoggedInInside(t *testing.T) {
 	e, _, said := signedIn(t)
 	must(t, e.Credentials().SetSecret(here, stored("openai", canary)))
@@ -88,14 +88,14 @@ func TestLoggedInInside(t *testing.T) {
 	}
 }
 
-// What an agent keeps that logged in by its own means is that sandbox's alone: neither a
-// template nor a copy has it.
+// TestOwnLoginsStay checks that neither a template nor a copy has the login that an agent made by
+// itself.
 func TestOwnLoginsStay(t *testing.T) {
 	e, _, _ := signedIn(t)
 	all, err := e.Agents.LoginFiles()
 	must(t, err)
 	for name, files := range map[string][]string{
-		"shell": of(all), "cursor": of(all), // any may have been run there
+		"shell": of(all), "cursor": of(all), // any agent may have been run there
 		"gemini":   {".gemini/oauth_creds.json", ".gemini/gemini-credentials.json", ".gemini/mcp-oauth-tokens.json", ".gemini/a2a-oauth-tokens.json"},
 		"opencode": {".local/share/opencode/auth.json", ".local/share/opencode/mcp-auth.json"},
 		"codex":    {".codex/auth.json", ".codex/.credentials.json", ".codex/secrets/mcp_oauth.age"},
@@ -124,7 +124,7 @@ func TestOwnLoginsStay(t *testing.T) {
 	}
 }
 
-// of gives for each pattern a path that it means.
+// of returns a path for each pattern that matches it.
 func of(patterns []string) (paths []string) {
 	for _, p := range patterns {
 		paths = append(paths, strings.ReplaceAll(p, "*", "any"))
@@ -132,7 +132,8 @@ func of(patterns []string) (paths []string) {
 	return paths
 }
 
-// What a pattern of logins leads to that is none of its own is not touched, nor waited for.
+// TestLoginsOfPattern checks that a file that a pattern of logins matches but that is not a login is
+// neither changed nor waited for.
 func TestLoginsOfPattern(t *testing.T) {
 	for name, prepare := range map[string]func(home, elsewhere string){
 		"a pipe":    func(home, _ string) { must(t, unix.Mkfifo(filepath.Join(home, ".cursor/projects"), 0o600)) },
@@ -162,7 +163,7 @@ func TestLoginsOfPattern(t *testing.T) {
 	}
 }
 
-// Where nothing of an agent can lie that is not the sandbox's own, nothing is in the way of a copy.
+// TestNoLoginsOfOthers checks that unreachable places of other agents' logins do not prevent a copy.
 func TestNoLoginsOfOthers(t *testing.T) {
 	e, _, _ := signedIn(t)
 	sb, home := furnished(t, e, "shell")

@@ -15,8 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// askGit asks git of the host who commits in the directory that a sandbox works on. A start does
-// not fail for it: git inside says itself what it lacks.
+// askGit asks the host's git for the author of commits in the directory that a sandbox works on. An
+// error does not prevent the start: git inside reports missing settings.
 func (e *Engine) askGit(ctx context.Context, sb *spec.Sandbox) *gitdefaults.Person {
 	if sb.Build != nil || len(sb.Workspaces) == 0 {
 		return nil
@@ -38,7 +38,7 @@ func (e *Engine) askGit(ctx context.Context, sb *spec.Sandbox) *gitdefaults.Pers
 	return p
 }
 
-// tellGit has a sandbox that starts hear of the person.
+// tellGit passes the person on to a sandbox that starts.
 func (e *Engine) tellGit(l *keeper.Launch, p *gitdefaults.Person) {
 	if p == nil {
 		return
@@ -54,7 +54,7 @@ func (e *Engine) tellGit(l *keeper.Launch, p *gitdefaults.Person) {
 	}
 }
 
-// signs tells that commits may be signed by what is lent.
+// signs reports whether a loan can sign commits.
 func signs(loans []wire.Loan) bool {
 	return slices.ContainsFunc(loans, func(l wire.Loan) bool { return l.Place.Kind == spec.PlaceSignature && len(l.Value) > 0 })
 }

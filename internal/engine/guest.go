@@ -11,21 +11,20 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Guest is an agent that works at the same as the one that a sandbox was made for, in one
-// of its own.
+// Guest is an agent that works on the same task as the agent of another sandbox, in a sandbox of its
+// own.
 type Guest struct {
 	Agent   *spec.Agent
-	Program *spec.Program // nil: that of the template
+	Program *spec.Program // nil means that of the template
 	Name    string        // of its sandbox
-	// Lent are the secrets that it is lent, by their names: of those that the other sandbox
-	// is lent, and of what it logs in with. Nil: what it logs in with.
+	// Lent names the secrets to lend: some that the other sandbox is lent, and the guest's own login.
+	// Nil means only its own login.
 	Lent []string
 }
 
-// Invite makes a sandbox for a guest: a new one like another, with the guest's program,
-// its variables and what its presets let it reach in the place of those of the agent that
-// the other was made for. noted is told of it before it is there, and none is made if that
-// fails.
+// Invite makes a sandbox for a guest like another sandbox. The guest's program, variables and presets
+// replace those of the other agent. Invite calls noted before the sandbox exists, and makes none if
+// noted fails.
 func (e *Engine) Invite(ctx context.Context, of *spec.Sandbox, g Guest, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
 	sb, err := e.invite(ctx, of, g, noted)
 	if err != nil {
@@ -59,11 +58,10 @@ func (e *Engine) invite(ctx context.Context, of *spec.Sandbox, g Guest, noted fu
 	return &sb, e.Made(&sb)
 }
 
-// lendGuest lends a guest what it is to have, and what it logs in with is not what the
-// other agent does.
+// lendGuest lends a guest its secrets. Its login is its own, not the other agent's.
 func (e *Engine) lendGuest(ctx context.Context, of, sb *spec.Sandbox, g Guest) error {
 	lend := e.Credentials()
-	if sb.ModelServer != nil { // whose key each has in variables of its own
+	if sb.ModelServer != nil { // each agent has the server's key in its own variables
 		key := sb.ModelServer.Key
 		lend.LendSome(ctx, of, sb, false, func(l *spec.Lease) bool { return l.Secret != key && slices.Contains(g.Lent, l.Secret) })
 		return lend.LogIn(ctx, sb, g.Agent)

@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestInvite makes a sandbox for another agent: with what is everybody's of the first, and
-// nothing of what is its agent's.
+// TestInvite checks that a sandbox for another agent has everything of the first but its agent's own
+// files and settings.
 func TestInvite(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	e := newEngine(t)

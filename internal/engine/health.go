@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// PresetHosts are the hosts that an agent and its presets name, and those that come with
-// what it would be lent, each with a port, as HOST:PORT. Patterns are no hosts.
+// PresetHosts returns the hosts that an agent, its presets and its credentials need, as HOST:PORT. It
+// leaves out patterns.
 func (e *Engine) PresetHosts(a *spec.Agent) ([]string, error) {
 	values := e.Credentials().Values
 	lent, err := values.Find(a)

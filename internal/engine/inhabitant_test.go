@@ -14,9 +14,9 @@ import (
 
 const lodgersOwn = "version: 1\nname: mine\ntitle: Mine\nprogram: mine\ncredentials: [openai]\nlogins: [.mine]\nhome: [{path: .mine.json, text: '{}'}]\n"
 
-// Without its description nothing takes an agent for a program of the user's own: its home
-// is not begun without its files, no copy gets what it logged in with, and what it found in
-// the environment goes to nobody.
+// TestDescriptionGone checks that an agent without its description is not taken for a program of the
+// user's own. Its home is not begun without its files, no copy gets its login, and its credentials from
+// the environment are lent to no sandbox.
 func TestDescriptionGone(t *testing.T) {
 	for name, spoil := range map[string]func(file string) error{
 		"gone":   os.Remove,
@@ -57,7 +57,7 @@ func TestDescriptionGone(t *testing.T) {
 				t.Errorf("of a login inside it says %q", *said)
 			}
 			*said = nil
-			must(t, e.refurnish(sb)) // work in it can be looked after
+			must(t, e.refurnish(sb)) // the sandbox can still be maintained
 			if len(*said) != 1 || !strings.Contains((*said)[0], "mine") {
 				t.Errorf("said %q", *said)
 			}

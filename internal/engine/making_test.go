@@ -12,13 +12,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// another is the engine of another process on the same state: the locks of one are not the
-// other's.
+// another returns an engine like that of another process on the same state: it does not share locks with
+// the first.
 func another(e *Engine) *Engine {
 	return &Engine{Store: e.Store, Version: e.Version, Agents: e.Agents, Progress: e.Progress}
 }
 
-// eventually looks again and again until something is so, or the test is over.
+// eventually polls until so returns true, or the test times out.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for !so() {
@@ -28,8 +28,8 @@ func eventually(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// obtain is what bothy run does: it creates the sandbox of a directory and lends it a
-// credential, or waits for who does.
+// obtain does what bothy run does: it creates the sandbox of a directory and lends it a credential, or
+// waits for the caller that does.
 func obtain(e *Engine, dir, secret string) (*spec.Sandbox, error) {
 	for {
 		w := wish(dir)
@@ -53,8 +53,8 @@ func obtain(e *Engine, dir, secret string) (*spec.Sandbox, error) {
 	}
 }
 
-// Of many who want the same sandbox at once one makes it, and each gets it with what it is
-// lent once.
+// TestObtainAtOnce checks that one of many concurrent callers makes the sandbox, and that all of them
+// get it with one lease.
 func TestObtainAtOnce(t *testing.T) {
 	e := newEngine(t)
 	must(t, e.Credentials().SetSecret(here, stored("anthropic", canary)))
@@ -92,7 +92,8 @@ func TestObtainAtOnce(t *testing.T) {
 	}
 }
 
-// One whose maker cannot lend what it is to have is gone; who waited for it makes another.
+// TestTakenBack checks that a sandbox whose maker cannot lend to it is removed, and that a waiting
+// caller makes another.
 func TestTakenBack(t *testing.T) {
 	e := newEngine(t)
 	must(t, e.Credentials().SetSecret(here, stored("anthropic", canary)))
@@ -115,8 +116,9 @@ func TestTakenBack(t *testing.T) {
 	}
 }
 
-// One that somebody waits for who needs it, and no other, is not taken back, and is theirs to
-// make. Nor is one that was started, or that somebody starts.
+// TestNotTakenBack checks that a sandbox is not taken back if a caller that needs this very sandbox
+// waits for it; that caller finishes it. A sandbox that was started, or is being started, is not taken
+// back either.
 func TestNotTakenBack(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
@@ -157,16 +159,16 @@ func TestNotTakenBack(t *testing.T) {
 	if !e.Store.Has(sb.ID) {
 		t.Error("it was taken back although it was started")
 	}
-	must(t, e.TakeBack(sb)) // it is not made here any more
+	must(t, e.TakeBack(sb)) // this process does not make it any more
 }
 
-// What somebody was killed at who made it the next one goes on with; what is made is nobody's
-// to adopt.
+// TestAdopt checks that the next caller finishes a sandbox whose maker was killed, and that a finished
+// sandbox cannot be adopted.
 func TestAdopt(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
 	must(t, e.Create(here, sb, e.Making(sb)))
-	e.Unmade(sb) // the kernel does that for who is killed
+	e.Unmade(sb) // the kernel does that for a killed maker
 	other := another(e)
 	if is, err := other.Adopt(here, sb, false); err != nil || !is || !other.Credentials().NeverLent(sb) {
 		t.Fatalf("%v, %v", is, err)
@@ -184,7 +186,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// Nobody starts one that somebody else makes, or waits for it for ever.
+// TestConnectWhileMade checks that a caller neither starts a sandbox that another process makes nor
+// waits for it forever.
 func TestConnectWhileMade(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
@@ -199,7 +202,8 @@ func TestConnectWhileMade(t *testing.T) {
 	}
 }
 
-// However many lend a sandbox its first credential at once, and whichever, it gets one.
+// TestLendFirstAtOnce checks that concurrent callers that lend a sandbox its first credential lend one
+// in all.
 func TestLendFirstAtOnce(t *testing.T) {
 	e := newEngine(t)
 	secrets := []string{"anthropic", "openai", "anthropic"}
@@ -221,7 +225,7 @@ func TestLendFirstAtOnce(t *testing.T) {
 		if l, err := e.Credentials().Leases(sb); err != nil || len(l) != 1 {
 			t.Fatalf("%+v, %v", l, err)
 		}
-		// What is asked for by name is lent beside it, once.
+		// A credential that is asked for by name is lent in addition, once.
 		for range 3 {
 			wg.Go(func() {
 				if _, err := another(e).Credentials().LendCredential(here, sb, nil, "openai", vault.Terms{}); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// script writes one.
+// script writes a script and returns its path.
 func script(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "script.yaml")
@@ -50,9 +50,9 @@ func mocked(t *testing.T, e *Engine, a *spec.Agent, text string) *spec.Sandbox {
 
 const hello = "turns: [{text: hello}]\n"
 
-// An agent that asks a provider by itself may have to be told something when a script plays
-// it, as Claude Code has: who holds its tools back until they are searched for is asked for
-// none of them by name.
+// TestMockTells checks that agents get the settings that they need when a script plays their provider.
+// Claude Code holds its tools back until they are searched for; then a script could not ask for them by
+// name.
 func TestMockTells(t *testing.T) {
 	e, _, _ := signedIn(t)
 	own := &spec.Agent{Name: "tool", Title: "Tool", Credentials: []string{"openai"}, Mock: &spec.AgentMock{Env: map[string]string{"KEY": "{key}"}}}
@@ -71,7 +71,7 @@ func TestMockTells(t *testing.T) {
 	}
 }
 
-// What stands for a credential in the files of an agent's home is the made-up key.
+// TestMockInHome checks that the files of an agent's home have the made-up key as placeholder.
 func TestMockInHome(t *testing.T) {
 	e := newEngine(t)
 	e.Agents = agent.NewCatalog("")
@@ -86,7 +86,7 @@ func TestMockInHome(t *testing.T) {
 	}
 }
 
-// Another script takes the place of the first while the sandbox does not run.
+// TestChangeMock checks that a script can be replaced while the sandbox does not run.
 func TestChangeMock(t *testing.T) {
 	e := newEngine(t)
 	sb := mocked(t, e, nil, hello)
@@ -110,14 +110,15 @@ func TestChangeMock(t *testing.T) {
 	must(t, err)
 	defer lock.Unlock()
 	(&fakeKeeper{}).serve(t, d)
-	must(t, e.ChangeMock(here, sb, m)) // it runs with this one
+	must(t, e.ChangeMock(here, sb, m)) // it runs with this script
 	first := read(t, e, hello, nil)
 	if err := e.ChangeMock(here, sb, first); !errors.Is(err, spec.ErrConflict) || !strings.Contains(spec.Hint(err), "bothy stop") {
 		t.Errorf("%v", err)
 	}
 }
 
-// A secret is not lent for what is played, and its source is not even read.
+// TestMockIsLentNothing checks that no secret is lent for a played model, and that its source is not
+// read.
 func TestMockIsLentNothing(t *testing.T) {
 	e := newEngine(t)
 	sb := mocked(t, e, nil, hello)

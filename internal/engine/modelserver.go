@@ -13,8 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Serve has a new sandbox ask a model server of its user's own: of the host's ports it reaches
-// that one, and elsewhere what a rule of its own lets it.
+// Serve makes a new sandbox use the user's own model server. If it is on the host, the sandbox reaches
+// its port; otherwise a rule allows it.
 func Serve(sb *spec.Sandbox, a *spec.Agent, s *spec.ModelServer, rules *policy.Block) error {
 	if s == nil {
 		return nil
@@ -39,7 +39,7 @@ func Serve(sb *spec.Sandbox, a *spec.Agent, s *spec.ModelServer, rules *policy.B
 	return nil
 }
 
-// serversOf are the servers of models that a sandbox is pointed to, as HOST:PORT: the one that it was
+// serversOf returns the model servers that a sandbox is pointed to, as HOST:PORT: the server that it was
 // made for, and those that variables name.
 func serversOf(sb *spec.Sandbox) (list []string) {
 	if sb.ModelServer != nil {
@@ -54,7 +54,7 @@ func serversOf(sb *spec.Sandbox) (list []string) {
 	return list
 }
 
-// pointsTo gives the server that a variable names by which agents are told of one.
+// pointsTo returns the server that a variable names, if the variable tells agents of a server.
 func pointsTo(variable, value string) string {
 	if !NamesServer(variable) {
 		return ""
@@ -76,12 +76,12 @@ func pointsTo(variable, value string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// NamesServer tells of variables by which agents are told which server to ask.
+// NamesServer reports whether a variable tells agents which server to ask.
 func NamesServer(variable string) bool {
 	return strings.HasSuffix(variable, "_BASE_URL") || strings.HasSuffix(variable, "_API_BASE")
 }
 
-// ownServer is what a gateway knows of a sandbox's model server.
+// ownServer describes a sandbox's model server for the gateway.
 func ownServer(sb *spec.Sandbox) *wire.ModelServer {
 	s := sb.ModelServer
 	if s == nil {

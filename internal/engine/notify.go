@@ -32,10 +32,10 @@ type Notice struct {
 const (
 	EventBegan   = "began"   // a process carries it on, for the first time
 	EventResumed = "resumed" // a process carries it on again
-	EventWaits   = "waits"   // models cannot be asked for some time; it goes on by itself
+	EventWaits   = "waits"   // models cannot be asked for some time; it continues by itself
 	EventGoesOn  = "goes_on" // they answer again
 	EventAsks    = "asks"    // a step of a flow asks a person, while others are at work
-	EventRewound = "rewound" // a person had a loop go back
+	EventRewound = "rewound" // a person made a loop go back
 	EventEnded   = "ended"   // no process carries it on any more: it is over, or needs a person
 )
 

@@ -52,7 +52,7 @@ func (r *Replacement) WriteRules(d store.Sandbox) error {
 	return store.WriteFile(d.Policy(), (&policy.File{Block: r.rules}).Encode())
 }
 
-// rulesFor are a sandbox's own rules for another agent than the one it was made for.
+// rulesFor returns a sandbox's own rules, changed for another agent than the one it was made for.
 func (e *Engine) rulesFor(sb *spec.Sandbox, worker, other *spec.Agent) (policy.Block, error) {
 	own, err := grants.ReadPolicy(e.Store.Sandbox(sb.ID).Policy())
 	if err != nil {
@@ -68,7 +68,7 @@ func (e *Engine) rulesFor(sb *spec.Sandbox, worker, other *spec.Agent) (policy.B
 		return policy.Block{}, err
 	}
 	b.Allow = withoutRules(b.Allow, was)
-	if slices.Contains(b.Presets, "none") || sb.ModelServer != nil { // which is all that it asks
+	if slices.Contains(b.Presets, "none") || sb.ModelServer != nil { // then the rules are complete
 		return b, nil
 	}
 	its, err := agent.Allowed(other)
@@ -85,7 +85,7 @@ func withoutRules(list, other []policy.Rule) []policy.Rule {
 	return slices.DeleteFunc(slices.Clone(list), func(r policy.Rule) bool { return policy.HasRule(other, &r) })
 }
 
-// ofAgent are the variables that a sandbox has for its agent.
+// ofAgent returns the variables that a sandbox has for its agent.
 func ofAgent(sb *spec.Sandbox, a *spec.Agent) []string {
 	env := slices.Concat(agent.Env(a), agent.ServerEnv(a, sb.ModelServer))
 	if sb.Mock == nil {
@@ -94,7 +94,7 @@ func ofAgent(sb *spec.Sandbox, a *spec.Agent) []string {
 	return slices.Concat(env, modelmock.Env(sb.Mock, a))
 }
 
-// without gives those of a list that are not in another.
+// without returns the elements of a list that are not in another.
 func without(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }

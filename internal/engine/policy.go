@@ -18,11 +18,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// projectFile is where a project may narrow what its sandboxes reach.
+// projectFile is the file in which a project may restrict what its sandboxes reach.
 const projectFile = "bothy.yaml"
 
-// PolicyLayers collects the rules that hold for a sandbox: the user's, its own,
-// and what its project takes away. Without a sandbox it is the user's alone.
+// PolicyLayers collects the rules of a sandbox: the user's, its own, and its project's restrictions.
+// Without a sandbox it returns the user's rules.
 func (e *Engine) PolicyLayers(sb *spec.Sandbox) ([]policy.Input, error) {
 	inputs, err := e.ownLayers(sb)
 	if err != nil || sb == nil || len(sb.Workspaces) == 0 {
@@ -41,7 +41,7 @@ func (e *Engine) PolicyLayers(sb *spec.Sandbox) ([]policy.Input, error) {
 	return inputs, nil
 }
 
-// ownLayers are those that nobody inside can have written.
+// ownLayers returns the layers that no program inside can have written.
 func (e *Engine) ownLayers(sb *spec.Sandbox) ([]policy.Input, error) {
 	if sb != nil {
 		return grants.OwnLayers(e.Store.Policy(), e.Store.Sandbox(sb.ID).Policy())
@@ -53,7 +53,7 @@ func (e *Engine) ownLayers(sb *spec.Sandbox) ([]policy.Input, error) {
 	return []policy.Input{{Layer: policy.LayerUser, Block: user.Block}}, nil
 }
 
-// Policy is the layers as one.
+// Policy compiles the layers into one policy.
 func (e *Engine) Policy(sb *spec.Sandbox) (*policy.Policy, error) {
 	inputs, err := e.PolicyLayers(sb)
 	if err != nil {
@@ -62,8 +62,7 @@ func (e *Engine) Policy(sb *spec.Sandbox) (*policy.Policy, error) {
 	return policy.Compile(0, inputs...)
 }
 
-// Rules are what a sandbox's own layer says from its creation on, for Create.
-// Whoever calls has checked them.
+// Rules writes the first rules of a sandbox's own layer, for Create. The caller has checked them.
 func Rules(b policy.Block) func(store.Sandbox) error {
 	return func(d store.Sandbox) error {
 		if reflect.DeepEqual(b, policy.Block{}) {
@@ -74,8 +73,7 @@ func Rules(b policy.Block) func(store.Sandbox) error {
 	}
 }
 
-// HasRules tells whether a sandbox's own layer says all that a block does. It
-// may say more.
+// HasRules reports whether a sandbox's own layer has all rules of a block. It may have more.
 func (e *Engine) HasRules(sb *spec.Sandbox, b policy.Block) (bool, error) {
 	own, err := grants.ReadPolicy(e.Store.Sandbox(sb.ID).Policy())
 	if err != nil {
@@ -97,8 +95,7 @@ func (e *Engine) HasRules(sb *spec.Sandbox, b policy.Block) (bool, error) {
 	return true, nil
 }
 
-// readProject reads the project's own file, which somebody inside may have
-// written.
+// readProject reads the project's own file. A program inside may have written it.
 func readProject(path string) (*policy.Block, error) {
 	data, err := store.ReadSmall(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -114,9 +111,9 @@ func readProject(path string) (*policy.Block, error) {
 	return b, nil
 }
 
-// layersFor is PolicyLayers as a keeper gets it. The keeper compiles them itself.
-// They are compiled here, too, which takes microseconds, so that what is no policy
-// is told before a keeper is started, and of a sandbox that does not run.
+// layersFor returns PolicyLayers encoded for a keeper. The keeper compiles them itself. layersFor also
+// compiles them, which takes microseconds, so that an invalid policy is reported before a keeper starts,
+// and also for a sandbox that does not run.
 func (e *Engine) layersFor(sb *spec.Sandbox) (json.RawMessage, error) {
 	inputs, err := e.PolicyLayers(sb)
 	return encodeLayers(inputs, err)

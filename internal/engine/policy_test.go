@@ -21,8 +21,8 @@ func rule(t testing.TB, a policy.Action, target string) policy.Rule {
 	return r
 }
 
-// A sandbox has its own rules from the moment it can be seen, and none if there
-// are none.
+// TestRules checks that a sandbox has its own rules as soon as it appears, and no file if there are
+// none.
 func TestRules(t *testing.T) {
 	e := newEngine(t)
 	b := policy.Block{
@@ -40,7 +40,7 @@ func TestRules(t *testing.T) {
 	if _, err := os.Stat(e.Store.Sandbox(plain.ID).Policy()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without rules there is a file: %v", err)
 	}
-	// One that is there already keeps its own.
+	// An existing sandbox keeps its own.
 	again := wish("/srv/app")
 	got, created, err := e.Obtain(t.Context(), again, Rules(policy.Block{Presets: []string{"open"}}))
 	must(t, err)
@@ -65,7 +65,7 @@ func TestHasRules(t *testing.T) {
 		{policy.Block{Presets: []string{"pypi"}}, false},
 		{policy.Block{Allow: []policy.Rule{rule(t, policy.Allow, "A.Example.")}}, true},
 		{policy.Block{Allow: []policy.Rule{rule(t, policy.Allow, "a.example:443")}}, false},
-		{policy.Block{Allow: []policy.Rule{rule(t, policy.Allow, "b.example")}}, false}, // that one ends
+		{policy.Block{Allow: []policy.Rule{rule(t, policy.Allow, "b.example")}}, false}, // that rule ends
 		{policy.Block{Deny: []policy.Rule{rule(t, policy.Deny, "a.example")}}, false},
 	} {
 		if got, err := e.HasRules(sb, tt.asked); err != nil || got != tt.want {
@@ -78,8 +78,8 @@ func TestHasRules(t *testing.T) {
 	}
 }
 
-// A sandbox that is just being started may have read its rules before they were
-// changed: whoever changes them waits for it.
+// TestRulesWhileStarting checks that a change of rules waits for a sandbox that is starting: it may have
+// read its rules before the change.
 func TestRulesWhileStarting(t *testing.T) {
 	e := newEngine(t)
 	sb := wish(t.TempDir())
@@ -105,7 +105,8 @@ func TestRulesWhileStarting(t *testing.T) {
 	}
 }
 
-// A sandbox that ends in the middle of being told needs no rules: what starts it reads them.
+// TestRulesWhileItEnds checks that a sandbox that ends while it is told needs no rules: its next start
+// reads them.
 func TestRulesWhileItEnds(t *testing.T) {
 	e := newEngine(t)
 	sb := wish(t.TempDir())
@@ -119,9 +120,9 @@ func TestRulesWhileItEnds(t *testing.T) {
 	}
 }
 
-// What the project says may have been written inside: if nobody can read it, the user's
-// rules reach who runs nevertheless. Who does not run reads it at its start, and fails:
-// that is told, and no error.
+// TestUnreadProjectKeepsNoRules checks that an unreadable project file does not keep the user's rules
+// from running sandboxes. A program inside may have written that file. A stopped sandbox reads it when
+// it starts, and fails; the user is told that, and it is not an error.
 func TestUnreadProjectKeepsNoRules(t *testing.T) {
 	e := newEngine(t)
 	dir := t.TempDir()
@@ -155,8 +156,8 @@ func TestUnreadProjectKeepsNoRules(t *testing.T) {
 	}
 }
 
-// Rules of a sandbox that the user's file keeps from being put into force are not written:
-// some day they would count.
+// TestUnfitRulesAreNotWritten checks that rules of a sandbox are not written if the user's file keeps
+// them from taking effect: they would take effect some day by surprise.
 func TestUnfitRulesAreNotWritten(t *testing.T) {
 	e := newEngine(t)
 	sb := wish(t.TempDir())
@@ -175,8 +176,9 @@ func TestUnfitRulesAreNotWritten(t *testing.T) {
 	}
 }
 
-// The user's rules reach all that can be told. Who runs and cannot is named, and the error is
-// none of usage, for the rule stands; who does not run needs none.
+// TestRulesForAllThatCanBeTold checks that the user's rules reach all sandboxes that can be told. The
+// error names running ones that cannot. It is not a usage error, because the rules are written. A
+// stopped sandbox needs no rules.
 func TestRulesForAllThatCanBeTold(t *testing.T) {
 	e := newEngine(t)
 	var said []string
@@ -208,7 +210,8 @@ func TestRulesForAllThatCanBeTold(t *testing.T) {
 	}
 }
 
-// A sandbox whose description cannot be read may run: it gets the rules, and keeps its project's.
+// TestRulesForBroken checks that a running sandbox with an unreadable description gets the rules, and
+// keeps its project's.
 func TestRulesForBroken(t *testing.T) {
 	e := newEngine(t)
 	sb := wish(t.TempDir())
@@ -230,7 +233,7 @@ func TestRulesForBroken(t *testing.T) {
 	}
 }
 
-// Who is removed meanwhile needs no rules.
+// TestRulesForRemoved checks that a sandbox that is removed meanwhile needs no rules.
 func TestRulesForRemoved(t *testing.T) {
 	e := newEngine(t)
 	sb := wish(t.TempDir())
@@ -239,7 +242,7 @@ func TestRulesForRemoved(t *testing.T) {
 	must(t, e.announce(here, []*spec.Sandbox{sb}))
 }
 
-// Whoever changes rules leaves none that have ended.
+// TestEndedRulesGo checks that each change of rules removes those that have ended.
 func TestEndedRulesGo(t *testing.T) {
 	e := newEngine(t)
 	sb := wish(t.TempDir())

@@ -11,8 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxPorts bounds the published ports of one sandbox, and the ports of the host
-// that are open to it.
+// maxPorts bounds the published ports of a sandbox, and the host's ports that are open to it.
 const maxPorts = 64
 
 // Publish adds a port to the published ports of a sandbox.

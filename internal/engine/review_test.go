@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// reviewedBox is a sandbox with a layer over its workspace, in which nothing runs.
+// reviewedBox is a sandbox with a layer over its workspace. No program runs in it.
 type reviewedBox struct {
 	*Engine
 	sb *spec.Sandbox

@@ -36,12 +36,12 @@ func (e *Engine) storeRoom() rootfs.Room { return rootfs.Room{Store: e.Store, Li
 // CheckRoom returns an error if the state directory takes more of the disk than it may.
 func (e *Engine) CheckRoom() error { return e.storeRoom().Check() }
 
-// begin has a new sandbox begin with what its template holds.
+// begin fills a new sandbox with the contents of its template.
 func (e *Engine) begin(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox) error {
 	return e.Templates().Begin(ctx, sb)
 }
 
-// lifeCycle is what package rootfs needs of the engine.
+// lifeCycle implements the engine's part of package rootfs.
 type lifeCycle struct{ engine *Engine }
 
 // EachAway implements [rootfs.Sandboxes].
@@ -77,7 +77,7 @@ func (l lifeCycle) WithRunningLayer(ctx context.Context, sb *spec.Sandbox, do fu
 	}, func() error { return spec.Errorf(spec.ErrSandbox, "sandbox %s ended", sb.Name) })
 }
 
-// askToSave has a keeper save the root layer of its sandbox.
+// askToSave asks a keeper to save the root layer of its sandbox.
 func askToSave(c *unixconn.Conn) error {
 	if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpSave}); err != nil {
 		return spec.ErrStopping

@@ -26,8 +26,8 @@ services: {acme: {hosts: ["api.acme.example:443"], place: {kind: header, name: x
 home: [{path: .mine.json, lent: [acme], text: '{"key":"{placeholder:acme}"}'}]
 `
 
-// What an agent of the user's own logs in with, at hosts that only its description knows, is
-// found, lent to these and nobody else, and stands for itself in its files.
+// TestOwnService checks that the credential of a user-defined agent is found, lent only to the hosts
+// that its description names, and replaced by its placeholder in the agent's files.
 func TestOwnService(t *testing.T) {
 	const value = "acme-CANARYCANARYCANARY0123456789"
 	for _, from := range []string{"variable", "secret"} {

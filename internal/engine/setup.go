@@ -81,7 +81,7 @@ func readSetUps(d store.Sandbox) (setUps, error) {
 	return had, err
 }
 
-// setUpOnce runs the commands that are run once, as far as they were not.
+// setUpOnce runs those commands that are run once and are not done yet.
 func (e *Engine) setUpOnce(ctx context.Context, sb *spec.Sandbox, had *setUps, do func(context.Context, spec.SetUp) error) error {
 	n := 0
 	for _, c := range sb.Devcontainer.Commands {

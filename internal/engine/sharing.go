@@ -14,8 +14,8 @@ type Sharing struct {
 	Dir     string
 }
 
-// SharedLive finds running sandboxes that write to a directory of the host that sb writes to as
-// well. Each has locks of its own, and concurrent appends to one file are lost.
+// SharedLive finds running sandboxes that write to a directory of the host that sb writes to as well.
+// Each has its own locks, and concurrent appends to one file are lost.
 func (e *Engine) SharedLive(sb *spec.Sandbox) ([]Sharing, error) {
 	mine := writtenLive(sb)
 	if len(mine) == 0 {

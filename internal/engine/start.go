@@ -35,11 +35,11 @@ const (
 	startTimeout = 60 * time.Second
 	lockPoll     = 5 * time.Millisecond
 	killTime     = 5 * time.Second // for a process that was killed to be gone
-	waitNotice   = 5 * time.Second // after it somebody at a terminal wants to know
+	waitNotice   = 5 * time.Second // then a person at a terminal wants to know
 )
 
-// start launches a keeper for a sandbox whose lock the caller holds. It gives a
-// conversation with it.
+// start launches a keeper for a sandbox whose lock the caller holds. It returns a conversation with the
+// keeper.
 func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) (*unixconn.Conn, error) {
 	return e.startWith(ctx, sb, lock, nil)
 }
@@ -85,14 +85,14 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	go func() { defer close(lent); lent <- e.Credentials().ForStart(reading, sb) }()
 	person := make(chan *gitdefaults.Person, 1)
 	go func() { defer close(person); person <- e.askGit(reading, sb) }()
-	defer func() { // whatever fails below, no command of a secret outlives it
+	defer func() { // whatever fails below, no command that reads a secret outlives it
 		enough()
 		for range person {
 		}
 		for range lent {
 		}
 	}()
-	// For whoever cleans up, should nobody live to write it into the status.
+	// For a later cleanup, if no process lives to write it into the status.
 	noted := func(path string) error { return os.WriteFile(d.Cgroup(), []byte(path), 0o600) }
 	group, limits, err := cgroup.Create(sb.ID, sb.Limits, e.Defaults, noted)
 	if err != nil {
@@ -130,7 +130,7 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	return conn, nil
 }
 
-// launch collects what the keeper must be told.
+// launch collects the data that the keeper must be told.
 func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, limits []spec.Enforcement) (keeper.Launch, error) {
 	me := caller()
 	l := keeper.Launch{
@@ -151,7 +151,7 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 			return l, spec.Errorf(spec.ErrUsage, "BOTHY_SAVE_EVERY: %w", err)
 		}
 	}
-	disk := "sentry and keeper" // the root layer, and all of it
+	disk := "sentry and keeper" // the root layer, and everything on the disk
 	if sb.Build != nil {
 		disk = "sentry"
 	}
@@ -209,7 +209,7 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 	return l, nil
 }
 
-// knownHosts are the files in which ssh of the host looks for the keys of servers.
+// knownHosts returns the files in which the host's ssh looks for the keys of servers.
 func knownHosts() []string {
 	list := []string{"/etc/ssh/ssh_known_hosts"}
 	if home, err := store.Home(); err == nil {
@@ -218,7 +218,7 @@ func knownHosts() []string {
 	return list
 }
 
-// inUnits writes a number as the flags read it.
+// inUnits formats a number as flags accept it.
 func inUnits(n int64) string {
 	for _, u := range []struct {
 		size int64
@@ -240,9 +240,9 @@ func first(values ...int64) int64 {
 	return 0
 }
 
-// spawn starts the keeper in namespaces of its own and waits until it is
-// ready. The pid namespace makes sure that nothing survives it. The socket it
-// was launched over is the first conversation with it.
+// spawn starts the keeper in its own namespaces and waits until it is ready. The pid namespace makes
+// sure that no process survives the keeper. The socket that it was launched over is the first
+// conversation with it.
 func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, group *cgroup.Group, lock *store.Lock) (_ *unixconn.Conn, err error) {
 	d := e.Store.Sandbox(sb.ID)
 	p, err := findPrograms()
@@ -316,7 +316,7 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, g
 	return conn, cmd.Process.Release()
 }
 
-// waitBriefly waits for a process that was killed. One that hangs in a file system ends later.
+// waitBriefly waits for a killed process. A process that hangs in a file system ends later.
 func waitBriefly(cmd *exec.Cmd) {
 	gone := make(chan struct{})
 	go func() { defer close(gone); _ = cmd.Wait() }()
@@ -326,10 +326,9 @@ func waitBriefly(cmd *exec.Cmd) {
 	}
 }
 
-// inherited gives the list for exec.Cmd.ExtraFiles that puts files at these
-// descriptors.
+// inherited returns the list for exec.Cmd.ExtraFiles that puts files at these descriptors.
 func inherited(at map[int]*os.File) []*os.File {
-	const first = 3 // of those behind the standard streams
+	const first = 3 // the first after the standard streams
 	list := make([]*os.File, slices.Max(slices.Collect(maps.Keys(at)))-first+1)
 	for fd, f := range at {
 		list[fd-first] = f
@@ -337,9 +336,8 @@ func inherited(at map[int]*os.File) []*os.File {
 	return list
 }
 
-// handshake tells the keeper what to do and waits until it is done. The keeper
-// prepares while it is being moved into its control group: on some kernels
-// that takes longer than everything else here.
+// handshake tells the keeper what to do and waits until it is done. The keeper prepares while it is
+// moved into its control group: on some kernels the move takes longer than everything else here.
 func handshake(ctx context.Context, conn *unixconn.Conn, l keeper.Launch, group *cgroup.Group) (ready keeper.Launched, err error) {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if err := conn.SendJSON(wire.Request, l); err != nil {
@@ -349,12 +347,12 @@ func handshake(ctx context.Context, conn *unixconn.Conn, l keeper.Launch, group 
 	if err != nil && !errors.Is(err, unix.ESRCH) {
 		return ready, &spec.Error{Class: spec.ErrSandbox, Op: "move the keeper into its control group", Err: err}
 	}
-	// A keeper that failed meanwhile is gone, but has said why.
+	// A keeper that failed meanwhile is gone, but has sent its error.
 	_ = conn.SendJSON(wire.Request, struct{}{})
 	return ready, conn.Expect(wire.Reply, &ready)
 }
 
-// keeperError prefers what the keeper said to how the conversation ended.
+// keeperError prefers the keeper's own error to the error of the conversation.
 func keeperError(d store.Sandbox, err error) error {
 	if _, ok := errors.AsType[*spec.Error](err); ok {
 		return err

@@ -29,12 +29,12 @@ const (
 	endTimeout = 15 * time.Minute
 )
 
-// askAgain is when one that agreed to end, and still holds the lock, is taken
-// for somebody who started the sandbox anew.
+// askAgain is the time after which a keeper that agreed to end, but still holds the lock, is taken for a
+// new keeper of the same sandbox.
 const askAgain = 50 * time.Millisecond
 
-// Stop ends a sandbox, its state kept: what does not end in so much time is killed, without
-// any at once. One that does not run is no error.
+// Stop ends a sandbox and keeps its state. It kills processes that do not end within grace; without
+// grace it kills them at once. A sandbox that does not run is not an error.
 func (e *Engine) Stop(ctx context.Context, sb *spec.Sandbox, grace time.Duration) error {
 	lock, lost, err := e.halt(ctx, sb, max(grace, time.Millisecond))
 	if lock != nil {
@@ -43,8 +43,8 @@ func (e *Engine) Stop(ctx context.Context, sb *spec.Sandbox, grace time.Duration
 	return errors.Join(lost, err)
 }
 
-// halt is end for a stop, with the usual time if none is given. What could not be saved then is lost, and that no failure to
-// stop.
+// halt is end for a stop, with the usual grace if none is given. lost is the error of state that could
+// not be saved; the stop itself did not fail then.
 func (e *Engine) halt(ctx context.Context, sb *spec.Sandbox, grace time.Duration) (lock *store.Lock, lost, err error) {
 	lock, err = e.end(ctx, sb, stopping(grace), func(said error) {
 		if !errors.Is(said, spec.ErrStopping) {
@@ -73,10 +73,9 @@ func stopping(grace time.Duration) wire.Ask {
 	return wire.Ask{Op: wire.OpStop, Grace: spec.Duration(grace), Timeout: int((grace + time.Second - 1) / time.Second)}
 }
 
-// end asks the keeper to end the sandbox and sees to it that it is gone. It
-// gives the sandbox's lock, so that nobody starts it before the caller is done;
-// none if the sandbox was removed meanwhile.
-// failed is told of a failure the keeper answers with; it may be nil.
+// end asks the keeper to end the sandbox and waits until it is gone. It returns the sandbox's lock, so
+// that no other process starts it before the caller is done. The lock is nil if the sandbox was removed
+// meanwhile. end calls failed, which may be nil, with an error that the keeper answers.
 func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, failed func(error)) (*store.Lock, error) {
 	d := e.Store.Sandbox(sb.ID)
 	ctx, done := context.WithTimeout(ctx, endTimeout)
@@ -99,7 +98,7 @@ func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, failed
 			return lock, e.clean(sb, d)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil // somebody else removed it
+			return nil, nil // another process removed it
 		}
 		if !errors.Is(err, store.ErrLocked) {
 			return nil, err
@@ -138,13 +137,13 @@ func order(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn, ask wire.Ask
 		WithHint("bothy inspect %s tells why; the next command starts it again", sb.Name))
 }
 
-// orderKept is request about what is on the disk already: a keeper that ends before it answers
-// need not have heard of it, and counts as one that said that it ends.
+// orderKept is order for a change that is on the disk already. A keeper that ends before it answers may
+// not have read it; this counts as the answer that it is stopping.
 func orderKept(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn, ask wire.Ask) error {
 	return requestOr(ctx, c, ask, spec.Errorf(spec.ErrStopping, "sandbox %s ended before it answered", sb.Name))
 }
 
-// requestOr is request with an error of its own for a keeper that ends before it answers.
+// requestOr is request with a special error for a keeper that ends before it answers.
 func requestOr(ctx context.Context, c *unixconn.Conn, ask wire.Ask, ended error) error {
 	err := request(ctx, c, ask)
 	if _, said := errors.AsType[*spec.Error](err); err == nil || said || ctx.Err() != nil {
@@ -153,9 +152,9 @@ func requestOr(ctx context.Context, c *unixconn.Conn, ask wire.Ask, ended error)
 	return ended
 }
 
-// watchKeeper kills a keeper that hangs, until the context ends. The error is that there is
-// one, and that it cannot be killed. Where there is none somebody else has the lock, who
-// starts the sandbox or puts its files back: that takes as long as it takes.
+// watchKeeper kills a keeper that hangs, until the context ends. It returns an error if the keeper
+// cannot be killed. If the sandbox has no keeper, another command has the lock: it starts the sandbox or
+// restores its files, which may take any time.
 func (e *Engine) watchKeeper(ctx context.Context, sb *spec.Sandbox) error {
 	d := e.Store.Sandbox(sb.ID)
 	told := false
@@ -200,15 +199,15 @@ func (e *Engine) awaitKilled(ctx context.Context, sb *spec.Sandbox) error {
 	}
 }
 
-// askable tells whether a keeper has come so far that it can be asked: one that starts has no
-// socket yet, and whoever starts it sees to it.
+// askable reports whether a keeper can be asked. A keeper that is starting has no socket yet, and the
+// command that starts it watches it.
 func askable(d store.Sandbox) bool {
 	_, control := os.Lstat(d.Control())
 	_, aside := os.Lstat(d.Aside())
 	return control == nil || aside == nil
 }
 
-// lives tells whether a keeper answers, wherever its socket is.
+// lives reports whether a keeper answers, wherever its socket is.
 func lives(ctx context.Context, d store.Sandbox) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingEvery)
 	defer cancel()
@@ -219,12 +218,12 @@ func lives(ctx context.Context, d store.Sandbox) bool {
 	if err != nil {
 		return false
 	}
-	_ = c.Close() // one that ends says hello, and hears nobody out
+	_ = c.Close() // a keeper that ends sends its hello, and takes no requests
 	return true
 }
 
-// clean puts a sandbox without a keeper in order: what a crash left is removed
-// and noted. The caller holds the lock.
+// clean removes the remains of a crash from a sandbox without a keeper, and records the crash. The
+// caller holds the lock.
 func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 	if err := d.CheckStatus(); err != nil {
 		return err
@@ -259,8 +258,8 @@ func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 	return store.WriteJSON(d.Status(), st)
 }
 
-// sayCrash tells whoever starts a sandbox that it ended by itself the last time, as its
-// keeper has noted. It is told once.
+// sayCrash tells the user at the start of a sandbox that the sandbox ended by itself the last time, as
+// its keeper recorded. It does so once.
 func (e *Engine) sayCrash(sb *spec.Sandbox, d store.Sandbox) {
 	st, known := d.LastStatus()
 	if !known || st.State != spec.Stopped || !st.Crashed || st.CrashTold {
@@ -268,10 +267,10 @@ func (e *Engine) sayCrash(sb *spec.Sandbox, d store.Sandbox) {
 	}
 	e.say("sandbox %s ended by itself: %s; %s", sb.Name, st.Reason, lostSince(st))
 	st.CrashTold = true
-	_ = store.WriteJSON(d.Status(), st) // on a full disk it is told again
+	_ = store.WriteJSON(d.Status(), st) // on a full disk the user is told again
 }
 
-// lostSince tells what a sandbox loses that is not stopped properly.
+// lostSince describes what a sandbox loses that was not stopped properly.
 func lostSince(st spec.Status) string {
 	since := "since it was created"
 	if at := st.Root.SavedAt; at != nil {
@@ -280,8 +279,8 @@ func lostSince(st spec.Status) string {
 	return "what was changed outside the home and the shared directories " + since + " is lost"
 }
 
-// release gives back what a sandbox without a keeper may still hold of the host's. A control group
-// is left in which a process hangs in a file system: the next command about the sandbox tries again.
+// release frees the host's resources that a sandbox without a keeper may still hold. It leaves a control
+// group in which a process hangs in a file system: the next command for the sandbox tries again.
 func (e *Engine) release(sb *spec.Sandbox, d store.Sandbox, st spec.Status) (left string, err error) {
 	noted, _ := os.ReadFile(d.Cgroup())
 	for _, path := range []string{st.Cgroup, string(noted)} {
@@ -302,7 +301,7 @@ func (e *Engine) release(sb *spec.Sandbox, d store.Sandbox, st spec.Status) (lef
 			return "", fmt.Errorf("remove the cgroup of %s: %w", sb.Name, err)
 		}
 		if left != "" {
-			break // both are the same one
+			break // both are the same
 		}
 	}
 	if left == "" {
@@ -312,15 +311,15 @@ func (e *Engine) release(sb *spec.Sandbox, d store.Sandbox, st spec.Status) (lef
 	return left, nil
 }
 
-// Remove makes a sandbox and everything Bothy made for it disappear. Without
-// force one in which somebody works is left alone.
+// Remove removes a sandbox and everything that Bothy made for it. Without force it refuses a sandbox in
+// which a session runs.
 func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error {
 	if !force {
 		if err := e.unused(ctx, sb); err != nil {
 			return err
 		}
 	}
-	if sb.Broken != "" { // maybe because nobody can look into it, for the lock either
+	if sb.Broken != "" { // maybe because the caller cannot read its directory, and with it the lock
 		if err := e.Store.Sandbox(sb.ID).Reach(); err != nil {
 			return err
 		}
@@ -339,13 +338,13 @@ func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error
 	return err
 }
 
-// unused is an error if somebody works in a sandbox, or may do so: it runs and tells nothing.
+// unused returns an error if a session runs in a sandbox, or may run: its keeper does not answer.
 func (e *Engine) unused(ctx context.Context, sb *spec.Sandbox) error {
 	st, err := e.Inside(ctx, sb)
 	const hint = "stop it first, or use --force"
 	switch {
 	case errors.Is(err, spec.ErrConflict): // it does not run, or is of another version
-	case errors.Is(err, spec.ErrNotFound): // somebody else removed it
+	case errors.Is(err, spec.ErrNotFound): // another process removed it
 	case err != nil:
 		return spec.Errorf(spec.ErrConflict, "sandbox %s may be in use: %v", sb.Name, err).WithHint(hint)
 	case len(st.Sessions) > 0:
@@ -354,8 +353,8 @@ func (e *Engine) unused(ctx context.Context, sb *spec.Sandbox) error {
 	return nil
 }
 
-// Inside asks a running sandbox's keeper how things stand. One that starts or ends just now takes
-// no question: for helloTimeout it is asked again, until it answers or is gone.
+// Inside asks a running sandbox's keeper for its status. A keeper that is starting or ending takes no
+// requests: Inside tries again for helloTimeout, until the keeper answers or is gone.
 func (e *Engine) Inside(ctx context.Context, sb *spec.Sandbox) (wire.KeeperStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -364,7 +363,7 @@ func (e *Engine) Inside(ctx context.Context, sb *spec.Sandbox) (wire.KeeperStatu
 		if err == nil {
 			return st, nil
 		}
-		if ctx.Err() != nil { // the connection was closed for that
+		if ctx.Err() != nil { // that closed the connection
 			return st, e.unheard(sb, context.Cause(ctx))
 		}
 		if !absent(err) || time.Now().After(again) || e.Status(sb).State != spec.Running {
@@ -377,7 +376,7 @@ func (e *Engine) Inside(ctx context.Context, sb *spec.Sandbox) (wire.KeeperStatu
 	}
 }
 
-// ask puts the question of Inside once.
+// ask asks for the status of Inside once.
 func (e *Engine) ask(ctx context.Context, sb *spec.Sandbox) (st wire.KeeperStatus, err error) {
 	c, err := dial(e.Store.Sandbox(sb.ID))
 	if err != nil {
@@ -391,13 +390,13 @@ func (e *Engine) ask(ctx context.Context, sb *spec.Sandbox) (st wire.KeeperStatu
 	return st, c.Expect(wire.Reply, &st)
 }
 
-// absent tells whether an error of dial, or of a request, is that no keeper takes requests: it
-// does not do so yet, it ended meanwhile, or it said that it ends.
+// absent reports whether an error of dial, or of a request, means that no keeper takes requests: not
+// yet, or not any more.
 func absent(err error) bool {
 	return severed(err) || errors.Is(err, spec.ErrStopping) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED)
 }
 
-// unheard is why a keeper could not be asked.
+// unheard returns why a keeper could not be asked.
 func (e *Engine) unheard(sb *spec.Sandbox, err error) error {
 	switch {
 	case !e.Store.Has(sb.ID):
@@ -414,7 +413,7 @@ func (e *Engine) unheard(sb *spec.Sandbox, err error) error {
 		return err
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		err = op.Err // its addresses are those of a descriptor
+		err = op.Err // its addresses are those of a file descriptor
 	}
 	return spec.Errorf(spec.ErrSandbox, "ask sandbox %s how it stands: %v", sb.Name, err).WithHint("bothy stop %s ends it", sb.Name)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// strip takes out of a home what is lent to its sandbox, and where that may be used:
-// others begin with their own. Somebody inside may have made anything there.
+// strip removes from a home the lent credentials of its sandbox, and the settings of where they may be
+// used: other sandboxes get their own. Programs inside may have put any file there.
 func (e *Engine) strip(sb *spec.Sandbox, home *os.Root) error {
 	if err := e.RemoveLendable(sb, home); err != nil {
 		return err
@@ -24,10 +24,9 @@ func (e *Engine) strip(sb *spec.Sandbox, home *os.Root) error {
 	return credential.ForgetNpm(home)
 }
 
-// RemoveLendable takes the files out of a home that are its sandbox's alone: what the
-// agent of the sandbox has of a credential, and what any other logged in with that was run
-// there. Where others would look there may be what leads out of the home, as with somebody
-// whose settings lie in the workspace.
+// RemoveLendable removes the files from a home that belong to its sandbox alone: the credential files of
+// its agent, and the logins of any other agent that was run there. The places of other agents' logins
+// may lead out of the home, for example if a user keeps settings in the workspace; those are left alone.
 func (e *Engine) RemoveLendable(sb *spec.Sandbox, home *os.Root) error {
 	anybodys, err := e.Agents.LoginFiles()
 	if err != nil {
@@ -51,9 +50,8 @@ func (e *Engine) RemoveLendable(sb *spec.Sandbox, home *os.Root) error {
 	return nil
 }
 
-// eachLogin calls do for each path below a directory of a home that a pattern of logins
-// may mean, there or not. Directories that lead out of the home, or cannot be read, have
-// none.
+// eachLogin calls do for each path below a directory of a home that a pattern of logins may match,
+// whether it exists or not. It skips directories that lead out of the home or cannot be read.
 func eachLogin(home *os.Root, dir string, steps []string, do func(name string) error) error {
 	i := slices.IndexFunc(steps, func(step string) bool { return strings.Contains(step, "*") })
 	if i < 0 {
@@ -69,7 +67,7 @@ func eachLogin(home *os.Root, dir string, steps []string, do func(name string) e
 	return err
 }
 
-// namesIn gives the names in a directory of a home that fit a pattern.
+// namesIn returns the names in a directory of a home that match a pattern.
 func namesIn(home *os.Root, dir, pattern string) (found []string, err error) {
 	d, err := home.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -77,7 +75,7 @@ func namesIn(home *os.Root, dir, pattern string) (found []string, err error) {
 	}
 	defer d.Close()
 	for {
-		names, err := d.Readdirnames(512) // there may be any number
+		names, err := d.Readdirnames(512) // the number is unbounded
 		for _, name := range names {
 			if ok, _ := path.Match(pattern, name); ok {
 				found = append(found, name)
@@ -92,7 +90,7 @@ func namesIn(home *os.Root, dir, pattern string) (found []string, err error) {
 	}
 }
 
-// within tells whether the directories on the way to a name lie in a home.
+// within reports whether the directories on the way to a name are in a home.
 func within(home *os.Root, name string) bool {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if info, err := home.Stat(dir); err != nil || !info.IsDir() {
@@ -102,8 +100,8 @@ func within(home *os.Root, name string) bool {
 	return true
 }
 
-// lendable are the files of a home that have placeholders in them, or what the agent of the
-// sandbox logged in with itself.
+// lendable returns the files of a home that contain placeholders, or the own login of the sandbox's
+// agent.
 func (e *Engine) lendable(sb *spec.Sandbox) ([]string, error) {
 	a, err := e.Agents.In(sb)
 	if a == nil {

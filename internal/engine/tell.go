@@ -40,7 +40,7 @@ func (e *Engine) tellSoon(ctx context.Context, sb *spec.Sandbox, limit time.Dura
 	}, func() error { return nil })
 }
 
-// orderSoon is orderKept with a limit of its own.
+// orderSoon is orderKept with its own limit.
 func orderSoon(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn, limit time.Duration, ask wire.Ask) error {
 	soon, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

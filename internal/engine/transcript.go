@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Sessions gives those that a sandbox's agent keeps in the home. The sandbox need
-// not run: its home is plain files. They are to be closed.
+// Sessions returns the sessions that a sandbox's agent keeps in its home. The sandbox need not run: its
+// home is plain files. The caller closes them.
 func (e *Engine) Sessions(sb *spec.Sandbox) (*transcript.Sessions, error) {
 	a, err := e.talker(sb)
 	if err != nil {
@@ -25,8 +25,7 @@ func (e *Engine) Sessions(sb *spec.Sandbox) (*transcript.Sessions, error) {
 	return transcript.Open(e.Store.Sandbox(sb.ID).Home(), a.Transcript)
 }
 
-// OutputRules tell how that is read which a sandbox's agent prints without a
-// terminal.
+// OutputRules returns the rules to read the output of a sandbox's agent without a terminal.
 func (e *Engine) OutputRules(sb *spec.Sandbox) (*transcript.Rules, error) {
 	a, err := e.talker(sb)
 	if err != nil {
@@ -39,7 +38,7 @@ func (e *Engine) OutputRules(sb *spec.Sandbox) (*transcript.Rules, error) {
 	return transcript.ForOutput(a.Headless)
 }
 
-// talker is the agent of a sandbox.
+// talker returns the agent of a sandbox.
 func (e *Engine) talker(sb *spec.Sandbox) (*spec.Agent, error) {
 	if sb.Agent == agent.Shell || len(sb.Command) > 0 {
 		what := agent.Shell

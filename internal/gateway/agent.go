@@ -19,14 +19,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxAgents bounds the conversations with the host's SSH agent: each takes a
-// descriptor of the host's.
+// maxAgents bounds the conversations with the host's SSH agent: each takes a file descriptor of the
+// host.
 const maxAgents = 32
 
 // agentDial is how long the host's SSH agent may take to answer.
 const agentDial = 5 * time.Second
 
-// agents lends the inside the host's SSH agent.
+// agents lends the host's SSH agent to the inside.
 type agents struct {
 	loans      atomic.Pointer[[]wire.Loan] // as it is lent
 	talks      atomic.Int32                // conversations with it

@@ -24,10 +24,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Cases of the attack list that need an inside which makes its own packets, or
-// an outside that is hostile itself. The others are where their subject is.
+// Cases of the attack list whose inside makes its own packets, or whose outside is hostile itself. The
+// other cases are in the tests of their subjects.
 
-// recorder is a server that keeps every byte it hears, and answers as told.
+// recorder is a server that keeps every byte that it receives, and answers as told.
 type recorder struct {
 	port  uint16
 	mu    sync.Mutex
@@ -69,7 +69,7 @@ func newRecorder(t testing.TB, secure bool, answer func(net.Conn)) (*recorder, *
 	return r, trust
 }
 
-// serve hears a head, answers, and hears on.
+// serve reads a head, answers, and reads on.
 func (r *recorder) serve(c net.Conn, answer func(net.Conn)) {
 	buf := make([]byte, 4096)
 	answered := false
@@ -101,7 +101,7 @@ func (r *recorder) forget() {
 	r.heard = nil
 }
 
-// hears waits until the server has heard so many bytes.
+// hears waits until the server has received so many bytes.
 func (r *recorder) hears(t testing.TB, n int) {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -112,8 +112,8 @@ func (r *recorder) hears(t testing.TB, n int) {
 	t.Fatalf("the server does not hear %d bytes", n)
 }
 
-// settles waits until every connection that was made has been heard to its end: a
-// client that is refused may learn of it before the server has read what came first.
+// settles waits until every connection that was made has been read to its end: a refused client may
+// learn of it before the server has read the earlier bytes.
 func (r *recorder) settles(t testing.TB) {
 	t.Helper()
 	settled(t, r.port, func() int {
@@ -123,8 +123,8 @@ func (r *recorder) settles(t testing.TB) {
 	})
 }
 
-// TestA8HandMadePackets: whoever holds the card's other end, with no kernel
-// between, may put anything on it. None of it reaches the host.
+// TestA8HandMadePackets checks that no hand-made packet reaches the host. A program that holds the
+// card's other end, without a kernel between, may put any packet on it.
 func TestA8HandMadePackets(t *testing.T) {
 	l, err := net.Listen("tcp", "[::]:0")
 	must(t, err)
@@ -145,7 +145,7 @@ func TestA8HandMadePackets(t *testing.T) {
 	hosts := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1"), netip.MustParseAddr("::ffff:127.0.0.1"), namepool.Gateway4, namepool.Gateway6, namepool.Inside4}
 	all, err := net.InterfaceAddrs()
 	must(t, err)
-	var own netip.Addr // one that is not the loopback's
+	var own netip.Addr // an address other than the loopback's
 	for _, x := range all {
 		if p, err := netip.ParsePrefix(x.String()); err == nil {
 			if hosts = append(hosts, p.Addr().WithZone("")); p.Addr().Is4() && !p.Addr().IsLoopback() {
@@ -166,11 +166,11 @@ func TestA8HandMadePackets(t *testing.T) {
 				}
 			}
 		}
-		_, _ = w.in.Resolver(false).LookupHost(t.Context(), "fence.example.") // comes behind all of them
-		w.Close()                                                             // what was begun is done
+		_, _ = w.in.Resolver(false).LookupHost(t.Context(), "fence.example.") // arrives after all of them
+		w.Close()                                                             // all begun work is done
 	}
 	throw(start(t, rules(t, 1, "allow api.example.com", "allow 0.0.0.0/0", "allow [::/0]"), nil))
-	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)) // ours comes behind theirs
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)) // ours arrives after theirs
 	must(t, err)
 	defer c.Close()
 	if from := <-calls; from != c.LocalAddr().String() {
@@ -188,7 +188,7 @@ func TestA8HandMadePackets(t *testing.T) {
 	}
 }
 
-// packet is one of IP.
+// packet returns a packet of IP.
 func packet(from, to netip.Addr, protocol byte, body []byte) []byte {
 	if to.Is6() {
 		b := binary.BigEndian.AppendUint16([]byte{0x60, 0, 0, 0}, uint16(len(body)))
@@ -202,7 +202,7 @@ func packet(from, to netip.Addr, protocol byte, body []byte) []byte {
 	return append(b, body...)
 }
 
-// segment is one of TCP.
+// segment returns a segment of TCP.
 func segment(from, to netip.Addr, port uint16, flags byte) []byte {
 	b := binary.BigEndian.AppendUint16([]byte{0x30, 0x39}, port)
 	b = append(b, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0)
@@ -221,7 +221,7 @@ func sum(b []byte, n uint32) uint16 {
 	return uint16(n)
 }
 
-// said is the ClientHello of a client that asks for a name.
+// said returns the ClientHello of a client that asks for a name.
 func said(t testing.TB, name string) []byte {
 	t.Helper()
 	near, far := net.Pipe()
@@ -233,8 +233,8 @@ func said(t testing.TB, name string) []byte {
 	return b[:n]
 }
 
-// taken waits until the gateway has taken every packet that the inside sent: the question
-// comes behind them on the card, and its answer says that they are through.
+// taken waits until the gateway has taken every packet that the inside sent. It sends a DNS query after
+// them on the card; the answer shows that they are through.
 func (w *world) taken(t testing.TB) {
 	t.Helper()
 	if _, err := w.in.Resolver(false).LookupNetIP(t.Context(), "ip4", "api.example.com."); err != nil {
@@ -242,9 +242,8 @@ func (w *world) taken(t testing.TB) {
 	}
 }
 
-// TestA10HelloInDisguise: a ClientHello for another name does not reach the
-// server, however it is spelled, and whatever is said before; one for the right
-// name does.
+// TestA10HelloInDisguise checks that a ClientHello for another name does not reach the server, however
+// it is spelled and whatever precedes it. A ClientHello for the right name does.
 func TestA10HelloInDisguise(t *testing.T) {
 	right, evil := said(t, "api.example.com"), said(t, "www.evil.example")
 	tiny := func(b []byte) (out []byte) {
@@ -256,14 +255,14 @@ func TestA10HelloInDisguise(t *testing.T) {
 	dot := bytes.Replace(evil, []byte("www.evil.example"), []byte("www.evil.exampl."), 1)
 	postgres, gss := "\x00\x00\x00\x08\x04\xd2\x16\x2f", "\x00\x00\x00\x08\x04\xd2\x16\x30"
 	mysql := "\x20\x00\x00\x01\x85\xae\xff\x19\x00\x00\x00\x01\x2d" + strings.Repeat("\x00", 23)
-	padding := strings.Repeat("NOOP\r\n", 2000) // more than is looked through
+	padding := strings.Repeat("NOOP\r\n", 2000) // more than is searched
 	for _, yaml := range []string{"allow: [api.example.com, 127.0.0.0/8]\n", "inspect: all\nallow: [api.example.com, 127.0.0.0/8]\n"} {
 		r, _ := newRecorder(t, false, func(net.Conn) {})
 		w := start(t, document(t, 1, yaml), apiHosts)
 		for _, try := range []struct {
 			what   string
-			before string // the server hears it
-			wait   bool   // the hello comes when it has
+			before string // the server receives it
+			wait   bool   // the hello is sent after that
 			hello  []byte
 			slowly bool
 		}{
@@ -285,7 +284,7 @@ func TestA10HelloInDisguise(t *testing.T) {
 			{what: "SMTP, after half a type", before: padding + "\x16", wait: true, hello: evil},
 		} {
 			if try.what == "old" && !strings.Contains(yaml, "inspect") {
-				continue // it has no name, so the server is the one that was looked up
+				continue // it has no name, so the server is the looked-up one
 			}
 			for _, hello := range [][]byte{try.hello, right} {
 				if &hello[0] == &right[0] && try.before == "" && strings.Contains(yaml, "inspect") {
@@ -302,7 +301,7 @@ func TestA10HelloInDisguise(t *testing.T) {
 				for _, part := range map[bool][][]byte{false: {hello}, true: {hello[:1], hello[1:4], hello[4:20], hello[20:]}}[try.slowly] {
 					_, _ = raw.Write(part)
 					if try.slowly {
-						w.taken(t) // in packets of their own
+						w.taken(t) // in separate packets
 					}
 				}
 				_ = raw.CloseWrite()
@@ -332,9 +331,9 @@ func TestA10HelloInDisguise(t *testing.T) {
 	}
 }
 
-// TestB2HTTP2InDisguise: neither an upgrade to h2c nor HTTP/2 with prior
-// knowledge gets past whoever judges requests, also where all of them would be
-// allowed, in TLS and without, at once and byte by byte.
+// TestB2HTTP2InDisguise checks that neither an upgrade to h2c nor HTTP/2 with prior knowledge evades the
+// judging of requests, even where all of them would be allowed, with and without TLS, at once and byte
+// by byte.
 func TestB2HTTP2InDisguise(t *testing.T) {
 	preface := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 	for _, yaml := range []string{
@@ -390,8 +389,8 @@ func TestB2HTTP2InDisguise(t *testing.T) {
 	}
 }
 
-// TestB3MethodOverride: a request that asks to be taken for another method does
-// not reach a server for which methods are judged.
+// TestB3MethodOverride checks that a request that asks to be taken for another method does not reach a
+// server for which methods are judged.
 func TestB3MethodOverride(t *testing.T) {
 	o := newOrigin(t, true, func(http.ResponseWriter, *http.Request) {})
 	w := start(t, document(t, 1, "allow: [{host: api.example.com, methods: [GET, POST]}, other.example.com]\ndeny: [{host: other.example.com, methods: [DELETE]}]\n"), apiHosts, o.trusting)
@@ -422,8 +421,8 @@ func TestB3MethodOverride(t *testing.T) {
 	}
 }
 
-// TestB5KeepAliveEnds: a connection on which a request was let through, and
-// which is idle, is of no use under rules that would not.
+// TestB5KeepAliveEnds checks that an idle connection on which a request was allowed cannot be used under
+// rules that deny that request.
 func TestB5KeepAliveEnds(t *testing.T) {
 	o := newOrigin(t, true, func(http.ResponseWriter, *http.Request) {})
 	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, o.trusting)
@@ -450,8 +449,8 @@ func TestB5KeepAliveEnds(t *testing.T) {
 	}
 }
 
-// TestB10EndlessAnswers: a server that never ends the head of its answer is cut
-// off after as much as a head may have, and the inside is told.
+// TestB10EndlessAnswers checks that a server whose answer's head never ends is cut off at the maximum
+// size of a head, and that the inside is told.
 func TestB10EndlessAnswers(t *testing.T) {
 	repeat := func(c net.Conn, text string) {
 		block := strings.Repeat(text, 1+(32<<10)/len(text))
@@ -461,7 +460,7 @@ func TestB10EndlessAnswers(t *testing.T) {
 			}
 		}
 	}
-	const most = 16 << 20 // what a head may have, and what the sockets on the way hold
+	const most = 16 << 20 // the maximum of a head, and the buffers of the sockets on the way
 	for what, begin := range map[string][2]string{
 		"a line":             {"HTTP/1.1 200 ", "x"},
 		"a field":            {"HTTP/1.1 200 OK\r\nX-A: ", "x"},
@@ -506,7 +505,7 @@ func TestB10EndlessAnswers(t *testing.T) {
 	}
 }
 
-// counted counts what is written.
+// counted counts the written bytes.
 type counted struct {
 	net.Conn
 	n int
@@ -518,8 +517,8 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// atAddress is a flow to a literal address, as it was let through: what a program inside and
-// the server have of it.
+// atAddress returns a flow to a literal address that was let through, with the connections of the
+// program inside and of the server.
 func (w *world) atAddress(t *testing.T) (f *flow, inside, server *net.TCPConn, over <-chan error) {
 	t.Helper()
 	inside, near := tcpPair(t)
@@ -549,8 +548,8 @@ func tcpPair(t *testing.T) (near, far *net.TCPConn) {
 	return a.(*net.TCPConn), b.(*net.TCPConn)
 }
 
-// TestA10DeniedNameAtItsAddress: whose name is denied is not asked for at its address either,
-// whatever lets that be reached, whether somebody looks or not.
+// TestA10DeniedNameAtItsAddress checks that a denied name cannot be asked for at its address either,
+// whatever rule opens the address, inspected or not.
 func TestA10DeniedNameAtItsAddress(t *testing.T) {
 	const rules = "allow: [203.0.113.0/24]\ndeny: ['**.evil.example', {host: some.example, methods: [DELETE]}]\n"
 	for _, yaml := range []string{rules, "default: allow\n" + rules} {
@@ -563,7 +562,7 @@ func TestA10DeniedNameAtItsAddress(t *testing.T) {
 			f, inside, server, over := w.atAddress(t)
 			_, err := inside.Write(hello)
 			must(t, err)
-			_ = inside.CloseWrite() // it may have been cut by now
+			_ = inside.CloseWrite() // it may be cut already
 			heard, _ := io.ReadAll(server)
 			_ = server.Close()
 			err = <-over
@@ -581,8 +580,8 @@ func TestA10DeniedNameAtItsAddress(t *testing.T) {
 	}
 }
 
-// What cannot be read at an address passes where no name is denied, and so does one that asks
-// for the address itself.
+// TestA10UnreadableAtAddress checks that an unreadable ClientHello at an address passes if no name is
+// denied. A ClientHello that asks for the address itself passes, too.
 func TestA10UnreadableAtAddress(t *testing.T) {
 	hello := said(t, "www.abc.def")
 	for yaml, passes := range map[string]bool{
@@ -602,7 +601,7 @@ func TestA10UnreadableAtAddress(t *testing.T) {
 			f, inside, server, over := w.atAddress(t)
 			_, err := inside.Write(c.said)
 			must(t, err)
-			_ = inside.CloseWrite() // it may have been cut by now
+			_ = inside.CloseWrite() // it may be cut already
 			heard, _ := io.ReadAll(server)
 			_ = server.Close()
 			if err = <-over; c.passes != (err == nil) || c.passes && !bytes.Equal(heard, c.said) || !c.passes && len(heard) > 0 {
@@ -615,7 +614,8 @@ func TestA10UnreadableAtAddress(t *testing.T) {
 	}
 }
 
-// A rule that comes to deny names ends what could not be read.
+// TestA16UnreadableAtAddress checks that a new rule that denies names ends connections with an
+// unreadable hello.
 func TestA16UnreadableAtAddress(t *testing.T) {
 	odd := bytes.ReplaceAll(said(t, "www.abc.def"), []byte("www.abc.def"), []byte("www.abc.de."))
 	w := start(t, document(t, 1, "allow: [203.0.113.0/24]\n"), nil)
@@ -630,7 +630,8 @@ func TestA16UnreadableAtAddress(t *testing.T) {
 	}
 }
 
-// A rule that comes to deny what was asked for at an address ends it, too.
+// TestA16DeniedNameAtItsAddress checks that a new rule that denies the name asked for at an address ends
+// the connection.
 func TestA16DeniedNameAtItsAddress(t *testing.T) {
 	hello := said(t, "www.evil.example")
 	w := start(t, document(t, 1, "allow: [203.0.113.0/24]\n"), nil)

@@ -202,7 +202,7 @@ func TestB8Disguises(t *testing.T) {
 				t.Errorf("%s: %d %s", query, status, text)
 			}
 		}
-		// MCP's own fields may repeat what the body says.
+		// MCP's own fields may repeat the call in the body.
 		status, text, _ := fetch(t, c, "POST", url+"?sessionId=1", strings.NewReader(toolOf("search_a")), "Content-Type", kind, "Mcp-Method", "tools/call", "Mcp-Name", "search_a")
 		if got := s.got(); status != 200 || len(got) != 1 {
 			t.Errorf("%d %s\nthe server got %q", status, text, got)

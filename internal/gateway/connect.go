@@ -15,10 +15,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// heldByRelays is what buffers of connections that pass may hold in sum.
+// heldByRelays bounds the buffers of all relayed connections together.
 const heldByRelays = held.Most / 4
 
-// attempt decides about one attempt to connect, before it is answered.
+// attempt decides about an attempt to connect, before it is answered.
 func (g *Gateway) attempt(a *netstack.Attempt) {
 	if !g.life.enterWork() {
 		return
@@ -52,7 +52,7 @@ func (g *Gateway) attempt(a *netstack.Attempt) {
 	if g.judge.isLent(hostOf(subject)) {
 		look = policy.InspectMust
 	}
-	if look != policy.InspectMust { // else its requests are refused, which are told why
+	if look != policy.InspectMust { // otherwise each of its requests is refused, with the reason
 		g.uploads.afford(&d)
 	}
 	r = g.journal.decided(r, &d)
@@ -66,7 +66,7 @@ func (g *Gateway) attempt(a *netstack.Attempt) {
 	g.carryFlow(a, &flow{subject: subject, outflow: g.uploads.meterFor(d.Budget), git: d.Git}, r, look)
 }
 
-// subject finds out whom an address is for: a name, or itself.
+// subject returns the target of an address: the name that it stands for, or the address itself.
 func (g *Gateway) subject(to netip.AddrPort) (policy.Flow, error) {
 	if name, ok := g.names.Name(to.Addr()); ok {
 		return policy.Flow{Name: name, Port: to.Port()}, nil
@@ -84,7 +84,7 @@ func (g *Gateway) carryFlow(a *netstack.Attempt, f *flow, r spec.NetworkRecord, 
 	f.looked = must || i == policy.InspectHTTP
 	f.passes = i == policy.InspectNever
 	g.tracks.trackFlow(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
-		if err := g.judge.mayFlow(f); err != nil { // from here on changes find it
+		if err := g.judge.mayFlow(f); err != nil { // later changes of rules find the flow
 			f.cutOff(err)
 			return err
 		}
@@ -95,8 +95,8 @@ func (g *Gateway) carryFlow(a *netstack.Attempt, f *flow, r spec.NetworkRecord, 
 	})
 }
 
-// joinSides connects the two sides until both have ended. The far side is dialled
-// first: whether it answers is what the near side is told.
+// joinSides connects the two sides until both have ended. It dials the far side first: the near side is
+// told whether the far side answers.
 func (g *Gateway) joinSides(ctx context.Context, a *netstack.Attempt, f *flow, r *spec.NetworkRecord) error {
 	outside, err := g.outbound.reached(ctx, f, r)
 	if by, ok := errors.AsType[*hostproxy.Error](err); ok && by.Refused() && !f.passes {
@@ -114,7 +114,7 @@ func (g *Gateway) joinSides(ctx context.Context, a *netstack.Attempt, f *flow, r
 	return g.relayBytes(inside, outside, nil, f, r)
 }
 
-// relayBytes carries bytes, of which the inside has said some already.
+// relayBytes carries bytes. The inside has sent some of them already.
 func (g *Gateway) relayBytes(inside, outside relay.Conn, said []byte, f *flow, r *spec.NetworkRecord) error {
 	if err := g.tracks.opened(f, *r); err != nil {
 		return err

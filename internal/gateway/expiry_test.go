@@ -24,8 +24,8 @@ const (
 	aYear = 365 * aDay
 )
 
-// TestAuthorityEnds checks a sandbox that runs on while its certificates end. Those of servers are
-// renewed silently. Once the authority has ended, TLS that would be inspected does not pass, also
+// TestAuthorityEnds checks a sandbox that runs on while its certificates end. Certificates of servers
+// are renewed silently. Once the authority has ended, TLS that would be inspected does not pass, also
 // where inspection is only a wish: it is never passed on unseen, and the log names the remedy.
 func TestAuthorityEnds(t *testing.T) {
 	for name, rules := range map[string]string{

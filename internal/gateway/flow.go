@@ -46,17 +46,17 @@ type flow struct {
 	why       error              // it was ended
 }
 
-// kind tells whose affair a flow is.
+// kind tells which part of the gateway decides about a flow.
 type kind uint8
 
 const (
-	judged  kind = iota // by the policy
+	judged  kind = iota // decided by the policy
 	toHost              // to a port of the host: see hostport.go
 	inbound             // to a published port: see inbound.go
 	toMock              // to a server that is played: see mock.go
 )
 
-// asJudged is the flow as the policy judges it.
+// asJudged returns the flow as the policy judges it.
 func (f *flow) asJudged() policy.Flow {
 	f.mu.Lock()
 	defer f.mu.Unlock()

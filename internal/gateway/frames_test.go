@@ -379,7 +379,7 @@ func TestB1SmugglingInFrames(t *testing.T) {
 			f := w.framed(t, l.port)
 			f.mark = fmt.Sprint("attempt ", i)
 			a.do(f)
-			// The request behind the attempt is answered, unless the connection ended with the attempt:
+			// The request after the attempt is answered, unless the connection ended with the attempt:
 			// then none of its bytes are still on their way. Once it is answered, none of the attempt's
 			// are either.
 			f.mark = fmt.Sprint("behind ", i)

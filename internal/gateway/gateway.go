@@ -1,11 +1,9 @@
-// Package gateway judges every flow of one sandbox. What the inside sends
-// arrives in a stack of its own (netstack), names are answered from a pool of
-// its own (names, dns), and each attempt to connect is put before the policy,
-// dialled by the gateway itself, and relayed, or refused.
+// Package gateway judges every flow of one sandbox. The packets of the inside arrive in the gateway's
+// own stack (netstack). The gateway answers names from its own pool (names, dns). It asks the policy
+// about each attempt to connect, and then dials the server itself and relays, or refuses.
 //
-// It knows nothing of what is on the other end of the card's socket, so every
-// driver can use it. When it ends, for whatever reason, the card is dead: there
-// is nothing behind it that could let packets through.
+// It does not depend on the other end of the card's socket, so every driver can use it. When the gateway
+// ends, for whatever reason, the card is dead: no other program could let packets through.
 package gateway
 
 import (
@@ -38,69 +36,68 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Config says what a gateway works with.
+// Config configures a gateway.
 type Config struct {
 	FD int // the gateway's end of the card; New takes it over
 	// Unsummed says that the stack inside neither makes nor checks checksums.
 	Unsummed bool
-	// Sources are whose packets are taken; nil: everybody's.
+	// Sources are the prefixes whose packets are taken; nil means all.
 	Sources []netip.Prefix
-	Sandbox string // its name, for what is said to people
+	Sandbox string // its name, for messages to people
 	Policy  *policy.Policy
-	Names   *namepool.Pool // nil: a new one, with the names of Identity
-	// Identity is what programs inside know already; zero: nothing.
+	Names   *namepool.Pool // nil means a new one, with the names of Identity
+	// Identity holds the facts that programs inside know already; zero means none.
 	Identity wire.Identity
 	Dialer   *dial.Dialer
-	Roots    *x509.CertPool // whom servers must be vouched for by; nil: the host's
-	// HostPorts are those of the host's loopback that the inside may reach.
+	Roots    *x509.CertPool // authorities that must vouch for servers; nil means the host's
+	// HostPorts are the ports of the host's loopback that the inside may reach.
 	HostPorts []uint16
-	// KnownHosts are files that say which keys SSH servers have, for who asks the
-	// host's SSH agent.
+	// KnownHosts are the files with the keys of SSH servers, for users of the host's SSH agent.
 	KnownHosts []string
-	// Mock plays servers; nil: nobody does.
+	// Mock plays servers; nil means that none is played.
 	Mock *Mock
-	// Models are names at which models answer. Turn is told when a question to one of
-	// them has left the inside, if that is looked into. It must not block, and is called
-	// concurrently; nil: nobody is told.
+	// Models are names at which models answer. Turn is called when a question to one of them has left
+	// the inside on an inspected connection. It must not block, and is called concurrently; nil means no
+	// call.
 	Models []string
 	Turn   func()
-	// Servers are others, to which the sandbox is pointed, as HOST:PORT.
+	// Servers are further model servers to which the sandbox is pointed, as HOST:PORT.
 	Servers []string
-	// Own is the one of them that it was made for; nil: there is none.
+	// Own is the server of these that the sandbox was made for; nil means none.
 	Own *wire.ModelServer
-	// Meter counts what they take; nil: nobody does. If it has a budget, nothing passes
-	// to them that is not looked into.
+	// Meter counts the use of models; nil means no counting. If it has a budget, all traffic to them is
+	// inspected.
 	Meter *meter.Meter
-	// CatchUp is called before anything new is judged, and may change rules and loans; nil:
-	// they change by SetPolicy and SetLoans alone.
+	// CatchUp is called before anything new is judged, and may change rules and loans. If it is nil,
+	// they change only by SetPolicy and SetLoans.
 	CatchUp func()
-	// Uploads has what was sent by rules with a budget; nil: it is forgotten with the
+	// Uploads records the bytes sent by rules with a budget; nil means that they are forgotten with the
 	// gateway.
 	Uploads *uploadlimit.Ledger
-	// Capture keeps what programs inside are given to log in with; nil: nobody does.
+	// Capture keeps the logins that programs inside are given; nil means that none is kept.
 	Capture *Capture
-	// Tasks answers about the tasks of the project; nil: they are not shared.
+	// Tasks answers about the tasks of the project; nil means that they are not shared.
 	Tasks http.Handler
-	// Loop carries out commands about the loop that works in the sandbox; nil: none does.
+	// Loop carries out commands about the loop that works in the sandbox; nil means that none does.
 	Loop func(args []string) (out, complaint string, code int)
-	// Join asks init for servers that Dial cannot reach itself; may be nil.
+	// Join asks init to connect to servers that Dial cannot reach itself; may be nil.
 	Join func(context.Context, wire.Join) error
-	// Log is told of every decision and every flow that ended. It must not
-	// block for long, and is called concurrently.
+	// Log is called with every decision and with every flow that has ended. It must not block for long,
+	// and is called concurrently.
 	Log func(spec.NetworkRecord)
 
-	now func() time.Time // of the authority; a test moves it
+	now func() time.Time // the clock of the authority; a test changes it
 }
 
-// Capture keeps on the host what programs inside are given to log in with.
+// Capture keeps on the host the logins that programs inside are given.
 type Capture struct {
-	How spec.AgentLogin // which says where that is
-	// Keep keeps tokens, and lends them before it returns. The context ends with the
-	// request, if not before.
+	How spec.AgentLogin // says where logins are given
+	// Keep keeps tokens, and lends them before it returns. The context ends with the request, or
+	// earlier.
 	Keep func(context.Context, oauthfile.Grant) (lease *spec.Lease, identity string, err error)
 }
 
-// forInspector is how the inspector sees it.
+// forInspector returns the capture in the inspector's form.
 func (c *Capture) forInspector() *inspect.Capture {
 	if c == nil || c.How.Capture == nil {
 		return nil
@@ -108,7 +105,7 @@ func (c *Capture) forInspector() *inspect.Capture {
 	return &inspect.Capture{At: inject.NewEndpoint(c.How.Endpoint), Pass: c.How.Capture.Pass, Keep: c.Keep}
 }
 
-// Gateway is a running one.
+// Gateway is a running gateway.
 type Gateway struct {
 	conf   Config
 	stack  *netstack.Stack
@@ -116,12 +113,12 @@ type Gateway struct {
 	server *dns.Server
 	limits *namelimit.Limits
 	advice *advice.Handler // answers for the gateway itself
-	held   *held.Budget    // what the inside has it hold
-	ssh    *held.Budget    // what the SSH library does of it
-	copies *held.Budget    // what relays do of it
-	ca     *ca.Authority   // whom the inside trusts
+	held   *held.Budget    // memory that the inside makes the gateway hold
+	ssh    *held.Budget    // the SSH library's part of it
+	copies *held.Budget    // the relays' part of it
+	ca     *ca.Authority   // which the inside trusts
 
-	authority wire.Authority // the same, to be kept
+	authority wire.Authority // the same, in the form in which it is kept
 	sshKey    *gitssh.Key    // by which ssh inside knows servers
 
 	inspector *inspect.Inspector
@@ -130,7 +127,7 @@ type Gateway struct {
 	policy  *atomic.Pointer[policy.Policy]
 	secrets *atomic.Pointer[inject.Set]
 	flows   *table
-	gits    atomic.Int32 // connections that are looked into as SSH
+	gits    atomic.Int32 // connections that are inspected as SSH
 	locals  atomic.Int32 // connections to the gateway itself
 	callers atomic.Int64 // connections to published ports
 
@@ -214,7 +211,7 @@ func New(c Config) (*Gateway, error) {
 	return g, nil
 }
 
-// compose makes the parts of a gateway and tells each of them about the others that it asks.
+// compose makes the parts of a gateway, and gives each the others that it needs.
 func compose(c Config) *Gateway {
 	g := &Gateway{
 		conf: c, names: c.Names, limits: namelimit.New(), held: held.New(held.Most), mock: c.Mock,
@@ -252,20 +249,20 @@ func (g *Gateway) Close() {
 	g.life.wg.Wait()
 }
 
-// SetPolicy puts other rules into force, for what begins now and for what is
-// under way: flows that they do not allow end at once.
+// SetPolicy puts other rules into force, for new and for active flows: flows that they do not allow end
+// at once.
 func (g *Gateway) SetPolicy(p *policy.Policy) {
 	g.policy.Store(p)
 	g.review()
 }
 
-// Certificate is the authority's whom the inside has to trust, in PEM.
+// Certificate returns the certificate, in PEM, of the authority that the inside has to trust.
 func (g *Gateway) Certificate() []byte { return g.ca.Certificate() }
 
-// KnownHosts are lines by which ssh inside trusts it.
+// KnownHosts returns the lines by which ssh inside trusts the authority.
 func (g *Gateway) KnownHosts() []byte { return g.sshKey.KnownHosts() }
 
-// sshKey is made of the authority's key, and is kept with it.
+// sshKey derives the SSH key from the authority's key, with which it is kept.
 func sshKey(a *ca.Authority, now func() time.Time) (*gitssh.Key, error) {
 	secret, err := a.Derive("ssh host authority")
 	if err != nil {
@@ -274,13 +271,13 @@ func sshKey(a *ca.Authority, now func() time.Time) (*gitssh.Key, error) {
 	return gitssh.NewKey(secret, now)
 }
 
-// Identity is what programs inside know it by.
+// Identity returns the facts by which programs inside know the gateway.
 func (g *Gateway) Identity() wire.Identity {
 	return wire.Identity{Authority: g.authority, Names: g.names.Names()}
 }
 
-// SetLoans replaces the secrets that are lent, also for what is under way:
-// requests that went out with one that is taken back end.
+// SetLoans replaces the lent secrets, also for active requests: a request that was sent with a secret
+// that is taken back ends.
 func (g *Gateway) SetLoans(loans []wire.Loan) error {
 	requests, agents := splitLoans(loans)
 	if err := g.logins.setLoans(requests); err != nil {
@@ -292,10 +289,10 @@ func (g *Gateway) SetLoans(loans []wire.Loan) error {
 	return nil
 }
 
-// Policy is the one in force.
+// Policy returns the policy in force.
 func (g *Gateway) Policy() *policy.Policy { return g.policy.Load() }
 
-// review judges every flow again, and comes back when the next rule ends.
+// review judges every flow again, and schedules itself for the end of the next rule.
 func (g *Gateway) review() {
 	for _, f := range g.flows.listFlows() {
 		if f.kind != judged && f.kind != toHost {
@@ -326,9 +323,9 @@ func (g *Gateway) review() {
 	g.watchExpiry()
 }
 
-// errCarrier ends the requests on a flow that ends. Why is in the record of that: it may
-// tell where a name leads.
+// errCarrier ends the requests on a flow that ends. The reason is in the record of the flow: it may
+// reveal where a name leads.
 var errCarrier = errors.New("its connection may not go on by the rules of now")
 
-// watchExpiry comes back to review when the next rule or lease ends.
+// watchExpiry calls review when the next rule or lease ends.
 func (g *Gateway) watchExpiry() { g.expiry.watchNext(g.policy.Load(), g.review) }

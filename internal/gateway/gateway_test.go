@@ -55,19 +55,19 @@ func rules(t testing.TB, generation uint64, lines ...string) *policy.Policy {
 	return p
 }
 
-// world is a gateway, an inside, and what is outside.
+// world is a gateway, an inside, and the servers outside.
 type world struct {
 	*Gateway
 	in *insidetest.Inside
 
 	mu      sync.Mutex
 	records []spec.NetworkRecord
-	opened  []spec.NetworkRecord // the first of the two of each flow
-	hosts   map[string][]string  // what the host's resolver says; nil: it is never asked
+	opened  []spec.NetworkRecord // the opening record of each flow
+	hosts   map[string][]string  // the answers of the host's resolver; nil: it is never asked
 	queries []string
 }
 
-// start makes a world. Servers live on 127.0.0.1, which an allow rule must name.
+// start makes a world. Servers are on 127.0.0.1, which an allow rule must name.
 func start(t testing.TB, p *policy.Policy, hosts map[string][]string, options ...func(*Config)) *world {
 	t.Helper()
 	return startWith(t, p, hosts, func(c *Config, _ *world) {
@@ -77,14 +77,15 @@ func start(t testing.TB, p *policy.Policy, hosts map[string][]string, options ..
 	})
 }
 
-// What the inside begins while the gateway is being closed is not begun: nobody would wait for it.
+// TestAttemptWhileClosing checks that no attempt begins while the gateway is being closed: Close would
+// not wait for it.
 func TestAttemptWhileClosing(t *testing.T) {
 	w := start(t, rules(t, 1, "allow **"), nil)
 	w.Close()
 	w.attempt(nil)
 }
 
-// startWith lets the test change what the gateway works with.
+// startWith is start for a test that changes the configuration.
 func startWith(t testing.TB, p *policy.Policy, hosts map[string][]string, change func(*Config, *world)) *world {
 	t.Helper()
 	w := &world{hosts: hosts}
@@ -112,7 +113,7 @@ func (w *world) log(r spec.NetworkRecord) {
 	w.records = append(w.records, r)
 }
 
-// resolver is the host's: a name server on the loopback.
+// resolver returns the host's resolver: a name server on the loopback.
 func (w *world) resolver(t testing.TB) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -166,14 +167,14 @@ func (w *world) resolve(q []byte) []byte {
 	return b
 }
 
-// asked is what left for the host's resolver.
+// asked returns the queries that reached the host's resolver.
 func (w *world) asked() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]string(nil), w.queries...)
 }
 
-// record waits for one that fits.
+// record waits for a record that fits.
 func (w *world) record(t testing.TB, what string, fits func(spec.NetworkRecord) bool) spec.NetworkRecord {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -190,8 +191,7 @@ func (w *world) record(t testing.TB, what string, fits func(spec.NetworkRecord) 
 	return spec.NetworkRecord{}
 }
 
-// echo is a server that repeats what it hears. It gives its port and a count of
-// connections.
+// echo starts a server that repeats its input. It returns its port and a count of connections.
 func echo(t testing.TB, greet string) (port uint16, seen func() int) {
 	t.Helper()
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -220,8 +220,8 @@ func echo(t testing.TB, greet string) (port uint16, seen func() int) {
 
 var here = []string{"127.0.0.1"}
 
-// A gateway that takes another's place is the same to programs inside: whom they trust,
-// and which address they know a server by.
+// TestIdentity checks that a gateway that replaces another is the same to programs inside: they trust
+// it, and know each server by the same address.
 func TestIdentity(t *testing.T) {
 	p := rules(t, 1, "allow **")
 	first := start(t, p, nil)
@@ -262,7 +262,8 @@ func TestNameToServer(t *testing.T) {
 	}
 }
 
-// A server that speaks first is heard: nothing waits for the client.
+// TestServerSpeaksFirst checks that a server that speaks first is heard: the gateway does not wait for
+// the client.
 func TestServerSpeaksFirst(t *testing.T) {
 	port, _ := echo(t, "220 ready\r\n")
 	w := start(t, rules(t, 1, "allow db.example.com", "allow 127.0.0.0/8"), map[string][]string{"db.example.com": here})
@@ -277,7 +278,8 @@ func TestServerSpeaksFirst(t *testing.T) {
 	}
 }
 
-// A name that is not allowed is not looked up, by nobody (A1, A2).
+// TestA1A2DeniedNameStaysInside checks that no resolver is asked for a name that is not allowed (A1,
+// A2).
 func TestA1A2DeniedNameStaysInside(t *testing.T) {
 	w := start(t, rules(t, 1, "allow api.example.com"), nil)
 	for _, tcp := range []bool{false, true} {
@@ -288,7 +290,7 @@ func TestA1A2DeniedNameStaysInside(t *testing.T) {
 			_, _ = w.in.Resolver(tcp).LookupTXT(t.Context(), name)
 			_, _ = w.in.Resolver(tcp).LookupMX(t.Context(), name)
 		}
-		// An allowed one is answered without asking anybody, too.
+		// An allowed name is also answered without a query to any resolver.
 		if _, err := w.in.Resolver(tcp).LookupHost(t.Context(), "api.example.com."); err != nil {
 			t.Error(err)
 		}
@@ -302,8 +304,8 @@ func TestA1A2DeniedNameStaysInside(t *testing.T) {
 	}
 }
 
-// An allowed name that leads to an address nobody allowed: rebinding, a
-// sinkhole, the metadata service (A9, A15).
+// TestA9A15ResolvedAddressIsJudged checks an allowed name that resolves to an address that is not
+// allowed: rebinding, a sinkhole, the metadata service (A9, A15).
 func TestA9A15ResolvedAddressIsJudged(t *testing.T) {
 	port, seen := echo(t, "")
 	for _, a := range []string{"127.0.0.1", "169.254.169.254", "10.1.2.3", "0.0.0.0", "::1", "fd00:ec2::254", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "100.100.100.200", "198.18.0.1"} {
@@ -324,7 +326,7 @@ func TestA9A15ResolvedAddressIsJudged(t *testing.T) {
 	}
 }
 
-// Of several addresses those that may not be dialled are left out.
+// TestMixedAddresses checks that of several addresses only those that may be dialled are.
 func TestMixedAddresses(t *testing.T) {
 	port, _ := echo(t, "")
 	w := start(t, rules(t, 1, "allow two.example", "allow 127.0.0.1"), map[string][]string{"two.example": {"169.254.169.254", "127.0.0.1"}})
@@ -339,7 +341,7 @@ func TestMixedAddresses(t *testing.T) {
 func TestLiteralAddresses(t *testing.T) {
 	port, seen := echo(t, "")
 	w := start(t, rules(t, 1, "allow 127.0.0.1", "allow api.example.com"), nil)
-	dial := func(to netip.AddrPort) error { // some the inside's own stack drops without a word
+	dial := func(to netip.AddrPort) error { // the inside's own stack drops some without an answer
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		c, err := w.in.Dial(ctx, to)
@@ -360,7 +362,7 @@ func TestLiteralAddresses(t *testing.T) {
 	}
 }
 
-// The ClientHello must name whom the connection is for (A10).
+// TestA10OtherName checks that the ClientHello must name the connection's host (A10).
 func TestA10OtherName(t *testing.T) {
 	authority, err := ca.New("test")
 	must(t, err)
@@ -397,7 +399,7 @@ func TestA10OtherName(t *testing.T) {
 	w.record(t, "the TLS flow", func(r spec.NetworkRecord) bool { return r.Verdict == spec.VerdictAllow && r.Protocol == "tls" })
 }
 
-// A policy that no longer allows a flow ends it, at once (B5, A16).
+// TestA16B5PolicyChange checks that a policy that no longer allows a flow ends it at once (B5, A16).
 func TestA16B5PolicyChange(t *testing.T) {
 	port, _ := echo(t, "")
 	hosts := map[string][]string{"a.example": here, "b.example": here}
@@ -434,7 +436,7 @@ func TestA16B5PolicyChange(t *testing.T) {
 	}
 }
 
-// A rule with an end ends flows when it does.
+// TestExpiry checks that a rule with an end ends its flows at that time.
 func TestExpiry(t *testing.T) {
 	port, _ := echo(t, "")
 	r, err := policy.ParseRule(policy.Allow, "a.example")
@@ -460,8 +462,8 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// A server that is not there is no server that accepts: who asks is told at once, and the
-// log has the name, the address that was tried, and why.
+// TestDeadServer checks a server that does not exist: the connection is not accepted, and the client is
+// told at once. The log has the name, the address that was tried, and the reason.
 func TestDeadServer(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
@@ -483,8 +485,8 @@ func TestDeadServer(t *testing.T) {
 	}
 }
 
-// Names below one zone come in a trickle once there were many, and a name that a
-// rule spells out is none of them.
+// TestA1ManyNames checks that new names below one zone come in a trickle once there were many. A name
+// that a rule spells out does not count.
 func TestA1ManyNames(t *testing.T) {
 	w := start(t, rules(t, 1, "allow **.wide.example", "allow api.wide.example:443"), nil)
 	for i := range 2 * namelimit.Burst {

@@ -21,13 +21,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxGits bounds the connections that are looked into as SSH.
+// maxGits bounds the connections that are inspected as SSH.
 const maxGits = 32
 
-// heldBySSH is what they may hold in sum, conversations that never end included; see stuck.
+// heldBySSH bounds the memory of all of them, including conversations that never end; see stuck.
 const heldBySSH = held.Most / 2
 
-// serveGit has git of the inside speak with a server over SSH.
+// serveGit lets git inside speak with a server over SSH.
 func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *spec.NetworkRecord) error {
 	if g.gits.Add(1) > maxGits {
 		g.gits.Add(-1)
@@ -82,11 +82,11 @@ type gitCommand struct {
 	port  uint16
 
 	began  time.Time
-	server *billed // once it is reached
-	fault  error   // why the server was not reached, in the words of the log
+	server *billed // set once it is reached
+	fault  error   // why the server was not reached, as the log says it
 }
 
-// record begins the record of something that was asked for.
+// record begins the record of a request.
 func (c *gitCommand) record(what, repository string) spec.NetworkRecord {
 	s := c.f.asJudged()
 	return spec.NetworkRecord{
@@ -95,7 +95,7 @@ func (c *gitCommand) record(what, repository string) spec.NetworkRecord {
 	}
 }
 
-// refused records what SSH can do and git does not need.
+// refused records a request of SSH that git does not need.
 func (c *gitCommand) refused(what string) {
 	r := c.record(what, "")
 	r.Verdict, r.Rule, r.Source = spec.VerdictDeny, c.first.Rule, c.first.Source
@@ -127,7 +127,7 @@ func (c *gitCommand) judgeCommand(cmd gitssh.Command) (func(error) error, error)
 	return func(err error) error { return c.recordEnd(r, err) }, nil
 }
 
-// pathOf is a repository as records and URLs have it.
+// pathOf returns a repository in the form of records and URLs.
 func pathOf(repository string) string {
 	name, err := policy.CleanRepository(repository)
 	switch {
@@ -139,7 +139,7 @@ func pathOf(repository string) string {
 	return "/" + name
 }
 
-// beginCommand has the flow be judged by what passes on it, from now on, and by the lease by
+// beginCommand makes the flow subject to the rules for its command from now on, and to the lease by
 // which it may log in.
 func (c *gitCommand) beginCommand(asked *policy.GitRequest, b *policy.Budget, r *spec.NetworkRecord) error {
 	l := c.g.agents.loanFor(spec.PlaceAgent)
@@ -148,14 +148,14 @@ func (c *gitCommand) beginCommand(asked *policy.GitRequest, b *policy.Budget, r 
 		return errors.New("no key is lent to log in with: the host's SSH agent is not lent to the sandbox")
 	}
 	c.f.noteCommand(asked, l.ID, c.g.uploads.meterFor(b))
-	if err := c.g.judge.mayFlow(c.f); err != nil { // from here on changes find it
+	if err := c.g.judge.mayFlow(c.f); err != nil { // later changes of rules find the flow
 		c.f.cutOff(err)
 		return err
 	}
 	return c.g.tracks.opened(c.f, c.first)
 }
 
-// recordEnd records how a command ended, and gives what is said of that inside.
+// recordEnd records how a command ended, and returns the error that the inside is told.
 func (c *gitCommand) recordEnd(r spec.NetworkRecord, err error) error {
 	said := err
 	r.Addr, r.Duration = c.f.asJudged().Addr, time.Since(c.began).Milliseconds()
@@ -175,7 +175,7 @@ func (c *gitCommand) recordEnd(r spec.NetworkRecord, err error) error {
 	return said
 }
 
-// reachServer dials the server. Where its name leads is not told to the inside.
+// reachServer dials the server. The inside is not told where its name leads.
 func (c *gitCommand) reachServer(ctx context.Context) (net.Conn, error) {
 	out, err := c.g.outbound.reached(ctx, c.f, c.r)
 	if err == nil {
@@ -200,7 +200,7 @@ func (c *gitCommand) signed(l gitssh.Login) {
 	c.g.agents.recordUse(sshagent.Use{Server: sshagent.Server{Name: c.name, Port: c.port}, User: l.User, Key: l.Key, Err: l.Err})
 }
 
-// toldInside is what a person inside reads.
+// toldInside returns the text for a person inside.
 func toldInside(reason, command, note string) error {
 	s := reason + "."
 	if command != "" {
@@ -212,14 +212,15 @@ func toldInside(reason, command, note string) error {
 	return errors.New(s + "\nMore: http://" + advice.Name + "/")
 }
 
-// noteCommand notes the command under way, by which lease it logs in, and who counts what it sends.
+// noteCommand notes the active command, the lease by which it logs in, and the meter that counts its
+// bytes.
 func (f *flow) noteCommand(asked *policy.GitRequest, lease string, m *uploadlimit.Meter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.subject.Git, f.lease, f.gits = asked, lease, m
 }
 
-// mayLogIn tells whether the agent by which a flow logged in is still lent.
+// mayLogIn returns an error unless the agent by which a flow logged in is still lent.
 func (h *agents) mayLogIn(f *flow) error {
 	f.mu.Lock()
 	lease := f.lease

@@ -20,7 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// flooding is a server over HTTP/2 whose answers have no end.
+// flooding is a server over HTTP/2 whose answers never end.
 func flooding(t *testing.T) *origin {
 	return newOrigin(t, true, func(w http.ResponseWriter, _ *http.Request) {
 		b := make([]byte, 256<<10)
@@ -32,8 +32,8 @@ func flooding(t *testing.T) *origin {
 	})
 }
 
-// unread opens n connections over HTTP/2, each with 100 requests of which the client takes no
-// answer. A connection that the gateway refuses is left out.
+// unread opens n connections over HTTP/2, each with 100 requests whose answers the client does not read.
+// It leaves out connections that the gateway refuses.
 func (w *world) unread(t *testing.T, port uint16, n int, more ...field) (conns []*framed) {
 	t.Helper()
 	for range n {
@@ -52,8 +52,8 @@ func (w *world) unread(t *testing.T, port uint16, n int, more ...field) (conns [
 	return conns
 }
 
-// TestB10HeldAnswers: answers that a client does not read are bounded in sum from the first
-// byte on, for the server's side of each is as fast as it likes.
+// TestB10HeldAnswers checks that answers that a client does not read are bounded in sum from the first
+// byte on: the servers send as fast as they like.
 func TestB10HeldAnswers(t *testing.T) {
 	o := flooding(t)
 	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, o.trusting)
@@ -73,8 +73,8 @@ func TestB10HeldAnswers(t *testing.T) {
 	w.givesBack(t)
 }
 
-// TestB10HeldRefusals: what is held for a request is counted until the last of its answer is
-// taken, also of one that the gateway itself refuses.
+// TestB10HeldRefusals checks that the memory of a request is counted until the client has taken the last
+// of its answer, also for a request that the gateway itself refuses.
 func TestB10HeldRefusals(t *testing.T) {
 	racetest.Skip(t)
 	o := speechless(t)
@@ -96,8 +96,8 @@ func TestB10HeldRefusals(t *testing.T) {
 	w.givesBack(t)
 }
 
-// TestB10HeldWindows: the first answers have a window that fills a long way, those beyond them a
-// small one, and all of them arrive.
+// TestB10HeldWindows checks that the first answers have a window that fills a long way, and further ones
+// a small window, and that all of them arrive.
 func TestB10HeldWindows(t *testing.T) {
 	const size = 1 << 20
 	release := make(chan struct{})
@@ -133,7 +133,7 @@ func TestB10HeldWindows(t *testing.T) {
 	w.givesBack(t)
 }
 
-// TestB10HeldByAgent: messages to the SSH agent are counted while they are read, and refused
+// TestB10HeldByAgent checks that messages to the SSH agent are counted while they are read, and refused
 // without room.
 func TestB10HeldByAgent(t *testing.T) {
 	o := newSSH(t, "git.example.com")
@@ -168,7 +168,8 @@ func TestB10HeldByAgent(t *testing.T) {
 	w.givesBack(t)
 }
 
-// TestB10HeldByGit: what one side of git over SSH says and the other does not take is counted.
+// TestB10HeldByGit checks that bytes of git over SSH that one side sends and the other does not read are
+// counted.
 func TestB10HeldByGit(t *testing.T) {
 	o := newSSH(t, "git.example.com")
 	w := start(t, document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app], push: true}]\n", o.port)),
@@ -186,7 +187,7 @@ func TestB10HeldByGit(t *testing.T) {
 	w.givesBack(t)
 }
 
-// TestB10HeldByRelays: connections that nobody looks into, full in both directions, hold no more
+// TestB10HeldByRelays checks that connections without inspection, full in both directions, hold no more
 // than their part.
 func TestB10HeldByRelays(t *testing.T) {
 	racetest.Skip(t)

@@ -41,7 +41,7 @@ func heapAbove(before uint64) int64 {
 
 func heap() uint64 { return uint64(heapAbove(0)) }
 
-// bounded checks what a crowd holds, and that all of it is given back.
+// bounded checks the bytes that a crowd holds, and that all of them are given back.
 func (w *world) bounded(t *testing.T, before uint64) {
 	t.Helper()
 	if n := w.held.Used(); n > held.Most {

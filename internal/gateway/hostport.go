@@ -16,12 +16,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// The names of the host. No rule of the policy is about them, and no resolver
-// is ever asked for them: a port of the host is open to a sandbox by its number
-// or not at all.
+// The names of the host. No rule of the policy is about them, and no resolver is ever asked for them: a
+// port of the host is open to a sandbox by its number or not at all.
 const (
 	hostName   = "host.bothy"
-	dockerName = "host.docker.internal" // what docker calls it
+	dockerName = "host.docker.internal" // Docker's name for it
 )
 
 func isHost(name string) bool { return name == hostName || name == dockerName }
@@ -39,11 +38,10 @@ func newHostPorts(sandbox string, d *dial.Dialer, open []uint16) *hostPorts {
 	return p
 }
 
-// openPorts are the ports that are open now.
+// openPorts returns the ports that are open now.
 func (p *hostPorts) openPorts() []uint16 { return *p.open.Load() }
 
-// SetHostPorts opens these ports of the host and no others. Connections to one
-// that is not among them end.
+// SetHostPorts opens exactly these ports of the host. Connections to other ports end.
 func (g *Gateway) SetHostPorts(ports []uint16) {
 	ports = slices.Clone(ports)
 	g.ports.open.Store(&ports)
@@ -57,7 +55,7 @@ func (g *Gateway) SetHostPorts(ports []uint16) {
 
 func errHostPort(port uint16) error { return fmt.Errorf("port %d of the host is not allowed", port) }
 
-// lookupHost answers for the host's names, if there is anything to reach.
+// lookupHost answers for the host's names if a port of the host is open.
 func (g *Gateway) lookupHost(name string) (v4, v6 netip.Addr, err error) {
 	if len(g.ports.openPorts()) > 0 {
 		return namepool.Host4, namepool.Host6, nil
@@ -118,7 +116,7 @@ func (g *Gateway) toHost(a *netstack.Attempt) {
 // loopback are the host's own addresses, in the order in which they are tried.
 var loopback = [2]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
-// dialPort connects to a port of the host's loopback, and asks nobody where it is.
+// dialPort connects to a port of the host's loopback. It asks no resolver.
 func (p *hostPorts) dialPort(ctx context.Context, port uint16) (relay.Conn, error) {
 	var errs [len(loopback)]error
 	for i, at := range loopback {

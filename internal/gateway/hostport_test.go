@@ -18,8 +18,8 @@ func opened(ports ...uint16) func(*Config, *world) {
 	return func(c *Config, _ *world) { c.HostPorts = ports }
 }
 
-// The host's name is known only where there is something to reach, and no
-// resolver is asked for it.
+// TestHostName checks that the host's name is known only if a port is open, and that no resolver is
+// asked for it.
 func TestHostName(t *testing.T) {
 	wide := []string{"allow **", "allow 127.0.0.0/8", "allow [::1]"}
 	hosts := map[string][]string{"host.bothy": here, "host.docker.internal": here}
@@ -89,9 +89,8 @@ func TestHostPort(t *testing.T) {
 	}
 }
 
-// All other ports of the host are closed, however they are spelt: by the host's
-// names, by names that lead to the loopback, and by address, with a policy as
-// wide as there is (A20, B9).
+// TestHostPortClosed checks that all other ports of the host are closed: by the host's names, by names
+// that resolve to the loopback, and by address, with the widest possible policy (A20, B9).
 func TestHostPortClosed(t *testing.T) {
 	closed, seen := echo(t, "")
 	open, openSeen := echo(t, "")
@@ -104,9 +103,9 @@ func TestHostPortClosed(t *testing.T) {
 	} {
 		port := closed
 		if !strings.Contains(to, namepool.Host4.String()) && !strings.Contains(to, namepool.Host6.String()) {
-			port = open // not even that one, by any other address
+			port = open // not even that port, by any other address
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // some the inside's own stack drops without a word
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // the inside's own stack drops some without an answer
 		if c, err := w.in.Dial(ctx, netip.AddrPortFrom(netip.MustParseAddr(strings.Trim(to, "[]")), port)); err == nil {
 			_ = c.Close()
 			t.Errorf("%s was reached", to)
@@ -128,8 +127,8 @@ func TestHostPortClosed(t *testing.T) {
 	}
 }
 
-// A port that is taken back ends its connections; a change of the policy does
-// not.
+// TestHostPortTakenBack checks that closing a port ends its connections, and that a change of the policy
+// does not.
 func TestHostPortTakenBack(t *testing.T) {
 	one, _ := echo(t, "")
 	two, _ := echo(t, "")
@@ -165,7 +164,7 @@ func TestHostPortTakenBack(t *testing.T) {
 	})
 }
 
-// A gateway that lets nothing new through makes no exception.
+// TestPausedPorts checks that a paused gateway lets no new connection to the host's ports through.
 func TestPausedPorts(t *testing.T) {
 	port, seen := echo(t, "")
 	w := startWith(t, rules(t, 1), nil, opened(port))
@@ -177,7 +176,7 @@ func TestPausedPorts(t *testing.T) {
 		_ = c.Close()
 		t.Error("the host was reached")
 	}
-	if c, err := net.Dial("tcp", l.Addr().String()); err == nil { // the reset may come before the connection is seen to be there
+	if c, err := net.Dial("tcp", l.Addr().String()); err == nil { // the reset may come before the client sees the connection
 		defer c.Close()
 		if said, err := io.ReadAll(c); err == nil {
 			t.Errorf("the inside was reached: %q", said)
@@ -198,7 +197,7 @@ func TestPausedPorts(t *testing.T) {
 	_ = c.Close()
 }
 
-// Where nothing listens, nothing answers.
+// TestHostPortNobodyThere checks that a port without a listener does not answer.
 func TestHostPortNobodyThere(t *testing.T) {
 	l := listen(t)
 	port := uint16(l.Addr().(*net.TCPAddr).Port)

@@ -16,19 +16,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxInbound bounds the connections to the published ports of one sandbox: each
-// takes a descriptor of the host's.
+// maxInbound bounds the connections to the published ports of one sandbox: each takes a file descriptor
+// of the host.
 const maxInbound = 512
 
 // insideTime is how long a server inside may take to answer a handshake.
 const insideTime = 3 * time.Second
 
-// acceptPause is how long a listener rests when the host has nothing left to
-// accept a connection with.
+// acceptPause is how long a listener waits if the host lacks the resources to accept a connection.
 const acceptPause = 100 * time.Millisecond
 
-// Publish carries what connects to a listener of the host's to a port inside.
-// What it returns closes the listener and ends those connections.
+// Publish carries connections from a listener of the host to a port inside. The returned function closes
+// the listener and ends those connections.
 func (g *Gateway) Publish(l *net.TCPListener, port uint16) (end func()) {
 	p := &published{g: g, port: port, rule: flagOf(l, port), flows: &table{}}
 	stop := context.AfterFunc(g.life.ctx, func() { _ = l.Close() })
@@ -43,10 +42,10 @@ func (g *Gateway) Publish(l *net.TCPListener, port uint16) (end func()) {
 	}
 }
 
-// errUnpublished ends connections to a port that was.
+// errUnpublished ends connections to a port that is no longer published.
 var errUnpublished = errors.New("the port is not published any more")
 
-// flagOf writes a listener as the flag that made it.
+// flagOf formats a listener as the flag that made it.
 func flagOf(l *net.TCPListener, port uint16) string {
 	at, err := netip.ParseAddrPort(l.Addr().String())
 	if err != nil {
@@ -56,7 +55,7 @@ func flagOf(l *net.TCPListener, port uint16) string {
 	return "--publish " + p.String()
 }
 
-// published is one port.
+// published is one published port.
 type published struct {
 	g      *Gateway
 	port   uint16
@@ -79,8 +78,8 @@ func (p *published) accept(l *net.TCPListener) {
 	}
 }
 
-// carryCaller connects somebody of the host's to the server inside. They are
-// connected to us already: if nobody answers inside, they see a reset.
+// carryCaller connects a client on the host to the server inside. The client is connected to us already:
+// if no server answers inside, it sees a reset.
 func (p *published) carryCaller(outside relay.TCP) {
 	defer outside.Reset()
 	g := p.g
@@ -104,7 +103,7 @@ func (p *published) carryCaller(outside relay.TCP) {
 	defer p.flows.remove(f)
 	g.tracks.trackFlow(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
 		f.holdConn(outside)
-		if p.closed.Load() { // between accepting and adding
+		if p.closed.Load() { // between Accept and Add
 			return net.ErrClosed
 		}
 		inside, err := g.inside.dialServer(ctx, p.port)
@@ -133,8 +132,7 @@ func (g *Gateway) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 
 var errClosed = errors.New("the sandbox is stopped")
 
-// dialServer tries the inside's own addresses, and then its loopback: many
-// servers listen there only.
+// dialServer tries the inside's own addresses, and then its loopback: many servers listen only there.
 func (i *inside) dialServer(ctx context.Context, port uint16) (*netstack.Conn, error) {
 	c, err := i.dialCard(ctx, namepool.Gateway4, netip.AddrPortFrom(namepool.Inside4, port))
 	if err == nil {

@@ -46,7 +46,7 @@ func repeat(c *gonet.TCPConn) {
 func at4(port uint16) netip.AddrPort { return netip.AddrPortFrom(namepool.Inside4, port) }
 func at6(port uint16) netip.AddrPort { return netip.AddrPortFrom(namepool.Inside6, port) }
 
-// listen makes a listener of the host's.
+// listen makes a listener on the host.
 func listen(t testing.TB) *net.TCPListener {
 	t.Helper()
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -55,7 +55,7 @@ func listen(t testing.TB) *net.TCPListener {
 	return l
 }
 
-// call connects to it.
+// call connects to a listener.
 func call(t testing.TB, l *net.TCPListener) *net.TCPConn {
 	t.Helper()
 	c, err := net.DialTCP("tcp4", nil, l.Addr().(*net.TCPAddr))
@@ -122,7 +122,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// What is cut on one side is cut on the other.
+// TestPublishReset checks that a cut on one side becomes a cut on the other.
 func TestPublishReset(t *testing.T) {
 	w := start(t, rules(t, 1), nil)
 	heard := make(chan error, 1)
@@ -136,7 +136,7 @@ func TestPublishReset(t *testing.T) {
 	w.serve(t, at4(3001), func(c *gonet.TCPConn) {
 		_, _ = io.WriteString(c, "half of it")
 		_, _ = io.ReadFull(c, make([]byte, 1))
-		_ = c.Close() // a reset: there is more to read
+		_ = c.Close() // a reset, because unread bytes are left
 	})
 	l := listen(t)
 	w.Publish(l, 3000)
@@ -171,7 +171,7 @@ func TestPublishNobodyThere(t *testing.T) {
 	w := start(t, rules(t, 1), nil)
 	l := listen(t)
 	w.Publish(l, 3000)
-	// The reset may come before the caller knows that it is connected.
+	// The reset may come before the client knows that it is connected.
 	c, err := net.Dial("tcp4", l.Addr().String())
 	if err == nil {
 		defer c.Close()
@@ -185,8 +185,8 @@ func TestPublishNobodyThere(t *testing.T) {
 	}
 }
 
-// A port that is not published any more is closed, with its connections and no
-// others; a policy is not about them.
+// TestPublishEnds checks that unpublishing a port closes it, with its connections and no others. A
+// policy does not affect published ports.
 func TestPublishEnds(t *testing.T) {
 	w := start(t, rules(t, 1), nil)
 	w.serve(t, at4(3000), repeat)
@@ -226,8 +226,8 @@ func TestPublishEnds(t *testing.T) {
 	}
 }
 
-// Who connects takes descriptors of the host: there is a bound, and room again
-// when others have gone.
+// TestPublishBound checks that the number of clients is bounded, since each takes file descriptors of
+// the host, and that there is room again when others have gone.
 func TestPublishBound(t *testing.T) {
 	w := start(t, rules(t, 1), nil)
 	w.serve(t, at4(3000), repeat)
@@ -271,7 +271,7 @@ func TestPublishBound(t *testing.T) {
 	t.Error("there is no room when the others are gone")
 }
 
-// joiner plays init: it comes back with a connection for what is asked of it.
+// joiner plays init: it comes back with a connection for each request.
 func joiner(change func(*wire.Join)) func(*Config, *world) {
 	return func(c *Config, w *world) {
 		c.Join = func(ctx context.Context, j wire.Join) error {
@@ -292,7 +292,7 @@ func joiner(change func(*wire.Join)) func(*Config, *world) {
 	}
 }
 
-// A server on the inside's loopback is reached through init.
+// TestMeet checks that a server on the inside's loopback is reached through init.
 func TestMeet(t *testing.T) {
 	w := startWith(t, rules(t, 1), nil, joiner(func(*wire.Join) {}))
 	l := listen(t)
@@ -312,7 +312,7 @@ func TestMeet(t *testing.T) {
 	}
 }
 
-// Who comes uninvited, or without the key, is sent away.
+// TestMeetStrangers checks that a connection that is not expected, or lacks the key, is refused.
 func TestMeetStrangers(t *testing.T) {
 	meetAt := netip.AddrPortFrom(namepool.Gateway4, meetPort)
 	w := startWith(t, rules(t, 1), nil, joiner(func(j *wire.Join) { j.Key = strings.Repeat("A", keySize) }))
@@ -327,7 +327,7 @@ func TestMeetStrangers(t *testing.T) {
 		t.Error("a wrong key opens")
 	}
 
-	// While one is awaited, a bounded number of silent ones is.
+	// While one connection is expected, a bounded number of silent ones may wait.
 	asked := make(chan struct{})
 	w = startWith(t, rules(t, 1), nil, func(c *Config, _ *world) {
 		c.Join = func(ctx context.Context, _ wire.Join) error { close(asked); <-ctx.Done(); return ctx.Err() }

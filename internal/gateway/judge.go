@@ -18,8 +18,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// judge decides what may pass by the rules, the leases and the budgets in force. A flow that is under
-// way is judged again when they change.
+// judge decides by the rules, the leases and the budgets in force. It judges active flows again when
+// those change.
 type judge struct {
 	policy  *atomic.Pointer[policy.Policy]
 	secrets *atomic.Pointer[inject.Set]
@@ -49,7 +49,7 @@ func (j *judge) admitRequest(h upstream.Host, r *policy.Request) policy.Decision
 	return d
 }
 
-// judgeGit decides about a command of git on a connection that is looked into.
+// judgeGit decides about a git command on an inspected connection.
 func (j *judge) judgeGit(s policy.Flow, asked *policy.GitRequest) policy.Decision {
 	q := policy.Query{Stage: policy.StageGit, Name: s.Name, Addr: s.Addr, Port: s.Port, Git: asked, Now: time.Now()}
 	if s.Name != "" {
@@ -106,7 +106,7 @@ func (j *judge) mayFlow(f *flow) error {
 	return recount(m, d.Budget)
 }
 
-// mayGoUnseen says why a flow may not go on if nobody looked into it.
+// mayGoUnseen returns why a flow may not go on without inspection.
 func (j *judge) mayGoUnseen(f *flow) error {
 	s := f.asJudged()
 	switch {
@@ -120,7 +120,7 @@ func (j *judge) mayGoUnseen(f *flow) error {
 	return nil
 }
 
-// isLent tells whether a secret is lent for a host now.
+// isLent reports whether a secret is lent for a host now.
 func (j *judge) isLent(h upstream.Host) bool {
 	to := j.models.target(h)
 	return j.secrets.Load().Bound(to.Name, to.Addr, to.Port, time.Now())
@@ -171,7 +171,7 @@ func (j *judge) unseen(r *spec.NetworkRecord) policy.Suggestion {
 		return policy.Suggestion{Note: "as long as the sandbox has a budget for models, it is looked into, whatever the rules say"}
 	}
 	q := policy.Query{Stage: policy.StageConnect, Name: r.Name, Addr: r.Addr, Port: r.Port, Now: now}
-	if d := j.policy.Load().Decide(q); d.Git { // unseen there would be whatever SSH can do
+	if d := j.policy.Load().Decide(q); d.Git { // without inspection, every use of SSH would pass
 		return policy.Suggestion{Note: "a rule holds what passes there to repositories of git"}
 	}
 	return j.policy.Load().Unseen(q)

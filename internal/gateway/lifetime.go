@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// lifetime is what a gateway's work ends with, and waits for.
+// lifetime ends a gateway's work, and waits for it.
 type lifetime struct {
 	ctx    context.Context // ends with the gateway
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu sync.Mutex // held while somebody is counted in
+	mu sync.Mutex // held while work is added
 }
 
 func newLifetime() *lifetime {
@@ -20,8 +20,8 @@ func newLifetime() *lifetime {
 	return l
 }
 
-// enterWork counts somebody in for whom Close waits, unless that waits already: the inside may try to
-// connect just then, and nobody may be added while the last one leaves.
+// enterWork adds work that Close waits for, unless Close has begun: the inside may try to connect just
+// then, and a WaitGroup must not grow while the last work ends.
 func (l *lifetime) enterWork() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,7 +32,7 @@ func (l *lifetime) enterWork() bool {
 	return true
 }
 
-// endWork lets nobody enter any more.
+// endWork lets no more work begin.
 func (l *lifetime) endWork() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 // maxLocal bounds the connections to the gateway itself.
 const maxLocal = 256
 
-// serveLocal answers what is for the gateway itself: names, why something was
-// refused and, where one is expected, a connection that init makes.
+// serveLocal answers connections to the gateway itself: name queries, questions why something was
+// refused and, if one is expected, a connection that init makes.
 func (g *Gateway) serveLocal(a *netstack.Attempt) {
 	port := a.To.Port()
 	if port == meetPort {
@@ -54,11 +54,11 @@ func (g *Gateway) serveLocal(a *netstack.Attempt) {
 const (
 	nameIdle = 10 * time.Second
 	nameMost = 100     // questions
-	nameSize = 4 << 10 // bytes of one; room is made for it before it is there
+	nameSize = 4 << 10 // bytes of one question; memory is taken before it arrives
 )
 
-// serveNames answers questions over TCP: each message has its length before it. One that does not
-// come whole is recorded as one that cannot be read.
+// serveNames answers questions over TCP: each message has its length before it. A truncated message is
+// recorded as unreadable.
 func (g *Gateway) serveNames(c *netstack.Conn) {
 	unread := func(why string) { zone{g}.Refused("", "a question of DNS over TCP "+why) }
 	for range nameMost {

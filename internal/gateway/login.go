@@ -29,16 +29,16 @@ type logins struct {
 	held  map[string]*heldLogin
 }
 
-// heldLogin is one such login.
+// heldLogin is one of these logins.
 type heldLogin struct {
 	file oauthfile.File
 	tokenrefresh.Result
 	former   []wire.Value // values that must not come in any more
-	rejected string       // a value that a server did not take
-	looked   time.Time    // when the file was read because of one
+	rejected string       // a value that a server rejected
+	looked   time.Time    // when the file was last read because of a rejection
 
-	flight chan struct{} // is closed when the renewal ends that is under way
-	failed error         // of the last one
+	flight chan struct{} // closed when the active renewal ends
+	failed error         // error of the last renewal
 	again  time.Time     // when the next one may be tried
 }
 
@@ -269,8 +269,8 @@ func (l *logins) stateOf(lease string) error {
 	return renewalFailure(h.failed, h.file)
 }
 
-// renewalFailure is the error that the inside sees after a failed renewal. Where the login is on the host,
-// and what failed there or on its network, goes to the log only.
+// renewalFailure is the error that the inside sees after a failed renewal. The place of the login on the
+// host, and the failure there or on its network, go to the log only.
 func renewalFailure(err error, f oauthfile.File) error {
 	_, refused := errors.AsType[*tokenrefresh.Refused](err)
 	server, asked := errors.AsType[*tokenrefresh.Unrenewed](err)

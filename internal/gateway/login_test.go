@@ -720,8 +720,8 @@ func TestLoginOutlivesRefusedLoans(t *testing.T) {
 	}
 }
 
-// TestLoginTakenBackMeanwhile checks a login that was made inside and taken back meanwhile: the
-// server's tokens for it do not stay on the disk. Those of a login of the host stay.
+// TestLoginTakenBackMeanwhile checks a login that was made inside and taken back meanwhile: the server's
+// tokens for it do not stay on the disk. The tokens of a login of the host stay.
 func TestLoginTakenBackMeanwhile(t *testing.T) {
 	for _, inside := range []bool{true, false} {
 		p := newProvider(t)

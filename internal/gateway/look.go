@@ -26,7 +26,7 @@ func noHello() error {
 // protocols the server speaks first.
 const firstWord = 200 * time.Millisecond
 
-// maxLine bounds the first line of what may be HTTP.
+// maxLine bounds the first line of a connection that may be HTTP.
 const maxLine = 16 << 10
 
 // lookInto answers a connection in the server's place, and inspects its bytes. A connection that is not
@@ -119,7 +119,7 @@ func (g *Gateway) logRequest(r spec.NetworkRecord, d *policy.Decision) {
 		g.journal.record(r)
 		return
 	}
-	if isHost(r.Name) { // whom no rule is about
+	if isHost(r.Name) { // no rule is about the host
 		g.logHostRequest(r)
 		return
 	}

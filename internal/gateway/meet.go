@@ -14,16 +14,15 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// A server that listens on the inside's loopback cannot be reached over the
-// card. Init can reach it: it is asked to connect to it, and to come back to
-// the gateway with a second connection, which then stands for the first. What
-// comes back proves by a key whom it is for. Everybody inside may try: at most
-// they answer in the place of a server that is theirs anyway.
+// A server that listens on the inside's loopback cannot be reached over the card, but init can reach it.
+// The gateway asks init to connect to the server, and to come back with a second connection to the
+// gateway, which stands for the first. That connection proves its purpose by a key. Any program inside
+// may try: at most it answers in the place of a server that belongs to the inside anyway.
 const (
 	meetPort = 54 // of the gateway's address
 	keySize  = 26
 	meetTime = 10 * time.Second
-	maxMeets = 64 // connections that have not said their key
+	maxMeets = 64 // connections that have not sent their key
 )
 
 // inside connects to servers inside.
@@ -33,14 +32,14 @@ type inside struct {
 	meetings meetings
 }
 
-// meetings are those that are awaited.
+// meetings are the expected connections.
 type meetings struct {
 	mu      sync.Mutex
 	waiting map[string]chan *netstack.Conn
-	silent  int // have come and not said their key
+	silent  int // connections that have not sent their key
 }
 
-// meetInit has init connect to a port of the inside's loopback.
+// meetInit makes init connect to a port of the inside's loopback.
 func (i *inside) meetInit(ctx context.Context, port uint16) (*netstack.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, meetTime)
 	defer cancel()
@@ -69,7 +68,7 @@ func (m *meetings) awaitKey(key string) chan *netstack.Conn {
 	return m.waiting[key]
 }
 
-// forget ends the wait. One that came too late is sent away.
+// forget ends the wait. It resets a connection that came too late.
 func (m *meetings) forget(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,7 +81,7 @@ func (m *meetings) forget(key string) {
 	}
 }
 
-// arrive takes a connection if one is awaited.
+// arrive accepts a connection if one is expected.
 func (m *meetings) arrive(a *netstack.Attempt) {
 	if !m.enterSilent() {
 		return

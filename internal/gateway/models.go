@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// models knows at which hosts models answer, and counts what they take.
+// models knows at which hosts models answer, and counts their use.
 type models struct {
 	makers  []string          // names at which the APIs of makers answer
 	servers []string          // others, to which the sandbox is pointed
@@ -41,9 +41,9 @@ func hostOf(s policy.Flow) upstream.Host {
 	return upstream.Host{Name: s.Name, Addr: s.Addr.Unmap(), Port: s.Port}
 }
 
-// meterRequest begins to count what the model takes for a request. It returns nil if the request is not a
-// question to a model. Any host may be asked in the words of the known APIs: a user with a budget
-// may point an agent anywhere.
+// meterRequest begins to count the model's use for a request. It returns nil if the request is not a
+// question to a model. Any host may be asked in the words of the known APIs: a user with a budget may
+// point an agent anywhere.
 func (m *models) meterRequest(h upstream.Host, r *http.Request) (*meter.Tally, error) {
 	counter := m.meter
 	asks := meter.IsQuestion(r.URL.Path)
@@ -92,7 +92,7 @@ var errUnmetered = errors.New("the sandbox has a budget now, and nobody looked i
 // errUncounted likewise.
 var errUncounted = errors.New("the sandbox has a budget now, and what is said over this is not counted")
 
-// errUnseen refuses what a passthrough rule would let by, if the sandbox has a budget.
+// errUnseen refuses connections that a passthrough rule would let by, if the sandbox has a budget.
 var errUnseen = errors.New("the sandbox has a budget, and what passes by a rule with passthrough is not counted: take passthrough out of the rule, or the budget off (bothy cost)")
 
 // isEndless reports whether a request can carry more than one question. A budget refuses such

@@ -16,7 +16,7 @@ import (
 
 const modelAnswer = `{"model":"m","usage":{"input_tokens":100,"output_tokens":10}}`
 
-// talkative is a model that answers as it is asked to by its path.
+// talkative is a model that answers as the path of the request asks.
 func talkative(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	switch {

@@ -11,15 +11,14 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-// Bytes sent under a rule with a budget (max_upload) are counted where they leave. On a connection
-// that is not inspected, every byte counts after the connection is made. For requests, the bytes
-// written to the server for them count. The ledger knows the rest of a budget, the policy says who
-// counts.
+// Bytes sent under a rule with a budget (max_upload) are counted where they leave. On a connection that
+// is not inspected, every byte counts after the connection is made. For requests, the bytes written to
+// the server for them count. The ledger knows the rest of a budget; the policy says which rule counts.
 
 // errUncountedOutflow ends flows that began before their rule had a budget.
 var errUncountedOutflow = errors.New("the rule that allows it has max_upload now, and nobody counts what this sends: try again")
 
-// uploads counts what is sent by rules with a budget.
+// uploads counts bytes that are sent by rules with a budget.
 type uploads struct {
 	ledger *uploadlimit.Ledger
 	policy *atomic.Pointer[policy.Policy]
@@ -66,7 +65,7 @@ func (u *uploads) mayBegin(f *flow) error {
 	return &policy.Denied{Decision: d}
 }
 
-// spentError returns what the end of a budget means for the flow that it has ended.
+// spentError returns the effect of the end of a budget on the flow that it has ended.
 func (u *uploads) spentError(f *flow, err error) error {
 	if !errors.Is(err, uploadlimit.ErrSpent) {
 		return err

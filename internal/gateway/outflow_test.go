@@ -327,7 +327,7 @@ func TestA18UploadBudgetInTrailers(t *testing.T) {
 	}
 }
 
-// TestA18UploadBudgetOfWebSocket checks that bytes behind an upgrade count, too.
+// TestA18UploadBudgetOfWebSocket checks that bytes after an upgrade count, too.
 func TestA18UploadBudgetOfWebSocket(t *testing.T) {
 	d := newDrain(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	l := uploadlimit.New(nil, nil)

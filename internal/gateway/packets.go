@@ -9,25 +9,25 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxUntold bounds the packets whose refusal is not recorded yet. Of more at once only how
-// many there were is told.
+// maxUntold bounds the refused packets that wait to be recorded. Of further ones only the number is
+// recorded.
 const maxUntold = 64
 
-// packetLog records packets that were refused whatever the rules.
+// packetLog records packets that are refused whatever the rules.
 type packetLog struct {
 	life      *lifetime
 	journal   *journal
 	names     *namepool.Pool
 	waiting   chan netstack.Refusal
-	uncounted atomic.Int64 // more of them
+	uncounted atomic.Int64 // further ones
 }
 
 func newPacketLog(life *lifetime, j *journal, names *namepool.Pool) *packetLog {
 	return &packetLog{life: life, journal: j, names: names, waiting: make(chan netstack.Refusal, maxUntold)}
 }
 
-// addRefusal has the refusal of a packet recorded, which is refused whatever the rules: nothing
-// but TCP leaves. Who reads packets must not wait for a disk.
+// addRefusal queues the record of a refused packet, which is refused whatever the rules: only TCP
+// leaves. The reader of packets must not wait for a disk.
 func (l *packetLog) addRefusal(p netstack.Refusal) {
 	select {
 	case l.waiting <- p:
@@ -69,7 +69,7 @@ func (l *packetLog) recordOne(p netstack.Refusal) {
 	}
 }
 
-// neverReason says why a packet is refused.
+// neverReason returns why a packet is refused.
 func neverReason(p netstack.Refusal) string {
 	switch {
 	case p.Protocol == spec.ProtocolICMP && p.Form != "":
@@ -84,7 +84,7 @@ func neverReason(p netstack.Refusal) string {
 	return fmt.Sprintf("protocol %d of IP%s never leaves, whatever the rules: nothing but TCP does", p.Number, inWords(p.Number))
 }
 
-// inWords names those protocols that somebody is likely to have meant to use.
+// inWords names the protocols that a user is likely to have meant.
 func inWords(protocol uint8) string {
 	switch protocol {
 	case 2:

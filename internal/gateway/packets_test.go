@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What is no TCP, and what nobody answers at the gateway itself, is refused whatever the
-// rules, and the log tells, by the name that it was for (A16).
+// TestA16RefusedPacketsAreTold checks that packets other than TCP, and packets to unused ports of the
+// gateway, are refused whatever the rules, and that the log has the name that they were for (A16).
 func TestA16RefusedPacketsAreTold(t *testing.T) {
 	w := start(t, rules(t, 3, "allow **", "allow 203.0.113.0/24"), nil)
 	pool, _, err := w.names.Addresses("quic.example.com")
@@ -54,7 +54,7 @@ func TestA16RefusedPacketsAreTold(t *testing.T) {
 	})
 }
 
-// However many are refused at once, all are counted.
+// TestRefusedPacketsAreCounted checks that all of any number of refused packets are counted.
 func TestRefusedPacketsAreCounted(t *testing.T) {
 	w := start(t, rules(t, 1), nil)
 	sent, told := int64(0), int64(0)
@@ -75,7 +75,7 @@ func TestRefusedPacketsAreCounted(t *testing.T) {
 		if told == sent {
 			return
 		}
-		send() // one that was counted a moment too late is told with the next
+		send() // a packet that was counted a moment too late is reported with the next
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Errorf("%d of %d are told", told, sent)

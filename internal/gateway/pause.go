@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// pause is why nothing new is let through; the zero pause lets everything through.
+// pause is why no new traffic is let through; the zero pause lets everything through.
 type pause struct{ why atomic.Pointer[error] }
 
-// Pause lets nothing new through, whatever the policy, and gives the reason: what the gateway
+// Pause lets no new traffic through, whatever the policy, and gives the reason: traffic that the gateway
 // cannot record must not happen. Active flows go on. An empty reason ends the pause.
 func (g *Gateway) Pause(reason string) {
 	if reason == "" {
@@ -19,7 +19,7 @@ func (g *Gateway) Pause(reason string) {
 	g.pause.why.Store(&err)
 }
 
-// reason returns why nothing new is let through, or nil.
+// reason returns why no new traffic is let through, or nil.
 func (p *pause) reason() error {
 	if err := p.why.Load(); err != nil {
 		return *err

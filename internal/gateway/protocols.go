@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 )
 
-// protocols finds out what a connection of the inside speaks.
+// protocols finds out which protocol a connection of the inside speaks.
 type protocols struct{ held *held.Budget }
 
 // listen finds out which protocol a connection speaks. It returns the bytes it has read.

@@ -12,11 +12,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// journal records what is decided, and how flows end.
+// journal records decisions, and how flows end.
 type journal struct {
 	sandbox  string
 	write    func(spec.NetworkRecord)
-	policy   *atomic.Pointer[policy.Policy] // whose generation records have that no rule decided
+	policy   *atomic.Pointer[policy.Policy] // its generation is that of records that no rule decided
 	refusals advice.Refusals
 	numbers  numbers // of flows
 }
@@ -35,7 +35,7 @@ func (j *journal) record(r spec.NetworkRecord) {
 	j.write(r)
 }
 
-// decided copies what a decision says into a record.
+// decided copies a decision into a record.
 func (j *journal) decided(r spec.NetworkRecord, d *policy.Decision) spec.NetworkRecord {
 	r.Generation, r.Verdict, r.Reason = d.Generation, spec.VerdictAllow, d.Reason()
 	if d.Rule != nil {

@@ -39,7 +39,7 @@ func TestB10SlowRequest(t *testing.T) {
 		})
 		wg.Go(func() {
 			if !strings.HasPrefix(head, say) && !strings.HasPrefix(say, head) {
-				return // it is not for behind a greeting
+				return // it is not for a connection after a greeting
 			}
 			raw, err := w.in.DialName(t.Context(), "api.example.com", secure)
 			if err != nil {

@@ -46,7 +46,7 @@ func (t *tracker) trackFlow(f *flow, r spec.NetworkRecord, join func(context.Con
 		return
 	}
 	defer t.flows.remove(f)
-	// One that began while the gateway was being closed ends too.
+	// A flow that began while the gateway was being closed ends too.
 	defer context.AfterFunc(t.life.ctx, func() { f.cutOff(errStopped) })()
 	err := join(ctx, &r)
 	r.Flow, r.State = f.closed()
@@ -142,9 +142,8 @@ func (t *tracker) cutOff(r *spec.NetworkRecord, why error) {
 	}
 }
 
-// opened records that bytes may pass on a flow from now on, unless it is recorded already. So the
-// log has the flow even if the gateway dies before its end. What cannot be recorded must not
-// happen.
+// opened records that bytes may pass on a flow from now on, unless it is recorded already. So the log
+// has the flow even if the gateway dies before its end. A flow that cannot be recorded must not happen.
 func (t *tracker) opened(f *flow, r spec.NetworkRecord) error {
 	f.opening.Lock()
 	defer f.opening.Unlock()
@@ -165,7 +164,7 @@ func (t *tracker) opened(f *flow, r spec.NetworkRecord) error {
 	return nil
 }
 
-// closed ends what opened begins, and returns what both records share.
+// closed ends a flow that opened has begun, and returns the fields that both records share.
 func (f *flow) closed() (number, state string) {
 	f.opening.Lock()
 	defer f.opening.Unlock()

@@ -28,8 +28,8 @@ func (w *world) openings() []spec.NetworkRecord {
 
 func isFlow(r spec.NetworkRecord) bool { return r.Event == spec.NetworkFlow }
 
-// TestFlowIsRecordedWhenItOpens checks that a flow is in the log from the moment when bytes can
-// pass: a killed gateway still leaves a trace of it. Its end is a record of its own.
+// TestFlowIsRecordedWhenItOpens checks that a flow is in the log from the moment when bytes can pass: a
+// killed gateway still leaves a trace of it. The end of a flow is a separate record.
 func TestFlowIsRecordedWhenItOpens(t *testing.T) {
 	port, _ := echo(t, "")
 	w := start(t, rules(t, 7, "allow api.example.com", "allow 127.0.0.0/8"), map[string][]string{"api.example.com": here})

@@ -12,7 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// What the gateway itself refuses without asking the policy has one record each.
+// TestRefusalsOfTheGatewayAreTold checks that each refusal that the gateway makes without the policy has
+// one record.
 func TestRefusalsOfTheGatewayAreTold(t *testing.T) {
 	w := start(t, rules(t, 1, "allow **"), nil)
 	for _, c := range []struct {

@@ -26,7 +26,7 @@ const helloDepth = 4 << 10
 // connection to a literal address.
 type watched struct {
 	relay.Conn
-	asks func(name string) error // judges whom a ClientHello asks for; nil: none is looked for
+	asks func(name string) error // judges the name that a ClientHello asks for; nil: no search
 	// unreadable judges a ClientHello that cannot be read. If it passes, nothing after it is looked
 	// at. It is set if asks is.
 	unreadable func(error) error

@@ -16,10 +16,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// zone answers the name server: by the policy, from the pool.
+// zone answers the name server, by the policy and from the pool.
 type zone struct{ g *Gateway }
 
-// Lookup judges a name. Nobody outside hears of it, whatever the verdict.
+// Lookup judges a name. It asks no server outside, whatever the verdict.
 func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
 	clean, err := hostname.Clean(name)
 	if err != nil {
@@ -72,8 +72,8 @@ func (z zone) lookupMocked(name string) (v4, v6 netip.Addr, err error) {
 	return z.g.names.Addresses(name)
 }
 
-// ration holds names that a wildcard or a default lets pass to what a zone may
-// be told. One that a rule spells out is not for the inside to choose.
+// ration limits the new names of a zone that a wildcard or a default lets pass. It admits a name that a
+// rule spells out: the inside cannot choose that.
 func (z zone) ration(name string, d *policy.Decision) error {
 	if d.Rule != nil {
 		if only, ok := d.Rule.Target.Name(); ok && only == name {
@@ -83,7 +83,7 @@ func (z zone) ration(name string, d *policy.Decision) error {
 	return z.g.limits.Admit(name)
 }
 
-// Reverse names an address of the pool, or that of the host.
+// Reverse returns the name of an address of the pool, or of the host.
 func (z zone) Reverse(a netip.Addr) (string, bool) {
 	if a == namepool.Host4 || a == namepool.Host6 {
 		return hostName, len(z.g.ports.openPorts()) > 0
@@ -91,12 +91,12 @@ func (z zone) Reverse(a netip.Addr) (string, bool) {
 	return z.g.names.Name(a)
 }
 
-// Refused writes down a question that was answered without asking the policy. What the inside
-// made up is escaped, and no longer than a name.
+// Refused records a query that was answered without asking the policy. Text that the inside made up is
+// escaped, and cut to the length of a name.
 func (z zone) Refused(name, why string) {
 	text := strings.Trim(strconv.QuoteToASCII(name[:min(len(name), maxAsked)]), `"`)
 	z.g.journal.record(spec.NetworkRecord{Event: spec.NetworkLookup, Name: text, Verdict: spec.VerdictDeny, Reason: why})
 }
 
-// maxAsked is how much of such a name is written down, in bytes.
+// maxAsked bounds the recorded part of such a name, in bytes.
 const maxAsked = 255

@@ -14,7 +14,7 @@ import (
 // listenQueue is how many connections may wait at a socket to be accepted.
 const listenQueue = 16
 
-// listen opens a socket for all users inside, and has its connections carried to the gateway. It
+// listen opens a socket for all users inside, and makes init carry its connections to the gateway. It
 // replaces any file at the path.
 func listen(q wire.Listen) error {
 	dir := filepath.Dir(q.Path)

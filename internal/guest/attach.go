@@ -12,16 +12,15 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// Stages is the directory in which the wall mounts what init attaches elsewhere.
+// Stages is the directory in which the wall mounts the directories that init attaches elsewhere.
 const Stages = "/.bothy/mounts"
 
-// Attachments is the keeper's list of what to attach, in this order.
+// Attachments is the keeper's list of mounts to attach, in this order.
 const Attachments = Stages + "/list"
 
-// attachAll carries out the keeper's list. It returns how many steps it took, and why
-// the next one failed. Others may change the directories on the way meanwhile: each
-// is opened by one name from the one before it, through no link, and the mount goes
-// onto what was opened.
+// attachAll carries out the keeper's list. It returns the number of completed steps, and the error of
+// the next one. Other processes may change the directories on the path meanwhile. So attachAll opens
+// each directory by one name from its parent, follows no link, and mounts onto the opened directory.
 func attachAll() (done int, err error) {
 	data, err := os.ReadFile(Attachments)
 	if err != nil {
@@ -39,7 +38,7 @@ func attachAll() (done int, err error) {
 	return len(steps), nil
 }
 
-// attach mounts what is at a stage onto its target, or the target onto itself.
+// attach mounts a stage onto its target, or the target onto itself.
 func attach(s wire.Attachment) error {
 	asDir := true
 	if s.Stage != "" {
@@ -65,7 +64,7 @@ func attach(s wire.Attachment) error {
 	return unix.Unmount(s.Stage, unix.MNT_DETACH)
 }
 
-// openTarget opens a mount point, and makes it if that is asked for.
+// openTarget opens a mount point, and makes it if asked to.
 func openTarget(s wire.Attachment, asDir bool) (int, error) {
 	at, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -122,7 +121,7 @@ func createName(dir int, name string, asDir bool) error {
 	return unix.Mknodat(dir, name, unix.S_IFREG|0o644, 0)
 }
 
-// attachError is the number of the error that the keeper is told.
+// attachError returns the error number that the keeper is told.
 func attachError(err error) int {
 	var errno unix.Errno
 	if err != nil && !errors.As(err, &errno) {

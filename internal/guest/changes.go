@@ -191,7 +191,7 @@ func (w *watching) changed(changes []wire.Change) {
 	}
 }
 
-// doneInside tells whether an event on the host stems from a change made inside.
+// doneInside reports whether an event on the host stems from a change made inside.
 func (w *watching) doneInside(path string, event uint32, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where a sandbox's own Docker has its files. DockerSocket is where programs look for it,
-// whether there is one or not: init listens there.
+// Files of a sandbox's own Docker. Init listens at DockerSocket, where programs look for Docker, whether
+// there is a daemon or not.
 const (
 	DockerData   = "/var/lib/docker"
 	dockerSocket = "/var/run/docker.sock"
@@ -26,7 +26,7 @@ const (
 const (
 	// dockerReady is how long the daemon may take to answer.
 	dockerReady = 60 * time.Second
-	// dockerAsk is how long a program may take to say what it wants of a daemon that is not there.
+	// dockerAsk is how long a program may take to send its request if there is no daemon.
 	dockerAsk = time.Second
 	// maxDockerLog is how long the log may be when the daemon starts.
 	maxDockerLog = 8 << 20
@@ -34,13 +34,13 @@ const (
 	maxDockerHead = 16 << 10
 )
 
-// DockerOn and DockerOff are init's argument that says who may use Docker's socket, and whether
-// there is a daemon behind it.
+// DockerOn and DockerOff return init's argument that says who may use Docker's socket, and whether there
+// is a daemon.
 func DockerOn(uid, gid int) string  { return fmt.Sprintf("on:%d:%d", uid, gid) }
 func DockerOff(uid, gid int) string { return fmt.Sprintf("off:%d:%d", uid, gid) }
 
-// docker is init's part of a sandbox's own Docker: it holds the socket, and starts the daemon
-// when somebody connects.
+// docker is init's part of a sandbox's own Docker: it holds the socket, and starts the daemon when a
+// program connects.
 type docker struct {
 	in       *initProc
 	on       bool
@@ -50,15 +50,15 @@ type docker struct {
 	raw      syscall.RawConn
 }
 
-// serveDocker listens for who wants Docker. A sandbox without the socket goes on: only Docker
-// is not there.
+// serveDocker listens for programs that want Docker. A sandbox without the socket continues without
+// Docker.
 func (in *initProc) serveDocker(wish string) {
 	if wish == "" {
 		return
 	}
 	d := &docker{in: in}
 	err := d.parse(wish)
-	if err == nil && !d.on { // the start of a sandbox does not wait for what is only a word of advice
+	if err == nil && !d.on { // without a daemon, the socket only gives advice: the start does not wait for it
 		go func() { _ = d.begin() }()
 		return
 	}
@@ -90,8 +90,8 @@ func (d *docker) parse(wish string) error {
 	return nil
 }
 
-// listen makes the socket, which is the agent's user's, and of the group docker if there is
-// one, so that nobody needs sudo for it.
+// listen makes the socket. It belongs to the agent's user and to the group docker, if that exists, so
+// that no program needs sudo for it.
 func (d *docker) listen() error {
 	for _, dir := range []string{"/run", filepath.Dir(dockerSocket)} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -130,10 +130,10 @@ func (d *docker) listen() error {
 	return err
 }
 
-// noDocker is what a program hears in a sandbox that has no Docker.
+// noDocker is the answer to programs in a sandbox without Docker.
 const noDocker = "this sandbox has no Docker daemon, and cannot be given one: another that is made with it has one (bothy run --docker --name NAME …, or docker: true in config.yaml)"
 
-// noDockerd is what it hears if the daemon's program is missing.
+// noDockerd is the answer if the daemon's program is missing.
 const noDockerd = "dockerd is not installed in this sandbox; install it with: sudo apt-get update && sudo apt-get install -y docker.io (or your distribution's package), and try again"
 
 func (d *docker) serve() {
@@ -148,7 +148,7 @@ func (d *docker) serve() {
 	}
 }
 
-// await returns when somebody connects, and is false if nobody ever will.
+// await returns true when a program connects, and false if none ever will.
 func (d *docker) await() bool {
 	ready := false
 	err := d.raw.Read(func(fd uintptr) bool {
@@ -160,7 +160,7 @@ func (d *docker) await() bool {
 	return err == nil && ready
 }
 
-// run runs the daemon until it ends. If it was never ready it says why.
+// run runs the daemon until it ends. It returns the reason if the daemon was never ready.
 func (d *docker) run() (said string) {
 	if !hasDockerd() {
 		return noDockerd
@@ -185,7 +185,7 @@ func (d *docker) run() (said string) {
 	return ""
 }
 
-// dockerPath is where the daemon and what it starts are looked for.
+// dockerPath is the PATH of the daemon and its programs.
 const dockerPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 func hasDockerd() bool {
@@ -193,8 +193,8 @@ func hasDockerd() bool {
 	return err == nil
 }
 
-// start starts the daemon with the socket as its third descriptor, by way of a role that sees to
-// what it needs (Dockerd).
+// start starts the daemon with the socket as its third descriptor, by way of a role that prepares what
+// it needs (Dockerd).
 func (d *docker) start() (pid int, wait chan unix.WaitStatus, err error) {
 	if st, err := os.Stat(dockerLog); err == nil && st.Size() > maxDockerLog {
 		_ = os.Remove(dockerLog)
@@ -223,7 +223,7 @@ func (d *docker) start() (pid int, wait chan unix.WaitStatus, err error) {
 	})
 }
 
-// spawn starts a process of init's own.
+// spawn starts one of init's own processes.
 func (in *initProc) spawn(path string, args []string, attr *syscall.ProcAttr) (int, chan unix.WaitStatus, error) {
 	in.forks.RLock()
 	defer in.forks.RUnlock()
@@ -238,8 +238,8 @@ func (in *initProc) spawn(path string, args []string, attr *syscall.ProcAttr) (i
 	return pid, wait, nil
 }
 
-// askDocker returns when the daemon answers. Until it takes connections this one waits among
-// the others.
+// askDocker returns when the daemon answers. Until the daemon accepts connections, this one waits among
+// those of other programs.
 func askDocker(within time.Duration) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -267,7 +267,7 @@ func askDocker(within time.Duration) error {
 	return nil
 }
 
-// refuse tells everybody who waits why there is no daemon.
+// refuse tells all waiting programs why there is no daemon.
 func (d *docker) refuse(why string) {
 	for {
 		conn := -1
@@ -279,8 +279,8 @@ func (d *docker) refuse(why string) {
 	}
 }
 
-// refuseOne answers a request as the daemon would that cannot do what is asked. Who asks
-// nothing hears nothing.
+// refuseOne answers a request like a daemon that cannot serve it. A program that sends no request gets
+// no answer.
 func refuseOne(conn int, why string) {
 	defer unix.Close(conn)
 	limit := unix.NsecToTimeval(dockerAsk.Nanoseconds())
@@ -306,7 +306,7 @@ func refuseOne(conn int, why string) {
 	_, _ = unix.Write(conn, []byte(answer))
 }
 
-// lastWords are the end of a log, short enough for an error.
+// lastWords returns the end of a log, short enough for an error.
 func lastWords(path string) string {
 	const most = 4 << 10
 	f, err := os.Open(path)
@@ -324,7 +324,7 @@ func lastWords(path string) string {
 	if text == "" {
 		return "it said nothing"
 	}
-	// An error may take several lines, the last of which says least.
+	// An error may take several lines, the last of which usually says least.
 	last := strings.Join(lines[max(0, len(lines)-2):], " ")
 	return last[max(0, len(last)-500):]
 }

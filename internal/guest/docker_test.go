@@ -32,8 +32,8 @@ func TestDockerWish(t *testing.T) {
 	}
 }
 
-// Who asks where there is no daemon hears why as the daemon says such things; who says nothing, or
-// too much, hears nothing, and holds nobody up.
+// TestDockerRefuses checks that a program gets the reason in Docker's format if there is no daemon. A
+// program that sends no request, or too long a one, gets no answer, and does not delay others.
 func TestDockerRefuses(t *testing.T) {
 	ask := func(request string) string {
 		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
@@ -61,7 +61,7 @@ func TestDockerRefuses(t *testing.T) {
 	}
 }
 
-// What the sandbox's own daemon.json sets, the daemon is not told a second time.
+// TestDockerFlags checks that settings of the sandbox's own daemon.json are not passed as flags, too.
 func TestDockerFlags(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "daemon.json")
 	given, err := givenSettings(file)
@@ -153,7 +153,7 @@ func TestTrusting(t *testing.T) {
 	}
 }
 
-// A container wants no capability that its sandbox has not.
+// TestWithin checks that a container asks for no capability that its sandbox lacks.
 func TestWithin(t *testing.T) {
 	if got := namedCapabilities(1<<0 | 1<<13 | 1<<40); !slices.Equal(got, []string{"CAP_CHOWN", "CAP_NET_RAW", "CAP_CHECKPOINT_RESTORE"}) {
 		t.Error(got)
@@ -190,7 +190,7 @@ func TestIptables(t *testing.T) {
 	}
 }
 
-// Questions are carried to the daemon alone.
+// TestNamesAt checks that questions are carried to the daemon alone.
 func TestNamesAt(t *testing.T) {
 	for _, to := range []string{"127.0.0.11:0", "127.0.0.11", "127.0.0.1:53", "127.0.0.11:70000", ":53"} {
 		if _, err := namesAt(to); err == nil {

@@ -18,11 +18,11 @@ import (
 // DockerdName is the role that becomes a sandbox's Docker daemon.
 const DockerdName = "bothy-docker"
 
-// dockerTools is where the daemon finds programs of ours before those that they stand in for.
+// dockerTools is the directory in which the daemon finds our programs before those that they replace.
 const dockerTools = "/run/bothy-docker"
 
-// Dockerd makes ready what the Docker daemon needs and becomes it. Its third descriptor is the
-// socket that the daemon answers at.
+// Dockerd prepares what the Docker daemon needs, and becomes the daemon. Its third descriptor is the
+// daemon's socket.
 func Dockerd() int {
 	if err := becomeDockerd(); err != nil {
 		fmt.Fprintf(os.Stderr, "bothy: start dockerd: %v\n", err)
@@ -36,7 +36,7 @@ func becomeDockerd() error {
 	if err := linkDockerTools(); err != nil {
 		return err
 	}
-	// Packets of containers leave by the sandbox's card.
+	// Packets of containers leave by the sandbox's network card.
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
 		return err
 	}
@@ -58,12 +58,11 @@ func becomeDockerd() error {
 	return unix.Exec(program, append([]string{"dockerd", "--host=fd://"}, dockerFlags(given)...), env)
 }
 
-// dockerSettings are what gVisor's kernel, and a network without translation of addresses, ask of
-// the daemon. What the sandbox's own daemon.json sets is left to that: the daemon takes no
-// setting twice.
+// dockerSettings are the daemon's settings for gVisor's kernel and a network without address
+// translation. The sandbox's own daemon.json wins: the daemon refuses a setting that is given twice.
 var dockerSettings = []struct{ name, value string }{
-	{"storage-driver", "overlay2"}, // never another one unasked: an image would be copied for each layer
-	{"iptables", "false"},          // the kernel has no tables for addresses; the gateway takes those of containers
+	{"storage-driver", "overlay2"}, // no silent fallback: another driver copies an image for each layer
+	{"iptables", "false"},          // the kernel has no tables for addresses; the gateway accepts those of containers
 	{"ip6tables", "false"},
 	{"data-root", DockerData},
 }
@@ -77,7 +76,7 @@ func dockerFlags(given map[string]json.RawMessage) (flags []string) {
 	return flags
 }
 
-// givenSettings reads what the sandbox's own daemon.json sets; nothing, without one.
+// givenSettings reads the settings of the sandbox's own daemon.json, which need not exist.
 func givenSettings(path string) (map[string]json.RawMessage, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && strings.TrimSpace(string(text)) == "" {
@@ -95,15 +94,15 @@ func givenSettings(path string) (map[string]json.RawMessage, error) {
 	return given, nil
 }
 
-// sweepDocker removes what tells of processes of an earlier start, which the root layer has
-// kept: the daemon would take a number for itself, or another program's.
+// sweepDocker removes process ids of an earlier start, which the root layer has kept: the daemon would
+// take such a number for itself, or for another program's.
 func sweepDocker() {
 	for _, name := range []string{"/run/docker.pid", "/run/docker", "/run/containerd"} {
-		_ = os.RemoveAll(name) // what is still in use stays, and the daemon says so
+		_ = os.RemoveAll(name) // files still in use stay, and the daemon reports that
 	}
 }
 
-// linkDockerTools puts our own programs where the daemon looks first.
+// linkDockerTools puts our programs into the directory that the daemon searches first.
 func linkDockerTools() error {
 	if err := os.RemoveAll(dockerTools); err != nil {
 		return err

@@ -23,7 +23,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// The user database is this machine's own: root is all that is sure to be in it.
+// TestFindAccount uses this machine's own user database, in which only root is certain to exist.
 func TestFindAccount(t *testing.T) {
 	for _, user := range []string{"root", "0"} {
 		a, err := findAccount(user)
@@ -144,10 +144,10 @@ func TestLookPath(t *testing.T) {
 	tests := []struct {
 		name string
 		env  []string
-		want string // below dir; empty is not found
+		want string // below dir; empty means not found
 	}{
 		{"tool", []string{"A=1", path}, "one/tool"},
-		{"other", []string{path}, "two/other"}, // a directory is no program
+		{"other", []string{path}, "two/other"}, // a directory is not a program
 		{"plain", []string{path}, "two/plain"},
 		{"link", []string{path}, "two/link"},
 		{"here", []string{path}, ""},
@@ -158,7 +158,7 @@ func TestLookPath(t *testing.T) {
 		{"", []string{path}, ""},
 		{"two/other", nil, "two/other"},
 		{"./here", nil, "here"},
-		{dir + "/nothing", nil, "nothing"}, // what is said outright is left to exec
+		{dir + "/nothing", nil, "nothing"}, // a name with a slash is left to exec
 	}
 	for _, tt := range tests {
 		got, err := lookPath(tt.name, tt.env, dir)
@@ -174,7 +174,7 @@ func TestLookPath(t *testing.T) {
 	}
 }
 
-// The roles are played only by what is started as one: this process is not.
+// TestMainRoles checks that only a process that was started as a role plays it: this one was not.
 func TestMainRoles(t *testing.T) {
 	for _, args := range [][]string{{"bothy"}, {Path}, {Path, "x"}, {"bothy-init"}, {"/x" + Path, InitName}, {"bothy", InitName}} {
 		if code, ok := Main(args); ok {
@@ -186,7 +186,7 @@ func TestMainRoles(t *testing.T) {
 	}
 }
 
-// unborn is a session without a program: what it sends is read from a pipe.
+// unborn returns a session without a program. Its frames are read from a pipe.
 func unborn(t *testing.T) (s *session, frames func() wire.Frame) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -202,8 +202,8 @@ func unborn(t *testing.T) (s *session, frames func() wire.Frame) {
 	}
 }
 
-// Input is written as it came and credited; after the end of input the
-// program's end of it is closed.
+// TestFeed checks that input is written as it came, and credited. After the end of input the program's
+// end of the pipe is closed.
 func TestFeed(t *testing.T) {
 	s, frames := unborn(t)
 	r, w, err := os.Pipe()
@@ -233,7 +233,7 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// A program that reads nothing any more holds nobody up.
+// TestFeedBroken checks that a program that has stopped reading blocks no caller.
 func TestFeedBroken(t *testing.T) {
 	s, frames := unborn(t)
 	r, w, err := os.Pipe()
@@ -248,7 +248,7 @@ func TestFeedBroken(t *testing.T) {
 	s.endInput()
 }
 
-// Output waits for credit.
+// TestCarryWaitsForCredit checks that output waits for credit.
 func TestCarryWaitsForCredit(t *testing.T) {
 	s, frames := unborn(t)
 	r, w, err := os.Pipe()
@@ -275,8 +275,8 @@ func TestCarryWaitsForCredit(t *testing.T) {
 	}
 }
 
-// A program has ended, a child of it holds its output open: what it had written is
-// waited for until somebody read it.
+// TestPatienceUnread checks that a session whose program has ended stays until its output was read,
+// while a child holds the output open.
 func TestPatienceUnread(t *testing.T) {
 	s, frames := unborn(t)
 	r, w, err := os.Pipe()
@@ -302,7 +302,7 @@ func TestPatienceUnread(t *testing.T) {
 	}
 }
 
-// A child that writes for ever does not keep a session alive.
+// TestPatienceEndless checks that a child that writes forever does not keep a session alive.
 func TestPatienceEndless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := unborn(t)
@@ -340,7 +340,7 @@ func TestHandleMalformed(t *testing.T) {
 	}
 }
 
-// newSession is a session as open makes it.
+// newSession returns a session as open makes it.
 func newSession(in *initProc, id uint32) *session {
 	s := &session{in: in, id: id, credit: wire.Window, toStdin: make(chan []byte, wire.MaxFrames)}
 	s.cond = sync.NewCond(&s.mu)

@@ -1,7 +1,7 @@
-// Package guest is what Bothy runs inside a sandbox: init, which is process 1
-// and owns long-lived sessions and their terminals; sudo; the two halves of cp;
-// and what keeps the sandbox's authority in the bundles written inside. It runs behind the wall, next to hostile code, and is trusted by
-// nobody outside.
+// Package guest holds the programs that Bothy runs inside a sandbox. Init is process 1 and owns
+// long-lived sessions and their terminals. The others are sudo, the two halves of cp, and the program
+// that keeps the sandbox's authority in bundles that are written inside. The package runs behind the
+// wall, next to hostile code. No program outside trusts it.
 package guest
 
 import (
@@ -24,21 +24,19 @@ const (
 	CopyName = "bothy-copy"
 )
 
-// Path is where the binary lies inside.
+// Path is the path of the binary inside.
 const Path = "/.bothy/guest"
 
-// pidsMax is the sentry's own control file for the cgroup everything inside
-// lives in. Root of the inside can write it too: it keeps accidents small, the
-// host's cgroup is what holds an attacker.
+// pidsMax is the sentry's own control file for the cgroup of everything inside. Root inside can write it
+// too: it keeps accidents small, and the host's cgroup stops an attacker.
 const pidsMax = "/sys/fs/cgroup/pids/pids.max"
 
 // initFD is where the keeper put init's socket (driver.InitFD).
 const initFD = 7
 
-// Init is process 1. It returns only when the keeper is gone. Its arguments are
-// the greatest number of processes and threads inside, 0 for no bound;
-// whether the root has a past ("true"): what earlier starts left there; and what
-// it does at Docker's socket (DockerOn, DockerOff), nothing if that is empty.
+// Init is process 1. It returns only when the keeper is gone. Its arguments are the greatest number of
+// processes and threads inside (0 means no limit), whether the root has files of earlier starts
+// ("true"), and the use of Docker's socket (DockerOn, DockerOff; empty means none).
 func Init(args []string) int {
 	err := become(0, 0, nil)
 	if err == nil && len(args) > 0 && args[0] != "0" {
@@ -58,8 +56,7 @@ func Init(args []string) int {
 	hello.Attached, err = attachAll()
 	hello.Errno = attachError(err)
 	in := &initProc{out: sock, sessions: map[uint32]*session{}, waits: map[int]chan unix.WaitStatus{}}
-	// Received and dropped, not ignored: an ignored signal would be inherited
-	// by every program.
+	// Received and dropped, not ignored: programs would inherit an ignored signal.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
 	go in.reap()
 	if len(args) > 2 {
@@ -71,16 +68,16 @@ func Init(args []string) int {
 
 // initProc is the state of process 1.
 type initProc struct {
-	wmu sync.Mutex // held while it is silent
+	wmu sync.Mutex // held while init is silent
 	out *os.File
-	// silent is serve's alone.
+	// silent is used by serve alone.
 	silent bool
 
 	mu       sync.Mutex
 	sessions map[uint32]*session
 
-	// forks is held for reading while a child is made and noted, and for
-	// writing while children are collected: none ends unnoticed in between.
+	// forks is held for reading while a child is started and recorded, and for writing while children
+	// are collected: no child ends unnoticed in between.
 	forks sync.RWMutex
 
 	worktrees placeholders
@@ -91,7 +88,7 @@ type initProc struct {
 	watching watching
 }
 
-// serve answers the keeper until it goes away, and says how it did.
+// serve answers the keeper until it goes away, and returns why.
 func (in *initProc) serve(sock *os.File, greeting wire.Greeting) error {
 	hello, err := wire.JSON(wire.Hello, 0, greeting)
 	if err != nil {
@@ -144,28 +141,28 @@ func (in *initProc) handle(f wire.Frame) error {
 	return s.handle(f)
 }
 
-// answer is a question of the keeper's.
+// answer handles a question of the keeper.
 func (in *initProc) answer(f wire.Frame) error {
 	var q wire.InitAsk
 	if err := f.Decode(&q); err != nil {
 		return err
 	}
-	if q.Ask == wire.AskSpeak { // perhaps in a wall that goes on from an image
+	if q.Ask == wire.AskSpeak { // the wall may have just resumed from an image
 		setClock()
 	}
 	if q.Ask == wire.AskSilence || q.Ask == wire.AskSpeak {
 		return in.fall(q.Ask == wire.AskSilence, wire.InitReply{ID: q.ID})
 	}
 	switch q.Ask {
-	case wire.AskJoin, wire.AskListen, wire.AskTree, wire.AskWatched, wire.AskChanged, wire.AskWorktrees, wire.AskNamed: // they take as long as others like
+	case wire.AskJoin, wire.AskListen, wire.AskTree, wire.AskWatched, wire.AskChanged, wire.AskWorktrees, wire.AskNamed: // other processes determine how long these take
 		go func() { _ = in.find(q) }()
 		return nil
 	}
 	return in.find(q)
 }
 
-// fall begins a silence, or ends it. Whoever has something to say meanwhile waits, and
-// no frame is half said: what init is in memory then can go on with another socket.
+// fall begins or ends a silence. Writers wait meanwhile, and no frame is half written: an image of
+// init's memory from that time can resume with another socket.
 func (in *initProc) fall(silent bool, r wire.InitReply) error {
 	reply, err := wire.JSON(wire.Reply, 0, r)
 	if err != nil {
@@ -234,7 +231,7 @@ func largestProcess() (pid int, command string) {
 	return pid, command
 }
 
-// reap collects every child, its own and orphans, for ever.
+// reap collects all children, init's own and orphans, forever.
 func (in *initProc) reap() {
 	chld := make(chan os.Signal, 1)
 	signal.Notify(chld, unix.SIGCHLD)

@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names under which the sandbox's Docker finds what sets up tables of packets.
+// Names under which the sandbox's Docker finds the programs for packet tables.
 const (
 	IptablesName  = "iptables"
 	IP6tablesName = "ip6tables"
 )
 
-// DockerNamesName is the role that carries questions for names to Docker.
+// DockerNamesName is the role that carries DNS queries to Docker.
 const DockerNamesName = "bothy-docker-names"
 
-// dockerNames is where containers of a network of their own ask for names, by Docker's rules.
+// dockerNames is the DNS server of containers that have a network of their own, by Docker's rules.
 const dockerNames = "127.0.0.11"
 
-// Iptables does for the sandbox's Docker what it has iptables do, on a kernel without the
-// tables. That is one thing: containers ask for names at port 53, and the daemon answers at
-// another one. All else is refused.
+// Iptables replaces iptables for the sandbox's Docker on a kernel without packet tables. It supports one
+// use: containers send DNS queries to port 53, and the daemon answers at another port. It refuses
+// everything else.
 func Iptables(args []string) int {
 	switch {
 	case slices.Contains(args, "--version"):
@@ -34,10 +34,10 @@ func Iptables(args []string) int {
 	case !aboutNames(args):
 		fmt.Fprintf(os.Stderr, "iptables: this kernel has no tables of packets; Bothy's gateway judges what leaves (docs/guide/docker.md): %s\n", strings.Join(args, " "))
 		return 1
-	case slices.Contains(args, "-C"): // there never is such a rule
+	case slices.Contains(args, "-C"): // no such rule ever exists
 		return 1
 	case option(args, "-j") != "DNAT":
-		return 0 // chains, and what turns answers back: the answers come from port 53
+		return 0 // chains, and rules that redirect answers: the answers come from port 53
 	}
 	if err := carryNames(option(args, "-p"), option(args, "--to-destination")); err != nil {
 		fmt.Fprintf(os.Stderr, "iptables: carry questions for names to Docker: %v\n", err)
@@ -46,7 +46,8 @@ func Iptables(args []string) int {
 	return 0
 }
 
-// aboutNames tells the rules by which Docker leads questions for names to itself.
+// aboutNames reports whether arguments are one of the rules by which Docker redirects DNS queries to
+// itself.
 func aboutNames(args []string) bool {
 	if option(args, "-t") != "nat" {
 		return false
@@ -56,8 +57,8 @@ func aboutNames(args []string) bool {
 	})
 }
 
-// carryNames listens where containers ask, and leaves the rest to a process that goes with the
-// container. When it returns, questions wait.
+// carryNames listens where containers send queries, and leaves the rest to a process that ends with the
+// container. Once it returns, no query is lost.
 func carryNames(protocol, to string) error {
 	server, err := namesAt(to)
 	if err != nil {
@@ -95,7 +96,7 @@ func carryNames(protocol, to string) error {
 	return err
 }
 
-// namesAt reads where the daemon answers.
+// namesAt parses the address at which the daemon answers.
 func namesAt(to string) (*unix.SockaddrInet4, error) {
 	host, port, ok := strings.Cut(to, ":")
 	n := number(port)
@@ -108,12 +109,12 @@ func namesAt(to string) (*unix.SockaddrInet4, error) {
 const (
 	namesWait    = 10 * time.Second // for an answer
 	namesAtATime = 64               // questions
-	namesLook    = 3 * time.Second  // how often to look whether the container is there
-	namesFirst   = 30 * time.Second // how long it may take to be connected
+	namesLook    = 3 * time.Second  // how often to check that the container exists
+	namesFirst   = 30 * time.Second // until the container is connected
 	maxQuestion  = 64 << 10
 )
 
-// DockerNames carries questions from the descriptor that it was given to the daemon.
+// DockerNames carries DNS queries from its descriptor to the daemon.
 func DockerNames(args []string) int {
 	if len(args) != 2 {
 		return 2
@@ -137,8 +138,8 @@ func DockerNames(args []string) int {
 	}
 }
 
-// hasCard tells whether the container has a network besides its loopback. It is taken away at
-// its end.
+// hasCard reports whether the container has a network besides its loopback. Docker removes that network
+// when the container ends.
 func hasCard() bool {
 	text, err := os.ReadFile("/proc/net/dev")
 	if err != nil {

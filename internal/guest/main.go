@@ -5,8 +5,7 @@ import (
 	"path/filepath"
 )
 
-// Main plays one of the roles inside a sandbox, if that is what the process
-// was started for.
+// Main plays one of the roles inside a sandbox, if the process was started for one.
 func Main(args []string) (code int, ok bool) {
 	switch filepath.Base(args[0]) {
 	case SudoName:

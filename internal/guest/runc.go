@@ -13,18 +13,19 @@ import (
 	"github.com/bothy-dev/bothy/internal/trust"
 )
 
-// RuncName is the name under which the sandbox's Docker finds what starts containers.
+// RuncName is the name under which the sandbox's Docker finds the program that starts containers.
 const RuncName = "runc"
 
-// containerTrust is where a container has the files of package trust: in its /dev, which is in
-// memory, so that nothing of it gets into an image.
+// containerTrust is the directory of package trust's files in a container. It is in the container's
+// /dev, which is in memory, so that none of them gets into an image.
 const containerTrust = "/dev/bothy-ca"
 
-// maxContainer bounds what describes a container, in bytes.
+// maxContainer bounds the description of a container, in bytes.
 const maxContainer = 16 << 20
 
-// Runc has a container trust the sandbox's authority and want no more than the sandbox has, and becomes the real runc. What describes
-// the container was written by the sandbox's own Docker: nothing here guards anything.
+// Runc makes a container trust the sandbox's authority, removes capabilities that the sandbox lacks, and
+// becomes the real runc. The sandbox's own Docker wrote the container's description: none of this is a
+// protection.
 func Runc(args []string) int {
 	if err := prepareContainer(args); err != nil {
 		fmt.Fprintf(os.Stderr, "bothy: fit the container into the sandbox: %v\n", err)
@@ -38,7 +39,7 @@ func Runc(args []string) int {
 	return 127
 }
 
-// prepareContainer changes the description that a call of runc goes by, if it has one.
+// prepareContainer changes the description for a call of runc, if the call has one.
 func prepareContainer(args []string) error {
 	file, whole := describedBy(args)
 	if file == "" {
@@ -62,8 +63,8 @@ func prepareContainer(args []string) error {
 	return os.WriteFile(file, changed, info.Mode().Perm())
 }
 
-// describedBy finds the file that describes what a call of runc starts: a whole container, or one
-// more process of it. None for all other calls.
+// describedBy returns the file that describes what a call of runc starts: a whole container, or one more
+// process of it. For other calls it is empty.
 func describedBy(args []string) (file string, whole bool) {
 	for i, a := range args {
 		switch a {
@@ -82,7 +83,7 @@ func describedBy(args []string) (file string, whole bool) {
 	return "", false
 }
 
-// option finds the value of an option.
+// option returns the value of an option.
 func option(args []string, names ...string) string {
 	for i, a := range args {
 		for _, name := range names {
@@ -97,9 +98,8 @@ func option(args []string, names ...string) string {
 	return ""
 }
 
-// trusting adds to a description what names the authorities to programs, and shows their files.
-// A container without a /dev of its own has no place for them. It is nil if nothing is to be
-// changed.
+// trusting adds to a description the variables that name the authorities, and the mounts of their files.
+// A container without its own /dev has no place for them. The result is nil if nothing needs to change.
 func trusting(text []byte, whole bool) ([]byte, error) {
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal(text, &doc); err != nil {
@@ -154,7 +154,7 @@ func decode(text json.RawMessage, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// ownDev tells whether /dev is a file system in memory.
+// ownDev reports whether /dev is a file system in memory.
 func ownDev(mounts []json.RawMessage) bool {
 	for _, m := range mounts {
 		var at struct{ Destination, Type string }
@@ -165,7 +165,7 @@ func ownDev(mounts []json.RawMessage) bool {
 	return false
 }
 
-// withTrust is a process with the variables that it does not set itself.
+// withTrust returns a process with those of the variables that it does not set itself.
 func withTrust(process map[string]json.RawMessage) ([]byte, error) {
 	var env []string
 	if err := decode(process["env"], &env); err != nil {

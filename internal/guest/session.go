@@ -258,7 +258,7 @@ func (s *session) progress() (moved int, blocked bool) {
 // maxBuffered exceeds the buffers of all streams of a program, in bytes.
 const maxBuffered = 4 << 20
 
-// waiting tells whether some output is unread: on a busy machine the goroutine that carries it may
+// waiting reports whether some output is unread: on a busy machine the goroutine that carries it may
 // be late.
 func waiting(outputs []output) bool {
 	for _, o := range outputs {

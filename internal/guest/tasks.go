@@ -14,29 +14,28 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// TasksName is the name by which the program works with the tasks of the project: that
-// of Beads, which agents know.
+// TasksName is the name of the program that works with the project's tasks: that of Beads, which agents
+// know.
 const TasksName = "bd"
 
 // maxTasks bounds an answer, in bytes.
 const maxTasks = 64 << 20
 
-// LoopName is the name by which whoever is inside asks about the loop that works there: that of
-// open-ralph, which people know.
+// LoopName is the name of the program that programs inside run to ask about the loop in their sandbox:
+// that of open-ralph, which users know.
 const LoopName = "ralph"
 
-// Tasks has a command carried out by the gateway, which knows the tasks if they are
-// shared with this sandbox.
+// Tasks sends a command to the gateway, which knows the tasks if they are shared with this sandbox.
 func Tasks(args []string) int {
 	return askGateway(TasksName+": ask for the tasks of this project", wire.TasksHost, args)
 }
 
-// Loop has one carried out likewise, about the loop that works in this sandbox.
+// Loop does the same with a command about the loop that works in this sandbox.
 func Loop(args []string) int {
 	return askGateway(LoopName+": ask how the loop stands", wire.LoopHost, args)
 }
 
-// askGateway has a command carried out, and prints what came of it.
+// askGateway sends a command to the gateway, and prints the result.
 func askGateway(what, host string, args []string) int {
 	text, err := askCommand(host, args)
 	var r struct {
@@ -56,8 +55,7 @@ func askGateway(what, host string, args []string) int {
 	return r.Code
 }
 
-// askCommand speaks as much HTTP as it takes: package net is not for programs that are
-// started all the time.
+// askCommand speaks just enough HTTP: package net is too large for a program that is started often.
 func askCommand(host string, args []string) ([]byte, error) {
 	body, err := json.Marshal(map[string]any{"args": args})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 var terminfoDirs = []string{"/etc/terminfo", "/lib/terminfo", "/usr/share/terminfo", "/usr/lib/terminfo", "/usr/local/share/terminfo", "/usr/share/lib/terminfo"}
 
 // knownTerminal replaces an undescribed TERM by the first of the names that has a description. If none
-// has one TERM stays: a program that needs no description may know it.
+// has one, TERM stays: a program that needs no description may know it.
 func knownTerminal(env, names []string) []string {
 	at := slices.IndexFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") })
 	if at < 0 {
@@ -37,7 +37,7 @@ func knownTerminal(env, names []string) []string {
 	return env
 }
 
-// described tells whether one of the directories describes a terminal. On file systems that ignore
+// described reports whether one of the directories describes a terminal. On file systems that ignore
 // case, the directory of a description is the hexadecimal code of its first letter.
 func described(name string, dirs []string) bool {
 	if name == "" || strings.ContainsAny(name, "/\x00") {

@@ -14,9 +14,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// endTree sends a signal to a program and to all processes that it started. Before a kill it stops
-// them, so that none escapes by forking meanwhile. A process that hides, with a session and an
-// environment of its own, ends with the sandbox.
+// endTree sends a signal to a program and to all processes that it started. Before a kill it stops them,
+// so that none escapes by forking meanwhile. A process that hides, with its own session and environment,
+// ends with the sandbox.
 func endTree(t wire.Tree) error {
 	if t.PID <= 1 {
 		return fmt.Errorf("no program to end: %d", t.PID)
@@ -131,7 +131,7 @@ func processes() (list []process) {
 	return list
 }
 
-// marked tells whether a mark is in a process's environment.
+// marked reports whether a mark is in a process's environment.
 func (p process) marked(mark string) bool {
 	if mark == "" {
 		return false

@@ -203,7 +203,7 @@ func (p *placeholders) remove(place string) {
 	}
 }
 
-// isOwn tells whether a directory, which need not exist, is in a part of the file system that the
+// isOwn reports whether a directory, which need not exist, is in a part of the file system that the
 // host does not see.
 func isOwn(dir string, mounts []wire.Place) bool {
 	missing := ""
@@ -228,7 +228,7 @@ func isOwn(dir string, mounts []wire.Place) bool {
 	return best.Own
 }
 
-// beneath tells whether a path equals another or is below it.
+// beneath reports whether a path equals another or is below it.
 func beneath(path, top string) bool {
 	return path == top || strings.HasPrefix(path, strings.TrimSuffix(top, "/")+"/")
 }

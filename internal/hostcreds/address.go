@@ -43,7 +43,7 @@ func cutPort(hostport string) (host, port string) {
 	return hostport[:i], hostport[i+1:]
 }
 
-// parseAddress reads a URL, with its user and password. more tells whether anything follows
+// parseAddress reads a URL, with its user and password. more reports whether anything follows
 // the path. The error quotes nothing of it.
 func parseAddress(s string) (a address, password string, more bool, err error) {
 	none := errors.New("it is no URL of a server")

@@ -6,8 +6,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// findGit looks where git's helper "store" keeps credentials, and where libcurl
-// finds them without a helper.
+// findGit looks where git's helper "store" keeps credentials, and where libcurl finds them without a
+// helper.
 func findGit(s *search) {
 	var list []login
 	for n := range 2 {

@@ -53,7 +53,7 @@ func (l login) token() Token {
 	return t
 }
 
-// userIsToken tells a login by a token alone.
+// userIsToken reports whether a login consists of a token alone.
 func (l login) userIsToken() bool {
 	return l.user != "" && (l.password == "" || l.password == noPassword)
 }

@@ -14,7 +14,7 @@ import (
 // npmjs is npm's own registry.
 const npmjs = "registry.npmjs.org"
 
-// findNpm looks where npm does, but into projects: those are not trusted.
+// findNpm looks where npm does, except in projects: those are not trusted.
 func findNpm(s *search) {
 	f := s.read(0)
 	stand := map[string]string{}

@@ -132,7 +132,7 @@ func (p *pipList) lend(l login, name string) {
 	p.last, p.plain = at, ""
 }
 
-// pass names an index without a login inside, beside those with one.
+// pass names an index without a login inside, beside the indexes with a login.
 func (p *pipList) pass(name string, at address) {
 	if vault.SecretIn(at.path) {
 		return

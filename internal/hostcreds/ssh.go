@@ -74,7 +74,7 @@ func judgeSocket(path string) error {
 	return knock(path)
 }
 
-// knock tells whether a socket has a listener: the socket of a killed agent still exists.
+// knock reports whether a socket has a listener: the socket of a killed agent still exists.
 // It does not block, and sends nothing.
 func knock(path string) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)

@@ -30,7 +30,7 @@ type Tool struct {
 	find func(*search)
 }
 
-// Tools are the known ones.
+// Tools are the known tools.
 var Tools = []Tool{
 	{
 		Name: "github", Title: "GitHub's API, for gh and others, and git at github.com",
@@ -72,7 +72,7 @@ var Tools = []Tool{
 	},
 }
 
-// Names are those of the tools.
+// Names returns the names of the tools.
 func Names() (names []string) {
 	for _, t := range Tools {
 		names = append(names, t.Name)
@@ -117,7 +117,7 @@ func ParseChoices(words []string) ([]Choice, error) {
 	return list, nil
 }
 
-// Meant tells whether a choice includes the token.
+// Meant reports whether a choice includes the token.
 func (c Choice) Meant(t *Token) bool {
 	return c.Tool == t.Tool && (c.Host == "" || c.Host == t.Host)
 }

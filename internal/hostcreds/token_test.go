@@ -23,8 +23,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// on gives a host with files in its home, named with their mode if that is not
-// 0600, and an environment.
+// on returns a host with files in its home, named with their mode if that is not 0600, and an
+// environment.
 func on(t *testing.T, files map[string]string, environ ...string) Host {
 	t.Helper()
 	home := t.TempDir()
@@ -36,8 +36,8 @@ func on(t *testing.T, files map[string]string, environ ...string) Host {
 	return Host{Home: home, Environ: environ}
 }
 
-// said formats the found tokens: what each is for, its source, its hosts and place, its
-// value and its settings; or the reason why it is refused.
+// said formats the found tokens: purpose, source, hosts and place, value and settings; or the reason of
+// the refusal.
 func said(list []Token) string {
 	var b strings.Builder
 	for _, t := range list {

@@ -14,71 +14,68 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Options are what makes one sandbox's tree differ from another's.
+// Options describe one sandbox's tree.
 type Options struct {
 	ID       string // of the sandbox; its machine-id is derived from it
 	Hostname string
-	// User is whom the sandbox works for. Default: the one given to Prepare.
+	// User is the user that the sandbox works for. Default: the one given to Prepare.
 	User User
-	// Program is the host path of the program that plays init and sudo
-	// inside.
+	// Program is the host path of the program that plays init and sudo inside.
 	Program string
-	// Targets are the mount points the driver will need besides the user's
-	// home, /proc, /sys, /dev, /run and /tmp.
+	// Targets are the mount points that the driver needs besides the user's home, /proc, /sys, /dev,
+	// /run and /tmp.
 	Targets []Target
-	// Programs are further ones found by their names, which are links to these
-	// absolute paths inside.
+	// Programs are further programs that are found by name. Inside, each name is a link to the absolute
+	// path.
 	Programs map[string]string
-	// Build makes mount points for what the steps of a build need.
+	// Build adds the mount points for the steps of a build.
 	Build bool
-	// Disowned is the directory that Disown was given; empty if it was not called.
+	// Disowned is the directory that was passed to Disown. It is empty if Disown was not called.
 	Disowned string
-	// Hidden is a directory of the host, its path without links, that is never shown, wherever
-	// it lies. Empty hides nothing.
+	// Hidden is a directory of the host, its path without links, that is never shown, wherever it is.
+	// Empty hides nothing.
 	Hidden string
-	// NameServers are the network's; none if there is no network.
+	// NameServers are the network's name servers. Without a network there are none.
 	NameServers []netip.Addr
-	// GitConfig and GitIgnore are what git inside has of the person's: see [GitConfigPath].
+	// GitConfig and GitIgnore are the user's settings for git inside: see [GitConfigPath].
 	GitConfig, GitIgnore []byte
-	// Authorities are trusted inside besides the public ones, in PEM.
+	// Authorities are trusted inside in addition to the public ones. They are in PEM.
 	Authorities []byte
 }
 
-// Target is a place inside at which something will be mounted.
+// Target is a mount point inside.
 type Target struct {
 	Path string // absolute and clean
 	Dir  bool   // else a file
 }
 
-// Own is our directory inside. It holds guest, the program; bin/sudo, a link
-// to it; whom TLS clients trust; and what lies over files of /etc and the
-// package databases.
+// Own is our directory inside. It holds guest, which is the program; bin/sudo, a link to it; the
+// authorities that TLS clients trust; and the files that cover files of /etc and the package databases.
 const Own = ".bothy"
 
-// Agent is where an agent's installation can be mounted.
+// Agent is the mount point for an agent's installation.
 const Agent = "/" + Own + "/agent"
 
-// Runtime is where an installation of what the agent runs on can be mounted.
+// Runtime is the mount point for an installation of the agent's runtime.
 const Runtime = "/" + Own + "/runtime"
 
-// OwnEtcPath is where files lie that are generated for each sandbox.
+// OwnEtcPath is the directory of files that are generated for each sandbox.
 const OwnEtcPath = "/" + Own + "/etc"
 
-// Files in there that git is told of.
+// Files in that directory that git reads.
 const (
 	GitConfigPath = OwnEtcPath + "/gitconfig"
 	GitIgnorePath = OwnEtcPath + "/gitignore"
 )
 
-// Path is where programs of the host are looked for inside.
+// Path is the PATH by which programs of the host are found inside.
 const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// SearchPathVariable holds the PATH that programs inside start with, for login shells: the profile
-// of some distributions sets another.
+// SearchPathVariable holds the first PATH of programs inside, for login shells: the profile of some
+// distributions sets another.
 const SearchPathVariable = "BOTHY_PATH"
 
-// Visible tells whether a file of the host, its path without links, is among
-// what is visible inside.
+// Visible reports whether a file of the host, its path without links, is visible inside.
 func Visible(file string) bool {
 	for _, p := range programs {
 		if strings.HasPrefix(file, p.path+"/") {
@@ -88,8 +85,8 @@ func Visible(file string) bool {
 	return false
 }
 
-// skeleton are the directories every tree has, parents first. Those of var and
-// run are what packages of the usual distributions expect.
+// skeleton lists the directories of every tree, parents first. Packages of the usual distributions
+// expect those of var and run.
 var skeleton = []struct {
 	mode uint32
 	dirs string
@@ -107,12 +104,12 @@ var skeletonLinks = []struct{ name, target string }{
 	{"var/run", "/run"},
 	{"var/lock", "/run/lock"},
 	{Own + "/bin/sudo", "../guest"},
-	{Own + "/tasks/bd", "../guest"}, // apart: a program of that name may be the template's
+	{Own + "/tasks/bd", "../guest"}, // in a directory of its own: the template may have a program of that name
 	{Own + "/loop/ralph", "../guest"},
 }
 
-// programs is the allow-list: what of the host is visible inside, if it is a
-// directory there. A link is copied as a link if it leads to one of these.
+// programs is the allow-list: the host's paths that are visible inside, if they are directories. A link
+// is copied as a link if it leads to one of these.
 var programs = []struct{ path, why string }{
 	{"/usr", "the distribution's programs"},
 	{"/bin", "the same, where /usr was not merged"},
@@ -127,9 +124,9 @@ var programs = []struct{ path, why string }{
 	{"/snap", "programs of snapd"},
 }
 
-// databases are what package managers know about those programs. Below, the
-// paths that only root or another account may use on the host: locks and work
-// directories, which must be fresh ones inside.
+// databases are the package managers' records of those programs. cover lists the paths below them that
+// only root or another account may use on the host: locks and work directories, which must be empty
+// inside.
 var databases = []struct {
 	path  string
 	cover []string
@@ -140,14 +137,12 @@ var databases = []struct {
 	{"/var/lib/pacman", []string{"db.lck"}},
 }
 
-// Assemble builds the tree in dir, an empty directory in a tmpfs that nobody
-// but this mount namespace sees. After a failure the tree is of no use, and
-// nothing else was changed.
+// Assemble builds the tree in dir, an empty directory in a tmpfs that only this mount namespace sees.
+// After an error the tree is useless, and nothing else was changed.
 //
-// Whatever can be reached in the tree and comes from the host is read-only.
-// For each target there is a mount point, except below the user's home and
-// below other targets: what is mounted there brings its own. A target that can
-// have none is a spec.ErrUsage.
+// Everything in the tree that comes from the host is read-only. Each target has a mount point, except
+// below the user's home and below other targets: the mount above it brings its own directories. A target
+// that cannot have a mount point is a spec.ErrUsage.
 func (h *Host) Assemble(dir string, o Options) error {
 	plant := func(root int) (*tree, error) { return newTree(dir, root, h.mounts) }
 	return h.assemble(dir, &o, plant, func(t *tree) error {
@@ -175,8 +170,7 @@ func (h *Host) Assemble(dir string, o Options) error {
 	})
 }
 
-// assemble builds what every tree has, from what plant begins with, and has fill do
-// the rest.
+// assemble builds the common parts of every tree. plant makes its root, and fill adds the rest.
 func (h *Host) assemble(dir string, o *Options, plant func(root int) (*tree, error), fill func(*tree) error) error {
 	if o.User == (User{}) {
 		o.User = h.user
@@ -230,8 +224,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// openEmpty opens the directory the tree goes to. It refuses places where a
-// mistake would reach the host.
+// openEmpty opens the directory of the tree. It refuses places where a mistake would reach the host.
 func openEmpty(dir string) (int, error) {
 	if !ownNamespace() {
 		return -1, spec.Errorf(spec.ErrSandbox, "assemble a root outside a user namespace of the keeper's own")
@@ -275,8 +268,8 @@ type tree struct {
 	binder
 	dir string
 	fd  int
-	dev uint64 // of the tmpfs; what lies on another device came from the host
-	// closed counts the directories of the tree's that lie over those nobody may enter.
+	dev uint64 // of the tmpfs; files on another device come from the host
+	// closed counts the tree's directories that cover closed directories of the host.
 	closed int
 }
 
@@ -331,7 +324,7 @@ func (t *tree) write(rel string, content []byte, mode uint32) error {
 	return nil
 }
 
-// bindProgram puts the program that runs inside into the tree.
+// bindProgram binds the program that runs inside into the tree.
 func (t *tree) bindProgram(program string) error {
 	guest := Own + "/guest"
 	if err := t.write(guest, nil, 0o755); err != nil {
@@ -370,8 +363,8 @@ func (h *Host) bindDir(t *tree, path string) error {
 	return t.bind(h.shown(path), t.path(path))
 }
 
-// copyLink repeats a link of the host, such as /bin -> usr/bin, if it leads to
-// a directory of the allow-list.
+// copyLink repeats a link of the host, such as /bin -> usr/bin, if it leads to a directory of the
+// allow-list.
 func (h *Host) copyLink(t *tree, path string) error {
 	target, err := os.Readlink(h.path(path))
 	if err != nil {
@@ -391,7 +384,7 @@ func (h *Host) copyLink(t *tree, path string) error {
 	return t.link(path[1:], target)
 }
 
-// allowed reports whether a clean path lies in the allow-list.
+// allowed reports whether a clean path is in the allow-list.
 func allowed(path string) bool {
 	for _, p := range programs {
 		if path == p.path || strings.HasPrefix(path, p.path+"/") {
@@ -401,8 +394,7 @@ func allowed(path string) bool {
 	return false
 }
 
-// bindDatabases shows the package managers which programs there are, so that
-// they work inside.
+// bindDatabases shows the package managers their databases, so that they work inside.
 func (h *Host) bindDatabases(t *tree) error {
 	for _, d := range databases {
 		if h.has(d.path) != isDir {
@@ -424,8 +416,7 @@ func (h *Host) bindDatabases(t *tree) error {
 	return nil
 }
 
-// bindEtc makes the copy of /etc visible, and over it the files that are this
-// sandbox's own.
+// bindEtc binds the copy of /etc, and over it the files that are this sandbox's own.
 func (h *Host) bindEtc(t *tree, o *Options) error {
 	if err := t.bind(filepath.Join(h.cache, h.name), t.path("etc")); err != nil {
 		return err
@@ -442,17 +433,17 @@ func (h *Host) bindEtc(t *tree, o *Options) error {
 	return nil
 }
 
-// kind is what the host has at a path of the allow-list.
+// kind is the kind of file that the host has at a path of the allow-list.
 type kind int
 
 const (
 	isMissing kind = iota
-	isDir          // a directory everybody may read
-	isHidden       // a directory not everybody may read, or no directory
+	isDir          // a directory that all users may read
+	isHidden       // a directory that not all users may read, or not a directory
 	isLink
 )
 
-// has looks at a path of the host without following links in any part of it.
+// has returns the kind of a path of the host. It follows no link in any part of the path.
 func (s source) has(path string) kind {
 	for i := 1; i <= len(path); i++ {
 		if i < len(path) && path[i] != '/' {

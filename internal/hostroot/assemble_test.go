@@ -261,7 +261,7 @@ func TestUsrThatIsNoDirectory(t *testing.T) {
 	}
 }
 
-// TestMountsBelowPrograms has a host with file systems below /usr.
+// TestMountsBelowPrograms uses a host with file systems below /usr.
 func TestMountsBelowPrograms(t *testing.T) {
 	needNamespace(t)
 	s := fakeHost(t)
@@ -270,8 +270,8 @@ func TestMountsBelowPrograms(t *testing.T) {
 	checkMounts(t, dir)
 }
 
-// TestLockedMountsBelowPrograms is the same in a mount namespace that got
-// these mounts from outside, as a keeper's does: the kernel keeps them together.
+// TestLockedMountsBelowPrograms does the same in a mount namespace that got these mounts from outside,
+// like a keeper's: the kernel keeps them together.
 func TestLockedMountsBelowPrograms(t *testing.T) {
 	needNamespace(t)
 	if root := os.Getenv("BOTHY_TEST_TEMPLATE_LOCKED"); root != "" {

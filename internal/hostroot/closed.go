@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file has directories of the host's programs that the sandbox's user may not read, such as
-// those in which packages keep rules for other accounts. Inside, even root could not look into
-// them, and package managers give up halfway.
+// This file handles directories of the host's programs that the sandbox's user may not read. In some of
+// them packages keep rules for other accounts. Even root inside could not read them, and package
+// managers would fail halfway.
 
-// closedName is the list of such directories in a snapshot: to look for them takes too long for
-// each start.
+// closedName is the file with the list of such directories in a snapshot. A search at each start would
+// take too long.
 const closedName = "closed"
 
 const (
@@ -28,10 +28,10 @@ const (
 	maxClosed   = 256
 )
 
-// notSearched have very many directories, all of which everybody may read.
+// notSearched have very many directories, all of which every user may read.
 var notSearched = []string{"/nix/store", "/nix/var/nix/profiles", "/snap"}
 
-// findClosed returns the directories that not everybody may read, or not the caller.
+// findClosed returns the directories that not every user may read, or not the caller.
 func (s source) findClosed() []string {
 	var list []string
 	until := time.Now().Add(closedTime)
@@ -66,13 +66,13 @@ func (s source) findClosed() []string {
 	return list
 }
 
-// listClosed writes the list into a fresh snapshot.
+// listClosed writes the list into a new snapshot.
 func (s source) listClosed(dir int) error {
 	return writeFileAt(dir, closedName, []byte(strings.Join(s.findClosed(), "\x00")), 0o644)
 }
 
-// openClosed has an empty directory of the sandbox's own in the place of each directory of the
-// host that its user may not read.
+// openClosed replaces each directory of the host that the sandbox's user may not read by an empty
+// directory.
 func (h *Host) openClosed(t *tree) error {
 	text, err := os.ReadFile(filepath.Join(h.cache, h.name, preparedDir, closedName))
 	if err != nil || len(text) == 0 {
@@ -86,8 +86,8 @@ func (h *Host) openClosed(t *tree) error {
 	return nil
 }
 
-// replaceClosed mounts an empty directory over one that cannot be read. One that can be, or is
-// gone, stays.
+// replaceClosed mounts an empty directory over one that cannot be read. It leaves one that can be read,
+// or is gone.
 func (t *tree) replaceClosed(rel string) error {
 	open := func(flags uint64) (int, error) {
 		return unix.Openat2(t.fd, rel, &unix.OpenHow{
@@ -111,7 +111,7 @@ func (t *tree) replaceClosed(rel string) error {
 	return t.close(at)
 }
 
-// close mounts an empty directory of the tree's over one that is open.
+// close mounts an empty directory of the tree over an open one.
 func (t *tree) close(fd int) error {
 	dir := fmt.Sprintf("%s/closed-%d", Own, t.closed)
 	t.closed++

@@ -58,8 +58,8 @@ func (c *copier) link(dirfd int, name string) error {
 	return unix.Symlinkat(string(c.buf[:n]), c.dst(), name)
 }
 
-// file copies a regular file, unless its content looks like a secret. It may
-// have changed since the scanner saw it, so it is judged again once open.
+// file copies a regular file, unless its content looks like a secret. The file may have changed since
+// the scanner saw it, so it is checked again once it is open.
 func (c *copier) file(dirfd int, name string) error {
 	// O_NONBLOCK: it may be a fifo by now.
 	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)

@@ -11,9 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// generated are the files of /etc that differ from sandbox to sandbox. The
-// snapshot holds an empty file for each, over which Assemble binds the real
-// one.
+// generated are the files of /etc that differ from sandbox to sandbox. The snapshot holds an empty file
+// for each, over which Assemble binds the real one.
 var generated = []struct {
 	name    string
 	content func(s source, o *Options) []byte
@@ -49,12 +48,11 @@ func ownFiles() []ownFile {
 	return []ownFile{
 		{"nsswitch.conf", nsswitch},
 		{"profile.d/bothy.sh", pathProfile + trustProfile()},
-		{"environment", trustEnvironment()}, // for su, cron and whatever asks PAM
+		{"environment", trustEnvironment()}, // for su, cron and other users of PAM
 	}
 }
 
-// nsswitch is without the daemons that the host may ask and that do not run
-// inside.
+// nsswitch leaves out the host's lookup daemons, which do not run inside.
 const nsswitch = `passwd: files
 group: files
 shadow: files

@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// hide covers a directory of the host that the tree may show: one in a directory of the host's
-// programs, such as a state directory in /opt. dir has no links.
+// hide covers a directory of the host that the tree may show: one in a directory of the host's programs,
+// such as a state directory in /opt. dir has no links.
 func (t *tree) hide(dir string) error {
 	shown, err := t.showsDir(dir)
 	if err != nil || !shown {

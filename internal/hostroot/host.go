@@ -6,10 +6,9 @@
 // that do not look like a secret. /home, /root, /run, /tmp and everything else of the host are
 // not hidden: they are missing.
 //
-// A keeper calls Prepare, which finds or makes the copy of /etc, and then
-// Assemble, which builds the tree. Both run inside the keeper's own user and
-// mount namespace, whose mounts must be private already. Nothing needs undoing:
-// the tree is gone with the namespace.
+// A keeper calls Prepare, which finds or makes the copy of /etc, and then Assemble, which builds the
+// tree. Both run inside the keeper's own user and mount namespace, whose mounts must be private already.
+// Nothing needs to be undone: the tree is gone with the namespace.
 //
 // The sandbox can read every file below the bound directories that the kernel lets the caller
 // read. For an ordinary user those are the files that every user may read, and the caller's own.
@@ -22,10 +21,9 @@
 //	etc-<fingerprint>/  a copy of /etc; whoever uses it holds a shared flock on it
 //	tmp-<random>/       a copy being made or removed; abandoned unless locked
 //
-// A copy is made in a tmp- directory and renamed when complete, so a keeper may
-// be killed at any moment. The fingerprint names what /etc looked like (names,
-// modes, sizes, times, inodes), the rules of this package and the boot: after
-// a crash of the whole machine no half-written copy is ever found again.
+// A copy is made in a tmp- directory and renamed when complete, so a keeper may be killed at any moment.
+// The fingerprint covers the state of /etc (names, modes, sizes, times, inodes), the rules of this
+// package and the boot. So no half-written copy is found after a crash of the whole machine.
 package hostroot
 
 import (
@@ -43,17 +41,16 @@ type User struct {
 	UID   int
 	GID   int
 	Home  string // absolute; a directory of the sandbox's own is mounted there
-	Shell string // absolute; empty means the best one there is
+	Shell string // absolute; empty means the best shell available
 }
 
-// Host is the host template, ready to be assembled. It is not safe for
-// concurrent use.
+// Host is the host template, ready to be assembled. It is not safe for concurrent use.
 type Host struct {
 	source
 	user   User
 	cache  string
 	name   string // of the snapshot in the cache
-	lock   int    // holds the snapshot; a bare descriptor, so that no finalizer lets go of it
+	lock   int    // holds the snapshot; a bare descriptor, so that no finalizer releases it
 	mounts []mount
 	asRoot bool
 	// disowned is Options.Disowned.

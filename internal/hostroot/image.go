@@ -7,13 +7,13 @@ import (
 	"github.com/bothy-dev/bothy/internal/trust"
 )
 
-// OwnEtc are the files of /etc that are links into Own where the root is that of an
-// image: they differ from sandbox to sandbox, and such a root is shared.
+// OwnEtc are the files of /etc that are links into Own if the root is an image's. They differ from
+// sandbox to sandbox, and sandboxes share such a root.
 var OwnEtc = []string{"hostname", "hosts", "machine-id"}
 
-// Placed are the files of /etc that are Bothy's where the root is that of an image: those
-// that each sandbox has of its own, and those that have programs find what Bothy tells them.
-// They are in no image that is made of a sandbox.
+// Placed are the files of /etc that belong to Bothy if the root is an image's: the files of each single
+// sandbox, and those by which programs find Bothy's settings. No image that is made from a sandbox
+// contains them.
 func Placed() []string {
 	return append([]string{
 		"resolv.conf", "profile.d/bothy.sh", hookDir + "/" + hookName,
@@ -21,15 +21,14 @@ func Placed() []string {
 	}, OwnEtc...)
 }
 
-// TrustHook is the program that distributions run when they have written a bundle
-// of authorities.
+// TrustHook is the program that distributions run after they have written a bundle of authorities.
 const TrustHook = hook
 
-// Profile is what login shells read.
+// Profile returns the text that login shells read.
 func Profile() string { return pathProfile + trustProfile() }
 
-// AssembleOwn builds the tree for a root that is an image's: Own, and nothing else.
-// There is no mount point in it for the targets, which are checked all the same.
+// AssembleOwn builds the tree for a root that is an image's: Own, and nothing else. It makes no mount
+// points for the targets, but checks them.
 func (h *Host) AssembleOwn(dir string, o Options) error {
 	plant := func(root int) (*tree, error) { return newOwnTree(dir, root, o.Build) }
 	return h.assemble(dir, &o, plant, func(t *tree) (err error) {

@@ -8,12 +8,11 @@ import (
 	"sync"
 )
 
-// version changes whenever a snapshot made by older code should not be used
-// any more.
+// version changes whenever snapshots of older code must not be used any more.
 const version = "3"
 
-// Bounds of the copy of /etc. A larger file is left out; when the total is
-// reached the rest is.
+// Bounds of the copy of /etc. A larger file is left out. Once the total is reached, the rest is left
+// out.
 const (
 	maxFile  = 4 << 20
 	maxTotal = 64 << 20

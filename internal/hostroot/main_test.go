@@ -19,9 +19,9 @@ const inNamespace = "BOTHY_TEST_TEMPLATE_NS"
 // noNamespace says why the tests that need namespaces are skipped.
 var noNamespace = "this process has no user namespace of its own"
 
-// TestMain runs the whole binary again in a user and mount namespace, with the
-// one-entry maps a keeper has: an ordinary user keeps the uid, root becomes
-// 1000. Where that is not possible the tests that need it are skipped.
+// TestMain runs the whole binary again in a user and mount namespace with a keeper's one-entry maps: an
+// ordinary user keeps the uid, and root becomes 1000. Without namespaces the tests that need them are
+// skipped.
 func TestMain(m *testing.M) {
 	if os.Getenv(inNamespace) != "" {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -135,7 +135,7 @@ func prepare(t testing.TB, s source, cache string) *Host {
 	return h
 }
 
-// release lets go of the copy of /etc, as the end of the process does.
+// release releases the copy of /etc, as the end of the process does.
 func release(t testing.TB, h *Host) {
 	t.Helper()
 	if h.lock >= 0 {

@@ -178,8 +178,8 @@ func moved(mounts []mount, src, dst string) []mount {
 	return list
 }
 
-// seal makes a mount and those below it read-only, without devices and set-uid
-// bits, and cuts them off from what the host mounts later.
+// seal makes a mount and those below it read-only, without devices and set-uid bits, and separates them
+// from later mounts of the host.
 func seal(dst string, inner []mount) error {
 	attr := unix.MountAttr{
 		Attr_set:    unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,

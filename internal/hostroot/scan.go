@@ -25,8 +25,8 @@ const (
 	othersEnter = 0o005
 )
 
-// scanner walks a tree once. It computes the fingerprint, and feeds a copier
-// if it has one; both see the same files in the same order.
+// scanner walks a tree once. It computes the fingerprint, and feeds a copier if it has one; both see the
+// same files in the same order.
 type scanner struct {
 	rules  *rules
 	mounts map[string]bool // paths below the tree, relative, that are mount points
@@ -38,8 +38,7 @@ type scanner struct {
 	names []name // stack of the names in the directories being walked
 }
 
-// name is a directory entry. Its kind is DT_UNKNOWN where the file system does
-// not tell.
+// name is a directory entry. Its kind is DT_UNKNOWN if the file system does not report it.
 type name struct {
 	string
 	kind uint8
@@ -98,12 +97,12 @@ func (s *scanner) dir(fd int, rel string, depth int) error {
 	return nil
 }
 
-// manyLinks is from how many links on a directory's own times stand for them.
+// manyLinks is the number of links from which their directory's times are used instead.
 const manyLinks = 16
 
-// trust reports whether links need not be looked at one by one. A link cannot
-// be changed, only replaced, which changes its directory: where there are many,
-// as in /etc/alternatives, the times of the directory tell as much.
+// trust reports whether links need not be checked one by one. A link cannot be changed, only replaced,
+// which changes its directory. In a directory with many links, such as /etc/alternatives, the
+// directory's times are enough.
 func (s *scanner) trust(fd int, names []name) (bool, error) {
 	links := 0
 	for _, n := range names {
@@ -168,8 +167,7 @@ func appendNames(names []name, records []byte) []name {
 	return names
 }
 
-// entry looks at one name. What vanishes meanwhile is treated as if it never
-// was.
+// entry handles one name. A file that vanishes meanwhile is treated as if it never existed.
 func (s *scanner) entry(dirfd int, rel, name string, depth int) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dirfd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -192,8 +190,8 @@ func (s *scanner) entry(dirfd int, rel, name string, depth int) error {
 	return nil
 }
 
-// subdirectory goes one level down. Of a directory only its name counts: its
-// times change with entries that are left out.
+// subdirectory descends one level. Only the name of a directory counts: its times change with entries
+// that are left out.
 func (s *scanner) subdirectory(dirfd int, rel, name string, depth int) error {
 	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -244,8 +242,8 @@ func join(rel, name string) string {
 	return rel + "/" + name
 }
 
-// unlessGone drops the errors of a name that vanished, was replaced by another
-// kind of file, or cannot be opened by the caller.
+// unlessGone drops errors about a name that vanished, was replaced by another kind of file, or cannot be
+// opened by the caller.
 func unlessGone(err error) error {
 	switch err {
 	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EACCES, unix.EPERM, unix.ENXIO, unix.ENODEV, unix.ESTALE:
@@ -254,7 +252,7 @@ func unlessGone(err error) error {
 	return err
 }
 
-// bootID names this run of the kernel, or is empty where it is not told.
+// bootID identifies this run of the kernel. It is empty if the kernel does not tell.
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -52,8 +52,7 @@ func (s source) snapshot(cache string, mounts []mount) (name string, lock int, e
 	}
 }
 
-// privateDir makes sure that a directory exists which only the caller can
-// change.
+// privateDir makes sure that a directory exists and that only the caller can change it.
 func privateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -69,8 +68,8 @@ func privateDir(dir string) error {
 		WithHint("move it away, or chmod go-w it")
 }
 
-// hold opens a directory of the cache and locks it against removal. A
-// directory that is being removed does not exist.
+// hold opens a directory of the cache and locks it against removal. It treats a directory that is being
+// removed as missing.
 func hold(dir string) (int, error) {
 	for range 500 {
 		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -147,7 +146,7 @@ func makeTemp(cache string) (string, int, error) {
 }
 
 func discard(temp string, lock int) {
-	_ = os.RemoveAll(temp) // what stays is swept later
+	_ = os.RemoveAll(temp) // the rest is swept later
 	unix.Close(lock)
 }
 
@@ -206,6 +205,6 @@ func remove(cache, name string) {
 	}
 	temp := filepath.Join(cache, tempPrefix+rand.Text())
 	if os.Rename(dir, temp) == nil {
-		_ = os.RemoveAll(temp) // what stays is swept later
+		_ = os.RemoveAll(temp) // the rest is swept later
 	}
 }

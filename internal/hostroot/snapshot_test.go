@@ -147,8 +147,7 @@ func TestSnapshotOfHostileEtc(t *testing.T) {
 	}
 }
 
-// TestFileThatWasClosedMeanwhile plays a file that changes between the
-// scanner's look at it and the copy.
+// TestFileThatWasClosedMeanwhile plays a file whose mode changes between the scan and the copy.
 func TestFileThatWasClosedMeanwhile(t *testing.T) {
 	s, dst := fakeHost(t), t.TempDir()
 	put(t, s, "/etc/closed", "CANARY", 0o600)
@@ -380,8 +379,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestKilledWhileCopying kills a process that does nothing but copy /etc, at
-// any moment.
+// TestKilledWhileCopying kills a process that only copies /etc, at any moment.
 func TestKilledWhileCopying(t *testing.T) {
 	needNamespace(t)
 	if dir := os.Getenv("BOTHY_TEST_TEMPLATE_COPY"); dir != "" {

@@ -12,12 +12,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// SharedMemory is where programs that work together keep what they share. A sandbox has a
-// file system in memory there.
+// SharedMemory is the directory in which cooperating programs share memory. In a sandbox it is a file
+// system in memory.
 const SharedMemory = "/dev/shm"
 
-// CheckMounts refuses mounts that would take a sandbox apart, whatever its template has.
-// What lies below another, or in the shared memory, lies in that, and takes nothing.
+// CheckMounts refuses mounts that would break a sandbox, whatever its template. A target below another
+// one, or below the shared memory, is in that mount and covers nothing.
 func CheckMounts(targets []string) error {
 	for _, t := range targets {
 		if t == path.Clean(t) && (t == SharedMemory || lies(t, SharedMemory) || slices.ContainsFunc(targets, func(o string) bool { return lies(t, o) })) {
@@ -30,12 +30,12 @@ func CheckMounts(targets []string) error {
 	return nil
 }
 
-// lies tells whether a path lies below another.
+// lies reports whether a path is below another.
 func lies(p, below string) bool {
 	return p != below && strings.HasPrefix(p, strings.TrimSuffix(below, "/")+"/")
 }
 
-// check refuses a target of the tree that would take the sandbox apart.
+// check refuses a target that would break the sandbox.
 func (t Target) check() error {
 	refuse := func(why string) error {
 		return spec.Errorf(spec.ErrUsage, "mount target %s: %s", t.Path, why).
@@ -59,8 +59,8 @@ func (t Target) check() error {
 	return nil
 }
 
-// mountPoints makes what the targets and the home directory are mounted on.
-// Outer ones first; below them nothing is made.
+// mountPoints makes the mount points of the targets and the home directory, the outer ones first. It
+// makes nothing below them.
 func (t *tree) mountPoints(home string, targets []Target) error {
 	list := append([]Target{{Path: home, Dir: true}}, targets...)
 	slices.SortStableFunc(list, func(a, b Target) int {
@@ -81,8 +81,8 @@ func (t *tree) mountPoints(home string, targets []Target) error {
 	return nil
 }
 
-// mountPoint walks to the target from the top of the tree, follows no link,
-// and makes what is missing, but only in the tmpfs.
+// mountPoint walks from the top of the tree to the target and follows no link. It makes missing
+// elements, but only in the tmpfs.
 func (t *tree) mountPoint(target Target) error {
 	at, err := t.open(t.fd, ".")
 	if err != nil {
@@ -108,8 +108,8 @@ func (t *tree) mountPoint(target Target) error {
 	return nil
 }
 
-// element makes sure that name, the i-th element of the target's path, exists
-// in the directory at and is what it should be.
+// element makes sure that name, the i-th element of the target's path, exists in the directory at and
+// has the right kind.
 func (t *tree) element(at int, name string, target Target, i int, dir bool) error {
 	var st unix.Stat_t
 	err := unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -147,7 +147,7 @@ func (t *tree) create(at int, name string, target Target, dir bool) error {
 		return target.cannot("")
 	}
 	err := t.createAt(at, name, dir)
-	if err == unix.EROFS { // in the empty directory that covers something of the host
+	if err == unix.EROFS { // in the empty directory that covers a directory of the host
 		return target.cannot("")
 	}
 	if err != nil {
@@ -167,8 +167,8 @@ func (t *tree) createAt(at int, name string, dir bool) error {
 	return unix.Close(fd)
 }
 
-// enter is open for a directory that names are looked up in. Nothing of one that the
-// sandbox's user may not enter can be seen inside: it becomes an empty one of the tree's.
+// enter is open for a directory in which names are looked up. If the sandbox's user may not enter it,
+// nothing of it is visible inside, and enter replaces it by an empty directory of the tree.
 func (t *tree) enter(at int, name string) (int, error) {
 	fd, err := t.open(at, name)
 	if err != nil {
@@ -188,7 +188,7 @@ func (t *tree) enter(at int, name string) (int, error) {
 	return t.open(at, name)
 }
 
-// open opens a directory to go on from, without following a link.
+// open opens a directory without following a link.
 func (t *tree) open(at int, name string) (int, error) {
 	fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -202,8 +202,8 @@ func (t *tree) mkdirAll(p string) error {
 	return t.mountPoint(Target{Path: p, Dir: true})
 }
 
-// cannot says that there can be no mount point for the target, and why if that
-// is not obvious.
+// cannot returns the error for a target that cannot have a mount point. why may be empty if it is
+// obvious.
 func (t Target) cannot(why string, args ...any) error {
 	text := "mount target %s does not exist in the template and cannot be created"
 	if why != "" {
@@ -213,7 +213,7 @@ func (t Target) cannot(why string, args ...any) error {
 		WithHint("choose a target that lies outside the template's program directories, and behind no link of its, such as /mnt/data")
 }
 
-// prefix gives a path up to its i-th element.
+// prefix returns a path up to its i-th element.
 func prefix(p string, i int) string {
 	elements := strings.Split(p, "/")
 	return strings.Join(elements[:i+2], "/")

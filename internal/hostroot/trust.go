@@ -13,38 +13,35 @@ import (
 	"github.com/bothy-dev/bothy/internal/trust"
 )
 
-// anchors are directories of /etc from which distributions make their bundles:
-// an authority that lies there is trusted.
+// anchors are directories of /etc from which distributions make their bundles. Authorities in them are
+// trusted.
 var anchors = []string{
 	"pki/ca-trust/source/anchors",          // Fedora
 	"ca-certificates/trust-source/anchors", // Arch
 }
 
-// Where Debian's update-ca-certificates, and Alpine's, find programs to run at
-// the end; and what is run there: init's program, which adds the sandbox's
-// authority to the bundle that was just written.
+// The hook of Debian's and Alpine's update-ca-certificates, which runs last. It is init's program, and
+// adds the sandbox's authority to the new bundle.
 const (
 	hookDir  = "ca-certificates/update.d"
 	hookName = "bothy"
 	hook     = "#!/bin/sh\nexec /" + Own + "/guest bothy-trust\n"
 )
 
-// certsDir is where OpenSSL looks for single authorities, by a hash of their
-// names.
+// certsDir is the directory in which OpenSSL finds single authorities, by a hash of their names.
 const certsDir = "ssl/certs"
 
-// KnownHosts is the second of the files below /etc/ssh in which ssh looks for the keys of
-// servers. Distributions, and who runs a host, use the first.
+// KnownHosts is the second of the files below /etc/ssh in which ssh looks up the keys of servers.
+// Distributions and administrators use the first.
 const KnownHosts = "ssh_known_hosts2"
 
-// preparedDir holds what the files of every start begin with.
+// preparedDir holds the first contents of the files of every start.
 const preparedDir = "bothy"
 
-// addTrust makes a fresh copy of /etc ready for an authority that is known only
-// when a sandbox starts: what its files begin with, links to them, and
-// something at the place of each bundle over which Assemble binds the one of
-// the sandbox. What cannot be made because the host has something else there is
-// left out.
+// addTrust prepares a new copy of /etc for an authority that is known only when a sandbox starts. It
+// writes the first contents of the trust files, links to them, and a file at the place of each bundle,
+// over which Assemble binds the sandbox's bundle. It skips places where the host has another kind of
+// file.
 func (s source) addTrust(dst int) error {
 	if err := s.prepareTrust(dst); err != nil {
 		return err
@@ -105,8 +102,8 @@ func ownCertsDir(dst int) error {
 	return unix.Unlinkat(dst, certsDir, 0)
 }
 
-// addBundle makes sure that there is a file at the place of a bundle, if the
-// host has one there or it must be. A link to another bundle stays.
+// addBundle makes sure that a file exists at the place of a bundle, if the host has one there or must is
+// set. It keeps a link to another bundle.
 func addBundle(dst int, name string, must bool) error {
 	dir, err := openDirs(dst, path.Dir(name), must)
 	if err != nil {
@@ -175,8 +172,8 @@ func addHook(dst int) error {
 	return nil
 }
 
-// openDirs opens a directory some levels below dst, and makes what is missing
-// if it should. No link is followed.
+// openDirs opens a directory some levels below dst. With create, it makes missing directories. It
+// follows no link.
 func openDirs(dst int, dir string, create bool) (int, error) {
 	at := dst
 	for name := range strings.SplitSeq(dir, "/") {
@@ -195,8 +192,8 @@ func openDirs(dst int, dir string, create bool) (int, error) {
 	return at, nil
 }
 
-// bindTrust begins to write down whom programs inside trust, and lays it over
-// the host's bundles.
+// bindTrust begins the list of authorities that programs inside trust, and binds it over the host's
+// bundles.
 func (h *Host) bindTrust(t *tree, local []byte) error {
 	etc := t.path("etc")
 	var err error
@@ -222,14 +219,14 @@ func (h *Host) bindTrust(t *tree, local []byte) error {
 	return h.bindJava(t)
 }
 
-// javaHomes are where Java is installed that has a key store of its own, with its place there.
+// javaHomes are the places of the key stores of installed Java versions.
 var javaHomes = []string{
 	"/usr/lib/jvm/*/lib/security/cacerts", "/usr/lib/jvm/*/jre/lib/security/cacerts", "/usr/lib64/jvm/*/lib/security/cacerts",
 	"/usr/java/*/lib/security/cacerts", "/usr/local/*/lib/security/cacerts", "/usr/local/lib/*/lib/security/cacerts",
 	"/opt/*/lib/security/cacerts", "/opt/*/*/lib/security/cacerts", "/opt/*/jre/lib/security/cacerts",
 }
 
-// bindJava lays the sandbox's key store over those of the host's Java.
+// bindJava binds the sandbox's key store over those of the host's Java.
 func (h *Host) bindJava(t *tree) error {
 	var stores []string
 	for _, name := range trust.JavaStores {
@@ -253,12 +250,11 @@ func (h *Host) bindJava(t *tree) error {
 	return nil
 }
 
-// Java tells whether the key store of the sandbox lies over that of some Java of the host. It is
-// known once Assemble was called.
+// Java reports whether the sandbox's key store covers that of a Java of the host. It is valid once
+// Assemble was called.
 func (h *Host) Java() bool { return h.java }
 
-// plainFile reports whether there is a file at a path, without a link on the
-// way.
+// plainFile reports whether a file exists at a path that has no links.
 func plainFile(dir int, name string) bool {
 	fd, err := unix.Openat2(dir, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH})
 	if err != nil {
@@ -269,14 +265,14 @@ func plainFile(dir int, name string) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
 }
 
-// Trust adds the sandbox's own authority, given by its certificate in PEM, to
-// those that programs inside trust, and, by lines of known_hosts, who vouches for
-// servers of SSH. It is called once, after Assemble and before the sandbox starts.
+// Trust adds the sandbox's own authority, a certificate in PEM, to those that programs inside trust.
+// known holds lines of known_hosts with the authorities that vouch for SSH servers. Trust is called
+// once, after Assemble and before the sandbox starts.
 func (h *Host) Trust(authority, known []byte) error {
 	return errors.Join(h.trust.Complete(authority), h.trust.Know(known))
 }
 
-// trustProfile sets for login shells what no longer stands in the environment.
+// trustProfile sets for login shells the variables that they have lost from the environment.
 func trustProfile() string {
 	var b strings.Builder
 	for _, kv := range trust.Environment() {
@@ -286,5 +282,5 @@ func trustProfile() string {
 	return b.String()
 }
 
-// trustEnvironment is the same for those who ask PAM.
+// trustEnvironment sets the same for users of PAM.
 func trustEnvironment() string { return strings.Join(trust.Environment(), "\n") + "\n" }

@@ -109,8 +109,8 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// TestKnownHosts checks that ssh finds the keys that vouch for servers if the host has ssh, and
-// has no such file of its own.
+// TestKnownHosts checks that ssh finds the keys that vouch for servers if the host has ssh, but does not
+// have its own file.
 func TestKnownHosts(t *testing.T) {
 	for want, host := range map[string]func(source){
 		trust.KnownHosts: func(s source) { put(t, s, "/etc/ssh/ssh_config", "", 0o644) },
@@ -128,7 +128,7 @@ func TestKnownHosts(t *testing.T) {
 	}
 }
 
-// TestChangedBundle: a bundle outside /etc makes a copy of /etc old too.
+// TestChangedBundle checks that a changed bundle outside /etc outdates a copy of /etc, too.
 func TestChangedBundle(t *testing.T) {
 	s, cache := fakeHost(t), newCache(t)
 	bundle := "/var/lib/ca-certificates/ca-bundle.pem"

@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// noteFall notes that the sandbox ended unasked.
+// noteFall notes that the sandbox ended without a request.
 func (k *Keeper) noteFall() {
 	reason := "init ended"
 	if err := k.wall.Err(); err != nil {

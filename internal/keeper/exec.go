@@ -184,7 +184,7 @@ func (k *Keeper) serveProgram(c *unixconn.Conn, s *session.Session) {
 	}
 }
 
-// sessionEnding tells programs how the sandbox ended.
+// sessionEnding returns the ending of programs that end with the sandbox.
 func (k *Keeper) sessionEnding() session.Ending {
 	return session.Ending{Explain: k.obituary, Fell: k.wall.Done()}
 }
@@ -207,7 +207,7 @@ func (k *Keeper) abandon(s *session.Session) {
 	k.ender.EndAll(s, unix.SIGHUP)
 }
 
-// process turns a command into something the wall can run.
+// process turns a command into a process that the wall can run.
 func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, error) {
 	r, err := k.commands.Resolve(ctx, c)
 	if err != nil {
@@ -220,8 +220,8 @@ func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, e
 	return k.commands.Process(r, lent, k.tellsJava()), nil
 }
 
-// tellsJava tells whether Java must be told of the sandbox's authority: something is looked into,
-// and no key store of the host's Java has it.
+// tellsJava reports whether Java must be told of the sandbox's authority: some traffic is inspected, and
+// no key store of the host's Java has the authority.
 func (k *Keeper) tellsJava() bool {
 	return !k.javaServed && (k.mock != nil || k.grants.Inspects())
 }

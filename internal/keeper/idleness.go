@@ -82,7 +82,7 @@ func (i *idleness) isVisited() bool {
 	return slices.ContainsFunc(i.gateway.Flows(), func(f spec.Flow) bool { return f.Direction == spec.DirectionIn })
 }
 
-// usageOf returns what the processes of a wall, and the keeper, use of the host.
+// usageOf returns the use of the host by the processes of a wall, and by the keeper.
 func usageOf(wall driver.Wall) spec.Usage {
 	pids := append(wall.Pids(), os.Getpid())
 	return spec.Usage{CPUSeconds: usage.CPU(pids).Seconds(), Memory: usage.Resident(pids)}

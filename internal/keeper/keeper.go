@@ -45,7 +45,7 @@ type Keeper struct {
 	dir     store.Sandbox
 	launch  launch.Settings
 	layers  layer.Store
-	account wire.Account // who commands run as by default
+	account wire.Account // that commands run as by default
 	log     *slog.Logger
 	events  *audit.Log
 	output  *audit.Output
@@ -89,8 +89,8 @@ type Keeper struct {
 
 	life     *life          // commands being served, and how the sandbox ends
 	recorded chan struct{}  // closed when the status on disk says that it runs
-	stopped  chan struct{}  // closed when it has
-	unsaved  error          // what the end lost; set before stopped is closed
+	stopped  chan struct{}  // closed when it has stopped
+	unsaved  error          // loss at the end; set before stopped is closed
 	wg       sync.WaitGroup // conversations with callers, and programs being watched
 }
 
@@ -329,8 +329,8 @@ func (k *Keeper) record() {
 	k.writeEvent("started", map[string]any{"keeper_pid": k.launch.PID, "driver": k.driver, "from_memory": k.memory != nil})
 }
 
-// serveUntilEnd serves the sandbox until it is asked to stop, is idle for too long, or its wall falls. first is
-// the connection of the caller that started it.
+// serveUntilEnd serves the sandbox until it is asked to stop, is idle for too long, or its wall falls.
+// first is the connection of the caller that started it.
 func (k *Keeper) serveUntilEnd(l *net.UnixListener, first *unixconn.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	sigs := make(chan os.Signal, 4)

@@ -79,7 +79,7 @@ func (l *life) endCommand() {
 	l.used()
 }
 
-// isServing tells whether a command is being served.
+// isServing reports whether a command is being served.
 func (l *life) isServing() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,7 +118,7 @@ func (l *life) discardSandbox(reason string) {
 	l.stopSandbox(reason, time.Millisecond)
 }
 
-// noteFall notes that the sandbox ended unasked.
+// noteFall notes that the sandbox ended without a request.
 func (l *life) noteFall(reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

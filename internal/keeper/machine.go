@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// machine assembles what the wall is built from.
+// machine assembles the parts that the wall is built from.
 func (k *Keeper) machine() (driver.Machine, error) {
 	b := machine.New(machine.Options{
 		Spec: k.spec, Dir: k.dir, Layers: k.layers, Launch: &k.launch, Limits: k.disk, CheckLayer: k.crashed, Event: k.writeEvent,
@@ -41,10 +41,10 @@ func (k *Keeper) machine() (driver.Machine, error) {
 	return m, k.memory.fitMachine(&m, k.launch.GoOn)
 }
 
-// attached waits until init has attached everything. Before that nothing may run
-// inside: a program would see, and might use, the files that the mounts cover.
+// attached waits until init has attached everything. No program may run inside before: it would see, and
+// might use, the files that the mounts cover.
 func (k *Keeper) attached(ctx context.Context) error {
-	if len(k.attach) == 0 && !k.spec.Docker { // at whose socket init listens before it says a word
+	if len(k.attach) == 0 && !k.spec.Docker { // init listens at Docker's socket before it says a word
 		return nil
 	}
 	greeting, err := k.link.Greeting(ctx)

@@ -181,7 +181,7 @@ func TestNoRoomToPause(t *testing.T) {
 // settling is a wall whose memory takes its time to load.
 type settling struct {
 	*wall
-	takes time.Duration // 0: for ever
+	takes time.Duration // 0: forever
 }
 
 func (w settling) Settle(ctx context.Context) error {

@@ -190,7 +190,7 @@ func (k *Keeper) describeStatus(ctx context.Context) *wire.KeeperStatus {
 	return st
 }
 
-// answerBill tells what models have taken, once that is on disk.
+// answerBill reports the usage of models, once it is on disk.
 func (k *Keeper) answerBill(c *unixconn.Conn) error {
 	if err := k.bill.Note(); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package modelmock has a script answer a sandbox in the place of models: it reads and checks the
+// Package modelmock makes a script answer a sandbox in the place of models: it reads and checks the
 // script, and makes the keys with which the sandbox's agent logs in.
 package modelmock
 

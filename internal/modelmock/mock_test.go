@@ -93,7 +93,7 @@ func TestMockKeys(t *testing.T) {
 }
 
 // TestMockAgents checks that a script can play the models of every agent that comes with Bothy and has
-// models of its own.
+// its own models.
 func TestMockAgents(t *testing.T) {
 	list := agent.NewCatalog("")
 	for _, name := range []string{"claude", "codex", "gemini", "opencode"} {

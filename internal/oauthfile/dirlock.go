@@ -73,7 +73,7 @@ func (l *dirLock) keep() {
 	}
 }
 
-// held tells whether the lock is still our own, untouched by others. Comparing only the
+// held reports whether the lock is still our own, untouched by others. Comparing only the
 // inode is not enough, because the file system may reuse it.
 func (l *dirLock) held() bool {
 	now, err := os.Lstat(l.path)

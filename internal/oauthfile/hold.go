@@ -82,7 +82,7 @@ func (h *Held) settle(ctx context.Context) (*Held, error) {
 	return nil, err
 }
 
-// names tells whether the path still names an open file.
+// names reports whether the path still names an open file.
 func (f File) names(file *os.File) bool {
 	mine, err := file.Stat()
 	if err != nil {

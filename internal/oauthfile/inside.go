@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// never is the expiry of a placeholder login: no program inside shall renew it.
+// never is the expiry of a placeholder login: no program inside is to renew it.
 var never = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Inside is the content of the file in the sandbox. It has only the members that the
@@ -30,7 +30,7 @@ func (d *Document) Inside(access, refresh string) ([]byte, error) {
 	}
 	if d.how.Identity != "" {
 		if token, ok := get(d.all, d.how.Identity).(string); ok {
-			// The signature is not checked, and every start shall write the same.
+			// The signature is not checked, and every start is to write the same.
 			put(all, d.how.Identity, standIn(token, d.how.Claims, "unsigned"))
 		}
 	}
@@ -46,12 +46,12 @@ func (d *Document) StandIn() (token string, ok bool) {
 	return standIn(d.Access, d.how.Claims, rand.Text()+rand.Text()), true
 }
 
-// StandInIdentity is the placeholder for an ID token.
+// StandInIdentity returns the placeholder for an ID token.
 func (d *Document) StandInIdentity(token string) string {
 	return standIn(token, d.how.Claims, "unsigned")
 }
 
-// standIn is a JWT with some of the claims of another.
+// standIn returns a JWT with some of the claims of another.
 func standIn(token string, keep []string, signature string) string {
 	from, to := claims(token), map[string]any{}
 	for _, pointer := range keep {
@@ -83,7 +83,7 @@ func claims(token string) map[string]any {
 	return all
 }
 
-// expiry is the time a JWT expires, zero if it has none or is not a JWT.
+// expiry returns the time at which a JWT expires; zero if it has none or is not a JWT.
 func expiry(token string) time.Time {
 	n, ok := claims(token)["exp"].(json.Number)
 	if !ok {

@@ -11,8 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// decodeObject reads one JSON object and nothing behind it. Numbers stay as they
-// are written.
+// decodeObject reads one JSON object and nothing after it. Numbers keep their written form.
 func decodeObject(data []byte) (map[string]any, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
@@ -49,7 +48,7 @@ func CheckPointer(pointer string) error {
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// steps are the names on the way to a member.
+// steps returns the names on the way to a member.
 func steps(pointer string) []string {
 	names := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
 	for i := range names {

@@ -25,7 +25,7 @@ type Key struct {
 	Command bool   // the value is a command that prints the key
 }
 
-// IsVariables tells whether a file holds variables, as its name says, and not JSON.
+// IsVariables reports whether a file holds variables, as its name says, and not JSON.
 func IsVariables(path string) bool { return filepath.Base(path) == ".env" }
 
 // maxKeyFile bounds the file, in bytes: some agents keep all their data in one file.
@@ -63,7 +63,7 @@ func (k Key) Read() (string, error) {
 	return s, open
 }
 
-// Lists tells whether the value is a list that contains a text.
+// Lists reports whether the value is a list that contains a text.
 func (k Key) Lists(text string) (bool, error) {
 	v, err := k.written()
 	list, _ := v.([]any)

@@ -28,9 +28,8 @@ import (
 type File struct {
 	Path string
 	How  spec.AgentLogin
-	// Inside tells that the login was made in a sandbox, and belongs to that sandbox alone.
-	// Secret is the name under which its lease is ended. The file is encrypted: Seal has
-	// its key.
+	// Inside says that the login was made in a sandbox, and belongs to that sandbox alone. Secret is the
+	// name under which its lease is ended. The file is encrypted: Seal has its key.
 	Inside bool
 	Secret string
 	Seal   *wire.Seal
@@ -44,8 +43,8 @@ func (f File) Again() string {
 	return "log in again on the host: " + f.How.Again
 }
 
-// Find returns the location of a description's login: below a home directory, or where a
-// variable says.
+// Find returns the location of a description's login: below a home directory, or in the directory that a
+// variable names.
 func Find(how spec.AgentLogin, home string, getenv func(string) string) File {
 	return File{Path: Lies(how.File, how.Directory, home, getenv), How: how}
 }

@@ -29,7 +29,7 @@ var ErrNoToken = errors.New("what the server gave is no token")
 // groups and roles, and it is never lent.
 const maxIdentity = 128 << 10
 
-// usable tells whether the tokens can be lent. A malformed identity token is dropped: the
+// usable reports whether the tokens can be lent. A malformed identity token is dropped: the
 // others work without it, and the old refresh token is gone.
 func (g *Grant) usable() bool {
 	if g.Identity != "" && !printable(g.Identity, maxIdentity) {

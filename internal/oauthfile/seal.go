@@ -11,10 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// sealed is the file of a login that was made inside. The content, which would be in plain
-// text in a file of the host, is encrypted with a key of its own. That key is in the same
-// file, sealed like a secret. A process with the unsealed key can write the file anew, but
-// cannot open a secret.
+// sealed is the file of a login that was made inside. The content, which would be in plain text in a
+// file of the host, is encrypted with its own key. That key is in the same file, sealed like a secret. A
+// process with the unsealed key can write the file anew, but cannot open a secret.
 type sealed struct {
 	Version int `json:"version"`
 	// Login has a name that no file of the host uses, so a plain-text file is not taken for

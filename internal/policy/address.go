@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// parseAddr reads one address in the only notation everybody reads alike.
-// Zones, IPv4 inside IPv6 (::ffff:…) and short or octal IPv4 are refused.
+// parseAddr reads one address in the only notation that all programs read alike. It refuses zones, IPv4
+// inside IPv6 (::ffff:…) and short or octal IPv4.
 func parseAddr(s string) (netip.Addr, error) {
 	a, err := netip.ParseAddr(s)
 	if err != nil {
@@ -71,9 +71,9 @@ func Embedded(a netip.Addr) []netip.Addr {
 	return list[:n]
 }
 
-// embedded gives the IPv4 addresses an IPv6 address carries inside, which a
-// translator or tunnel on the way would send the packet to: NAT64, 6to4, Teredo
-// (server and client), IPv4-compatible, IPv4-translated, IPv4-mapped, ISATAP.
+// embedded returns the IPv4 addresses inside an IPv6 address to which a translator or tunnel on the way
+// would send the packet: NAT64, 6to4, Teredo (server and client), IPv4-compatible, IPv4-translated,
+// IPv4-mapped, ISATAP.
 func embedded(a netip.Addr) (list [2]netip.Addr, n int) {
 	if !a.Is6() {
 		return list, 0
@@ -97,7 +97,7 @@ func embedded(a netip.Addr) (list [2]netip.Addr, n int) {
 	return list, n
 }
 
-// lastFour tells the forms that carry IPv4 in their last 32 bits.
+// lastFour reports whether an address has a form that carries IPv4 in its last 32 bits.
 func lastFour(b [16]byte) bool {
 	switch string(b[:12]) {
 	case "\x00\x64\xff\x9b\x00\x00\x00\x00\x00\x00\x00\x00", // NAT64, RFC 6052

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// The cases of the attack list that are decided here. Where packets are needed
-// to see them, the gateway has the test; these hold the decision behind it.
+// The cases of the attack list that this package decides. Where a case needs packets, the gateway has
+// the test; these check the decision.
 
-// A1: data in the labels of a name that is not allowed.
+// TestAttackA1DataInNames checks data in the labels of a name that is not allowed (A1).
 func TestAttackA1DataInNames(t *testing.T) {
 	p := policyOf(t, LayerUser, `{allow: ["example.com:443", "*.cdn.example.com:443"]}`)
 	expect(t, p,
@@ -23,14 +23,15 @@ func TestAttackA1DataInNames(t *testing.T) {
 	)
 }
 
-// A2: the policy judges the name before the gateway resolves it. Denying it needs no
-// address.
+// TestAttackA2JudgedBeforeResolving checks that a name is judged before it is resolved: a denial needs
+// no address (A2).
 func TestAttackA2JudgedBeforeResolving(t *testing.T) {
 	p := policyOf(t, LayerUser, `{allow: [example.com]}`)
 	expect(t, p, "-lookup evil.example", "-connect evil.example:443")
 }
 
-// A5: a list that is empty, null, missing or misspelt allows nothing.
+// TestAttackA5EmptyLists checks that a list that is empty, null, missing or misspelt allows nothing
+// (A5).
 func TestAttackA5EmptyLists(t *testing.T) {
 	for _, text := range []string{
 		"", " ", "null", "~", "{}", "[]", "allow", "version: 1\nallow:\n", "version: 1\nallow: []\n", "version: 1\nallow: null\n", "version: 1\nallow: {}\n",
@@ -51,7 +52,7 @@ func TestAttackA5EmptyLists(t *testing.T) {
 	expect(t, compile(t, Input{LayerUser, Block{}}), "-connect example.com:443", "-lookup example.com")
 }
 
-// A6: a contradiction is an error, not a silent choice.
+// TestAttackA6Contradictions checks that a contradiction is an error, not a silent choice (A6).
 func TestAttackA6Contradictions(t *testing.T) {
 	for _, text := range []string{
 		`presets: [none, npm]`, `presets: [npm, npm]`, `{allow: [{host: a.example, passthrough: true, inspect: true}]}`,
@@ -63,7 +64,7 @@ func TestAttackA6Contradictions(t *testing.T) {
 	}
 }
 
-// A7: IPv4 and IPv6, mapped and translated, are one policy.
+// TestAttackA7Families checks that one policy applies to IPv4 and IPv6, mapped and translated (A7).
 func TestAttackA7Families(t *testing.T) {
 	open := policyOf(t, LayerUser, `{default: allow, deny: ["93.184.216.34", "10.0.0.0/8"], allow: ["[64:ff9b::/96]", "[2002::/16]"]}`)
 	expect(t, open,
@@ -81,8 +82,8 @@ func TestAttackA7Families(t *testing.T) {
 	}
 }
 
-// A9: an allowed name leads to a sinkhole, a private address or a metadata
-// service, at once or after a while (rebinding).
+// TestAttackA9Rebinding checks an allowed name that resolves to a sinkhole, a private address or a
+// metadata service, at once or after a while (A9).
 func TestAttackA9Rebinding(t *testing.T) {
 	p := policyOf(t, LayerUser, `{allow: ["**.example.com", "**"]}`)
 	for _, a := range []string{
@@ -95,8 +96,8 @@ func TestAttackA9Rebinding(t *testing.T) {
 	expect(t, p, "+dial a.example.com:443 93.184.216.34", "+dial a.example.com:443 2606:2800::1")
 }
 
-// A10: a literal address is allowed by CIDR rules alone, whatever name a client
-// shows there.
+// TestAttackA10LiteralWithAllowedName checks that only CIDR rules allow a literal address, whatever name
+// a client shows there (A10).
 func TestAttackA10LiteralWithAllowedName(t *testing.T) {
 	p := policyOf(t, LayerUser, `{allow: [example.com]}`)
 	expect(t, p, "-connect 93.184.216.34:443", "-GET https://93.184.216.34/")
@@ -107,7 +108,7 @@ func TestAttackA10LiteralWithAllowedName(t *testing.T) {
 	}
 }
 
-// A11: the connection is for an allowed name, the request in it for another.
+// TestAttackA11Fronting checks a request for another name than its connection's, which is allowed (A11).
 func TestAttackA11Fronting(t *testing.T) {
 	p := policyOf(t, LayerUser, `{allow: [example.com, evil.example]}`)
 	for host, want := range map[string]bool{
@@ -128,8 +129,8 @@ func TestAttackA11Fronting(t *testing.T) {
 	}
 }
 
-// A12: suffixes without a dot, prefixes, wildcards that match the apex or the
-// wrong depth; both directions.
+// TestAttackA12Suffixes checks suffixes without a dot, prefixes, and wildcards that match the apex or
+// the wrong depth, in both directions (A12).
 func TestAttackA12Suffixes(t *testing.T) {
 	allow := policyOf(t, LayerUser, `{allow: [allowed.example, "*.one.example", "**.deep.example"]}`)
 	expect(t, allow,
@@ -150,14 +151,14 @@ func TestAttackA12Suffixes(t *testing.T) {
 	}
 }
 
-// A13: port 80 is judged like any other.
+// TestAttackA13PlainHTTP checks that port 80 is judged like any other (A13).
 func TestAttackA13PlainHTTP(t *testing.T) {
 	p := policyOf(t, LayerUser, `{allow: ["example.com:443"]}`)
 	expect(t, p, "-connect example.com:80", "-GET http://example.com/", "-GET http://example.com:8080/", "+GET https://example.com/")
 }
 
-// A15: metadata services, in every preset, by name, by literal and by rebinding,
-// and in odd notations.
+// TestAttackA15Metadata checks metadata services in every preset: by name, by literal address, by
+// rebinding, and in odd notations (A15).
 func TestAttackA15Metadata(t *testing.T) {
 	addrs := []string{
 		"169.254.169.254", "169.254.170.2", "169.254.170.23", "168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd00:ec2::23",
@@ -189,13 +190,14 @@ func TestAttackA15Metadata(t *testing.T) {
 			}
 		}
 	}
-	// Nor does a rule for a whole range open them; one for the very address does.
+	// A rule for a whole range does not open them either; one for the very address does.
 	expect(t, policyOf(t, LayerUser, `{allow: ["169.254.0.0/16", "0.0.0.0/0", "[fd00::/8]", "100.64.0.0/10"]}`),
 		"-connect 169.254.169.254:80", "+connect 169.254.1.1:80", "-connect [fd00:ec2::254]:80", "+connect [fd00:ec2::1]:80", "-connect 100.100.100.200:80", "-connect 168.63.129.16:80")
 	expect(t, policyOf(t, LayerUser, `{allow: ["169.254.169.254:80"]}`), "+connect 169.254.169.254:80", "-connect 169.254.169.254:443")
 }
 
-// A16 and B5: the gateway is told to close the flows that the new policy does not allow.
+// TestAttackA16B5FlowsEndOnReload checks that the gateway is told to close flows that the new policy
+// does not allow (A16, B5).
 func TestAttackA16B5FlowsEndOnReload(t *testing.T) {
 	flow := Flow{Name: "example.com", Addr: netip.MustParseAddr("93.184.216.34"), Port: 443}
 	old := policyOf(t, LayerUser, `{allow: [example.com]}`)
@@ -211,7 +213,7 @@ func TestAttackA16B5FlowsEndOnReload(t *testing.T) {
 	}
 }
 
-// A17: no preset opens SSH, in which nothing can be judged.
+// TestAttackA17NoSSH checks that no preset opens SSH, whose content cannot be judged (A17).
 func TestAttackA17NoSSH(t *testing.T) {
 	for _, preset := range PresetNames() {
 		if preset == presetOpen {
@@ -228,7 +230,8 @@ func TestAttackA17NoSSH(t *testing.T) {
 	}
 }
 
-// A18: parts of an allowed service that store data for anyone with a key.
+// TestAttackA18MultiTenant checks parts of an allowed service that store data for anyone with a key
+// (A18).
 func TestAttackA18MultiTenant(t *testing.T) {
 	for preset, questions := range map[string][]string{
 		"claude": {
@@ -254,15 +257,15 @@ func TestAttackA18MultiTenant(t *testing.T) {
 	}
 }
 
-// A19: no preset lets a request write to a place that anybody can read, unless a path rule
-// narrows it. The presets that announce this are excepted.
+// TestAttackA19PresetsAreNarrow checks that no preset lets a request write to a place that anyone can
+// read, unless a path rule narrows it. Presets that announce this are excepted (A19).
 func TestAttackA19PresetsAreNarrow(t *testing.T) {
 	for _, name := range PresetNames() {
 		p, err := FindPreset(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name == presetOpen || name == "ai-dev-kit" { // which says so
+		if name == presetOpen || name == "ai-dev-kit" { // they announce it
 			continue
 		}
 		if p.Block.Default == Allow {
@@ -280,8 +283,7 @@ func TestAttackA19PresetsAreNarrow(t *testing.T) {
 	}
 }
 
-// A20: the host, the LAN and other sandboxes are not reached through any
-// preset.
+// TestAttackA20HostAndLAN checks that no preset reaches the host, the LAN or other sandboxes (A20).
 func TestAttackA20HostAndLAN(t *testing.T) {
 	for _, preset := range PresetNames() {
 		p := compile(t, Input{LayerSandbox, Block{Presets: []string{preset}}})
@@ -297,8 +299,9 @@ func TestAttackA20HostAndLAN(t *testing.T) {
 	}
 }
 
-// A21: a narrow allow does not pierce a wider deny, in whatever layer; a locked
-// sandbox stays locked; two rules that contradict are reported when written.
+// TestAttackA21NarrowAllowWideDeny checks that a narrow allow does not pierce a wider deny in any layer,
+// that a locked sandbox stays locked, and that contradicting rules are reported when they are written
+// (A21).
 func TestAttackA21NarrowAllowWideDeny(t *testing.T) {
 	layers := []Layer{LayerUser, LayerSandbox, LayerCommand, LayerProject}
 	for _, denying := range layers {
@@ -319,7 +322,7 @@ func TestAttackA21NarrowAllowWideDeny(t *testing.T) {
 	}
 }
 
-// B2: an upgrade to a protocol that the gateway does not parse.
+// TestAttackB2Upgrade checks an upgrade to a protocol that the gateway does not parse (B2).
 func TestAttackB2Upgrade(t *testing.T) {
 	p := policyOf(t, LayerUser, `{default: allow, allow: [{host: example.com, websocket: true}]}`)
 	for upgrade, want := range map[string]bool{"": true, "websocket": true, "WebSocket": true, "h2c": false, "connect-udp": false, "websocket, h2c": false, "TLS/1.0": false} {
@@ -331,7 +334,8 @@ func TestAttackB2Upgrade(t *testing.T) {
 	}
 }
 
-// B3: the method in front is not the one the server will see.
+// TestAttackB3MethodOverride checks requests whose first line has another method than the server will
+// use (B3).
 func TestAttackB3MethodOverride(t *testing.T) {
 	p := policyOf(t, LayerUser, `{allow: [{host: example.com, methods: [GET]}, full.example], deny: [{host: full.example, methods: [DELETE]}]}`)
 	expect(t, p, "+GET https://example.com/", "-GET https://example.com/?_method=DELETE", "-GET https://example.com/?%5fmethod=DELETE", "+GET https://example.com/?my_method=x",
@@ -355,7 +359,8 @@ func TestAttackB3MethodOverride(t *testing.T) {
 	}
 }
 
-// B3, again: parameter names that PHP reads alike, and a body that the gateway has read.
+// TestAttackB3MethodInDisguise checks parameter names that PHP reads alike, and a body that the gateway
+// has read (B3).
 func TestAttackB3MethodInDisguise(t *testing.T) {
 	p := policyOf(t, LayerUser, `{allow: [{host: example.com, methods: [POST]}, {host: all.example}], deny: [{host: all.example, methods: [DELETE]}]}`)
 	for _, host := range []string{"example.com", "all.example"} {
@@ -377,7 +382,7 @@ func TestAttackB3MethodInDisguise(t *testing.T) {
 	}
 }
 
-// B3 for paths: some servers use a path from a field of the request.
+// TestAttackB3PathOverride checks the paths in request fields that some servers use (B3).
 func TestAttackB3PathOverride(t *testing.T) {
 	p := policyOf(t, LayerUser, `
 allow:
@@ -444,8 +449,8 @@ deny:
 	}
 }
 
-// B4: nothing on an open WebSocket is judged. On a host with conditions, a rule must
-// therefore ask for WebSocket.
+// TestAttackB4WebSocket checks that on a host with conditions a rule must ask for WebSocket, because
+// traffic on an open WebSocket is not judged (B4).
 func TestAttackB4WebSocket(t *testing.T) {
 	p := policyOf(t, LayerUser, `
 allow:
@@ -460,13 +465,14 @@ deny:
 		"+GET wss://plain.example/x", "-GET wss://denied.example/x", "+GET https://denied.example/x")
 }
 
-// B6 and C8: wherever a redirect or a base URL leads, the new host is judged.
+// TestAttackB6C8OtherHost checks that the new host is judged, wherever a redirect or a base URL leads
+// (B6, C8).
 func TestAttackB6C8OtherHost(t *testing.T) {
 	p := compile(t, Input{LayerSandbox, Block{Presets: []string{"claude", "github-read"}}})
 	expect(t, p, "-POST https://evil.example/v1/messages", "-GET https://evil.example/", "-GET https://gist.githubusercontent.com/a/b/raw", "-GET https://evil.githubusercontent.com/")
 }
 
-// Path tricks: none gets out of the allowed subtree, and none past a deny.
+// TestAttackPathNormalisation checks that no path trick leaves the allowed subtree or evades a deny.
 func TestAttackPathNormalisation(t *testing.T) {
 	allow := policyOf(t, LayerUser, `{allow: [{host: api.example, paths: ["/repos/acme/**"]}]}`)
 	deny := policyOf(t, LayerUser, `{allow: [api.example], deny: [{host: api.example, paths: ["/admin/**"]}]}`)
@@ -493,7 +499,7 @@ func TestAttackPathNormalisation(t *testing.T) {
 	}
 }
 
-// B1: a query that would end the request line.
+// TestAttackB1QueryInjection checks a query that would end the request line (B1).
 func TestAttackB1QueryInjection(t *testing.T) {
 	p := policyOf(t, LayerUser, `default: allow`)
 	for _, query := range []string{"a b", "a\r\nHost: evil", "\x00", "a#b", "\x7f", "é"} {
@@ -505,7 +511,7 @@ func TestAttackB1QueryInjection(t *testing.T) {
 	}
 }
 
-// C12: when time is up, new requests are refused and flows told to end.
+// TestAttackC12Expiry checks that expired rules refuse new requests and end flows (C12).
 func TestAttackC12Expiry(t *testing.T) {
 	p := policyOf(t, LayerUser, `{allow: [{host: example.com, until: "2026-11-20T13:00:00Z"}]}`)
 	flow := Flow{Name: "example.com", Addr: netip.MustParseAddr("93.184.216.34"), Port: 443}
@@ -518,7 +524,7 @@ func TestAttackC12Expiry(t *testing.T) {
 	}
 }
 
-// A project that puts control characters into text that users read.
+// TestAttackTerminalText checks a project that puts control characters into text that users read.
 func TestAttackTerminalText(t *testing.T) {
 	for _, why := range []string{"\x1b[2J", "a\nb", "\u202egnp.exe", "a\x00", strings.Repeat("x", 301), "\xff"} {
 		r := rule(t, Allow, "example.com")

@@ -11,7 +11,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// thousand is a policy of 1,000 rules of every kind.
+// thousand returns a policy of 1,000 rules of every kind.
 func thousand(tb testing.TB) *Policy {
 	tb.Helper()
 	var b Block
@@ -154,8 +154,8 @@ func BenchmarkNormalizePath(b *testing.B) {
 	}
 }
 
-// Decisions are made for every packet of a new flow and every request: on clean
-// input they leave nothing for the garbage collector.
+// TestDecideDoesNotAllocate checks that decisions about clean input leave nothing for the garbage
+// collector: they are made for every packet of a new flow and every request.
 func TestDecideDoesNotAllocate(t *testing.T) {
 	p := thousand(t)
 	for _, bb := range benchQueries {

@@ -10,8 +10,8 @@ import (
 // Layer is the origin of rules.
 type Layer uint8
 
-// The layers. Their order is that in which rules are shown; in a decision the
-// only difference is that Project narrows.
+// The layers, in the order in which rules are shown. In a decision the only difference is that Project
+// narrows.
 const (
 	LayerUser    Layer = iota + 1 // the user's policy.yaml: every sandbox
 	LayerPreset                   // a list that comes with Bothy
@@ -36,14 +36,14 @@ func (l Layer) String() string {
 	return "unknown"
 }
 
-// Source is the layer of a rule and, for one that comes from a preset, its
-// name. A project's presets stay in the project's layer.
+// Source is the layer of a rule and, if the rule comes from a preset, the preset's name. A project's
+// presets stay in the project's layer.
 type Source struct {
 	Layer  Layer
 	Preset string
 }
 
-// String gives "user", "preset:npm", "project preset:npm".
+// String returns "user", "preset:npm" or "project preset:npm".
 func (s Source) String() string {
 	switch {
 	case s.Preset == "":
@@ -56,11 +56,10 @@ func (s Source) String() string {
 
 // Block is the content of a policy file or of a network: block. The zero Block is empty.
 type Block struct {
-	// Default is the action for everything that no rule is about; it may be unset. If any
-	// layer says deny, it is deny; if none says allow, too.
+	// Default is the action for everything that no rule is about; it may be unset. It is deny if any
+	// layer says deny, or if none says allow.
 	Default Action
-	// InspectAll asks for all HTTP to be looked into, not only where a rule
-	// needs it.
+	// InspectAll asks to inspect all HTTP, not only where a rule needs it.
 	InspectAll bool
 	Presets    []string
 	Allow      []Rule
@@ -79,7 +78,7 @@ func (b *Block) Check() error { return b.check(nowhere) }
 // entries returns the place of the i-th entry under a key of a block.
 type entries func(key string, i int) *document.Node
 
-// nowhere is entries of a block that was not read.
+// nowhere is the entries function of a block that was not read from a file.
 func nowhere(string, int) *document.Node { return &document.Node{} }
 
 func (b *Block) check(at entries) error {
@@ -120,7 +119,7 @@ func checkRules(a Action, rules []Rule, at entries) error {
 	return nil
 }
 
-// checkRule judges a rule in its list, and adds it to those seen.
+// checkRule checks a rule in its list, and adds it to those seen.
 func checkRule(a Action, r *Rule, seen map[string]bool) error {
 	if r.Action != a {
 		return spec.Errorf(spec.ErrUsage, "rule %q stands in the list of rules that %s", r.Target, a)

@@ -28,7 +28,7 @@ func (r *Rule) budget() *Budget {
 	return &Budget{Target: r.Target.String(), Limit: r.MaxUpload}
 }
 
-// room is how much a budget allows in all.
+// room returns how much a budget allows in all.
 func (b *Budget) room() int64 {
 	if b == nil {
 		return math.MaxInt64
@@ -36,7 +36,7 @@ func (b *Budget) room() int64 {
 	return b.Limit
 }
 
-// room is how much a rule lets out.
+// room returns how much a rule lets out.
 func (r *Rule) room() int64 {
 	if r.MaxUpload == 0 {
 		return math.MaxInt64
@@ -113,7 +113,7 @@ func (r *Request) size() int64 {
 	return plus(plus(r.Body, r.Body/8), int64(head)+more)
 }
 
-// rounded is a size that is easily read, and no smaller.
+// rounded returns a size that is easy to read, and no smaller.
 func rounded(n int64) int64 {
 	unit := int64(1 << 10)
 	if n >= 1<<20 {
@@ -122,7 +122,7 @@ func rounded(n int64) int64 {
 	return plus(n, unit-1) / unit * unit
 }
 
-// maxRaise is how many times as much as before is suggested at most.
+// maxRaise bounds the factor by which a suggestion raises a budget.
 const maxRaise = 16
 
 // plus adds two non-negative numbers and stops at the largest int64.

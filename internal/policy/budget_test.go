@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// budgetOf is the budget for a question: "target limit", "none", or "denied".
+// budgetOf returns the budget for a question: "target limit", "none", or "denied".
 func budgetOf(p *Policy, q Query) string {
 	d := p.Decide(q)
 	switch {
@@ -19,7 +19,7 @@ func budgetOf(p *Policy, q Query) string {
 	return d.Budget.Target + " " + sizeText(d.Budget.Limit)
 }
 
-// asks is ask, also about a connection without the word.
+// asks is ask that also reads a connection without the word.
 func asks(t *testing.T, text string) Query {
 	t.Helper()
 	if !strings.Contains(text, " ") {
@@ -210,7 +210,7 @@ func TestSuggestedBudgetSuffices(t *testing.T) {
 		{10 << 20, 1 << 20, "13MiB", ""},
 		{10 << 20, 1000, "13MiB", ""},                                    // the attempt uses up the rest
 		{100 << 20, 1 << 20, "2MiB", "the request says that it has 100"}, // the sender may claim any length
-		{1000, 7 << 20, "8MiB", ""},                                      // there was a larger budget once
+		{1000, 7 << 20, "8MiB", ""},                                      // an earlier budget was larger
 		{math.MaxInt64, 1 << 20, "2MiB", "the request says that it has"},
 	} {
 		q := ask(t, "PUT https://a.example.com/x")

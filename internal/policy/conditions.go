@@ -10,12 +10,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Conditions restrict a rule to some HTTP requests, or to git over SSH. An empty field
-// asks nothing; a list asks for any one of its entries; all fields must hold.
+// Conditions restrict a rule to some HTTP requests, or to git over SSH. An empty field asks nothing. A
+// list asks for any one of its entries. All fields must hold.
 //
-// A rule that allows is read to the letter, a rule that denies is read broadly:
-// it ignores the case of letters, parameters behind ';' and a slash at the end
-// of a path, and it holds where it cannot be judged.
+// An allow rule is read to the letter. A deny rule is read broadly: it ignores the case of letters,
+// parameters after ';' and a slash at the end of a path, and it holds where it cannot be judged.
 type Conditions struct {
 	Methods []string // exact, in capitals: GET
 	Paths   []string // patterns of the normalised path: /repos/acme/**
@@ -24,15 +23,14 @@ type Conditions struct {
 	// any order and spelling. The empty string means "without a query"; only an allow rule
 	// can ask for it.
 	Queries []string
-	// Headers are values by lower-case name; "*" is any value. To allow, the
-	// header must be there once; to deny, one occurrence suffices.
+	// Headers are values by lower-case name; "*" is any value. To allow, the header must occur once; to
+	// deny, one occurrence suffices.
 	Headers map[string]string
-	// MaxBody bounds the body an allow rule admits, in bytes; 0 means unlimited.
+	// MaxBody bounds the body that an allow rule admits, in bytes; 0 means unlimited.
 	MaxBody int64
-	// RPC are the calls of JSON-RPC an allow rule admits, in the bodies of POST: methods,
-	// or RPCTool with a tool behind it, each exact or with '*' at its end. Every call of
-	// a body must be among them. Requests by GET and DELETE it admits only if Methods
-	// has these, and without a body.
+	// RPC are the JSON-RPC calls that an allow rule admits in the bodies of POST: methods, or RPCTool
+	// followed by a tool, each exact or with '*' at its end. Every call of a body must be among them.
+	// The rule admits GET and DELETE only if Methods has these, and without a body.
 	RPC []string
 	// WebSocket lets an allow rule admit an upgrade to WebSocket although the host has HTTP
 	// conditions. Traffic after the upgrade is not judged.
@@ -46,7 +44,7 @@ type Conditions struct {
 	User string
 }
 
-// none tells conditions that every request meets.
+// none reports whether every request meets the conditions.
 func (c *Conditions) none() bool {
 	return len(c.Methods) == 0 && len(c.Paths) == 0 && len(c.Queries) == 0 && len(c.Headers) == 0 && c.MaxBody == 0 && len(c.RPC) == 0 && len(c.Git) == 0
 }
@@ -142,7 +140,7 @@ func checkHeader(name, value string) error {
 	return nil
 }
 
-// IsToken tells a token of RFC 9110, the form of a method or a header's name.
+// IsToken reports whether a text is a token of RFC 9110, the form of methods and header names.
 func IsToken(s string) bool {
 	for i := range len(s) {
 		if !ascii.IsAlphanumeric(s[i]) && strings.IndexByte("!#$%&'*+-.^_`|~", s[i]) < 0 {
@@ -152,20 +150,20 @@ func IsToken(s string) bool {
 	return s != ""
 }
 
-// cond is Conditions ready to be compared.
+// cond is Conditions prepared for comparison.
 type cond struct {
 	Conditions
 	paths   []urlpath.Pattern
-	queries [][]param // of a rule that denies
-	git     *gitCond  // nil: it is about HTTP
+	queries [][]param // of a deny rule
+	git     *gitCond  // nil: the rule is about HTTP
 }
 
-// compile gives nil for conditions that every request meets.
+// compile returns nil for conditions that every request meets.
 func (c Conditions) compile(a Action) *cond {
 	k := &cond{Conditions: c, git: c.compileGit()}
 	for _, s := range c.Paths {
 		p, err := urlpath.Parse(s)
-		if err != nil || p.IsEverything() { // checked before: an error does not happen
+		if err != nil || p.IsEverything() { // checked before, so no error can occur
 			k.Conditions.Paths, k.paths = nil, nil
 			break
 		}
@@ -189,7 +187,7 @@ func (c Conditions) compile(a Action) *cond {
 	return k
 }
 
-// admits tells whether a request meets the conditions of a rule that allows.
+// admits reports whether a request meets the conditions of an allow rule.
 func (k *cond) admits(r *judged) bool {
 	switch {
 	case k.git != nil:
@@ -213,8 +211,8 @@ func (k *cond) admits(r *judged) bool {
 	return len(k.RPC) == 0 || k.admitsCalls(r)
 }
 
-// denies tells whether a request meets the conditions of a rule that denies, or
-// may meet them in the eyes of some server.
+// denies reports whether a request meets the conditions of a deny rule, or may meet them as some server
+// reads it.
 func (k *cond) denies(r *judged) bool {
 	switch {
 	case len(k.Methods) > 0 && !containsFold(k.Methods, r.Method) && !r.overridden():

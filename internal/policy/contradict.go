@@ -33,7 +33,7 @@ func Contradictions(now time.Time, inputs ...Input) ([]Contradiction, error) {
 	return found, nil
 }
 
-// String gives the contradiction in one line.
+// String returns the contradiction in one line.
 func (c *Contradiction) String() string {
 	return "allow " + ascii.Quote(c.Allow.String()) + " (" + c.Allow.Source.String() + ") never counts: " +
 		ascii.Quote(c.Deny.String()) + " (" + c.Deny.Source.String() + ") denies all of it"

@@ -10,21 +10,20 @@ import (
 // Stage is the moment of a flow at which a question is asked.
 type Stage uint8
 
-// The stages, in the order a flow meets them.
+// The stages, in the order of a flow.
 const (
-	// StageLookup asks whether a name may be known at all: is there any port
-	// at which it could be reached?
+	// StageLookup asks whether a name may be known at all: whether it can be reached at any port.
 	StageLookup Stage = iota + 1
-	// StageConnect asks whether a connection may be made, to a name and port or
-	// to a literal address and port.
+	// StageConnect asks whether a connection may be made, to a name and port or to a literal address and
+	// port.
 	StageConnect
-	// StageDial asks whether the address a name was resolved to may be dialled.
-	// It includes the question of StageConnect.
+	// StageDial asks whether the resolved address of a name may be dialled. It includes the question of
+	// StageConnect.
 	StageDial
-	// StageRequest asks whether an HTTP request may be sent. Name or address
-	// and port are those of the flow it came on.
+	// StageRequest asks whether an HTTP request may be sent. Name or address and port are those of its
+	// flow.
 	StageRequest
-	// StageGit asks the same of a command of git over SSH.
+	// StageGit asks whether a git command may be sent over SSH.
 	StageGit
 )
 
@@ -50,9 +49,9 @@ type Query struct {
 	Stage   Stage
 	Name    string      // the host name; empty for a literal address
 	Addr    netip.Addr  // the literal address or, at StageDial, the resolved one
-	Port    uint16      // zero at StageLookup alone
-	Request *Request    // at StageRequest alone
-	Git     *GitRequest // at StageGit, and at StageDial if that is dialled for it
+	Port    uint16      // zero only at StageLookup
+	Request *Request    // only at StageRequest
+	Git     *GitRequest // at StageGit, and at StageDial if the name is dialled for it
 	Now     time.Time   // never zero: rules end
 }
 
@@ -63,8 +62,8 @@ type subject struct {
 	port       uint16
 	now        time.Time
 	guard      bool        // private name: a rule must name it
-	block      *block      // special address: a rule must lie within it
-	req        judged      // its Request is nil but at StageRequest
+	block      *block      // special address: a rule must be within it
+	req        judged      // its Request is nil except at StageRequest
 	git        *GitRequest // a command of git that is asked about
 	repository string      // of that, clean
 }
@@ -110,8 +109,8 @@ func (q *Query) understand(s *subject) Cause {
 	return CauseNone
 }
 
-// Decide answers a question. It never fails: what cannot be understood is
-// denied. It takes some microseconds and does not allocate for clean names.
+// Decide answers a question. It never fails: a question that it cannot understand is denied. It takes
+// some microseconds and does not allocate for clean names.
 func (p *Policy) Decide(q Query) Decision {
 	d := Decision{Generation: p.generation, query: q, policy: p}
 	var s subject

@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/document"
 )
 
-// block reads a block in the form of a file.
+// blockOf reads a block in the form of a file.
 func blockOf(tb testing.TB, yaml string) Block {
 	tb.Helper()
 	b, err := decodeBlock(yaml)
@@ -27,7 +27,7 @@ func decodeBlock(yaml string) (Block, error) {
 	return readBlock(n, "the block", blockKeys)
 }
 
-// policyOf compiles blocks given as layer and YAML in turn.
+// policyOf compiles blocks that are given as layer and YAML in turn.
 func policyOf(tb testing.TB, layers ...any) *Policy {
 	tb.Helper()
 	var inputs []Input
@@ -63,7 +63,7 @@ func ask(tb testing.TB, text string) Query {
 	return q
 }
 
-// expect asks questions: those behind "+" must be allowed, those behind "-" not.
+// expect asks questions: those after "+" must be allowed, those after "-" must not.
 func expect(t *testing.T, p *Policy, questions ...string) {
 	t.Helper()
 	for _, text := range questions {
@@ -132,7 +132,7 @@ func TestSpecialAddressesNeedARule(t *testing.T) {
 	)
 	never := policyOf(t, LayerUser, `{allow: [example.com, 224.0.0.1, 0.0.0.0, 255.255.255.255, "[ff02::1]", "[::]"]}`)
 	expect(t, never, "-connect 224.0.0.1:80", "-connect 0.0.0.0:80", "-connect 255.255.255.255:80", "-connect [ff02::1]:80", "-connect [::]:80", "-dial example.com:80 0.0.0.0")
-	// A condition cannot be judged where an address is dialled.
+	// The stage of dialling cannot judge a condition.
 	expect(t, policyOf(t, LayerUser, `{allow: [example.com, {host: 10.1.2.3, methods: [GET]}]}`),
 		"-dial example.com:80 10.1.2.3", "+connect 10.1.2.3:80", "+GET http://10.1.2.3/", "-POST http://10.1.2.3/")
 }
@@ -188,7 +188,7 @@ func TestProject(t *testing.T) {
 			t.Errorf("a project may say %s", yaml)
 		}
 	}
-	// Its conditions are the connection's, and its wide rules are wide.
+	// Its conditions are those of the connection, and its wide rules are wide.
 	p = policyOf(t, LayerUser, `{allow: [a.example, db, "10.1.2.3:22"]}`, LayerProject, `{allow: ["**", {host: a.example, methods: [GET]}]}`)
 	expect(t, p, "+connect db:22", "+connect 10.1.2.3:22", "-connect 10.1.2.4:22", "+POST https://a.example/")
 	p = policyOf(t, LayerUser, `allow: [a.example]`, LayerProject, `{allow: [{host: a.example, methods: [GET]}]}`)
@@ -196,7 +196,7 @@ func TestProject(t *testing.T) {
 	if d := p.Decide(ask(t, "connect a.example:443")); d.Inspection != InspectMust {
 		t.Errorf("inspection is %s", d.Inspection)
 	}
-	// A list of presets is a list too, and its rules stay the project's.
+	// A list of presets also counts as a list, and its rules stay the project's.
 	p = policyOf(t, LayerUser, `{presets: [npm], allow: ["**.example.com"]}`, LayerProject, `presets: [npm, pypi]`)
 	expect(t, p, "+GET https://registry.npmjs.org/left-pad", "-connect a.example.com:443", "-GET https://pypi.org/simple/x")
 }
@@ -337,8 +337,8 @@ func TestExpiryOfARule(t *testing.T) {
 	}
 }
 
-// A question that does not fit its stage is denied, the time left out above all:
-// without it rules would never end.
+// TestQuestionsThatDoNotFit checks that a question that does not fit its stage is denied. Above all,
+// this applies to a missing time: without it rules would never end.
 func TestQuestionsThatDoNotFit(t *testing.T) {
 	p := policyOf(t, LayerUser, `{default: allow, allow: ["**"]}`)
 	addr := netip.MustParseAddr("8.8.8.8")
@@ -466,7 +466,7 @@ func TestSuggestionsHelp(t *testing.T) {
 			t.Errorf("%s: %v does not help: %s", text, s.Args, d.Reason())
 		}
 		expect(t, after, "-connect other.example:443")
-		if s.Note == "" { // else it says that it is wide
+		if s.Note == "" { // otherwise it warns that it is wide
 			expect(t, after, "-GET https://api.example.com/other/x")
 		}
 	}

@@ -1,17 +1,17 @@
 package policy
 
-// Inspection says how far a connection is to be looked into.
+// Inspection is how far a connection must be inspected.
 type Inspection uint8
 
 const (
 	// InspectNo: bytes may pass as they are.
 	InspectNo Inspection = iota
-	// InspectHTTP: look into it if it speaks HTTP, else let bytes pass.
+	// InspectHTTP: inspect the connection if it speaks HTTP, else let bytes pass.
 	InspectHTTP
 	// InspectMust: every request has to be judged. Traffic that does not speak HTTP, or
 	// cannot be inspected, has to be refused.
 	InspectMust
-	// InspectNever: bytes must pass as they are; the client would notice.
+	// InspectNever: bytes must pass as they are; the client would notice an inspection.
 	InspectNever
 )
 
@@ -19,14 +19,14 @@ func (i Inspection) String() string {
 	return [...]string{"no", "http", "must", "never"}[i&3]
 }
 
-// Cause is the kind of reason a decision has.
+// Cause is the kind of a decision's reason.
 type Cause uint8
 
 // The causes. All but CauseRule and CauseDefault are denials.
 const (
 	CauseNone        Cause = iota
 	CauseRule              // a rule says so
-	CauseDefault           // no rule is about it, and the default is allow
+	CauseDefault           // no rule applies, and the default is allow
 	CauseNoRule            // no rule allows it
 	CauseRequest           // the host is allowed, not this request
 	CauseProject           // the project's own list leaves it out
@@ -36,13 +36,13 @@ const (
 	CausePath              // the path is invalid
 	CauseQueryString       // the query is invalid
 	CauseAuthority         // the request is for another host than its connection
-	CauseUpgrade           // the protocol it upgrades to cannot be judged
+	CauseUpgrade           // the protocol of the upgrade cannot be judged
 	CauseWebSocket         // the traffic after the upgrade cannot be judged
-	CauseInspection        // the flow was not looked into, and now must be
+	CauseInspection        // the flow was not inspected, and now must be
 	CauseUpload            // the rule's budget is used up
 	CauseRepository        // the repository's name is invalid
 	CauseQuestion          // the question does not fit its stage
-	CauseBody              // it depends on the calls in its body, which has not been read
+	CauseBody              // the decision depends on the calls in the body, which has not been read
 )
 
 var causeNames = [...]string{
@@ -51,7 +51,7 @@ var causeNames = [...]string{
 	"question", "body",
 }
 
-// String gives the cause as a word for logs.
+// String returns the cause as a word for logs.
 func (c Cause) String() string {
 	if int(c) < len(causeNames) {
 		return causeNames[c]
@@ -65,30 +65,30 @@ type Decision struct {
 	Cause      Cause
 	Rule       *Rule // the rule that decided; nil if none did. It must not be changed
 	Generation uint64
-	// Inspection is for connections that are allowed.
+	// Inspection is set for allowed connections.
 	Inspection Inspection
-	// Git tells, of a connection that must be looked into, that git over SSH may pass on
-	// it: each of its commands is to be judged at StageGit.
+	// Git says that git over SSH may pass on a connection that must be inspected. Each of its commands
+	// must be judged at StageGit.
 	Git bool
-	// MaxBody bounds the body of an allowed request, NoLimit is none. It must be
-	// held while the body streams: its length may not be known before.
+	// MaxBody bounds the body of an allowed request; NoLimit means no bound. It must be enforced while
+	// the body streams: its length may not be known before.
 	MaxBody int64
 	// Budget bounds the bytes sent over an allowed connection that is not inspected, or
 	// with an allowed request. Nil means unlimited. It must not be changed.
 	Budget *Budget
 
 	query   Query
-	policy  *Policy // the policy that gave it; nil if none did
+	policy  *Policy // the policy that made it; nil if none did
 	special *block
 	missed  *Rule // would have allowed another request
-	ended   *Rule // allowed it once
+	ended   *Rule // allowed it before it ended
 	sent    int64 // by rules with the target of one that is used up
 }
 
-// Allowed tells whether the answer is yes.
+// Allowed reports whether the answer is yes.
 func (d *Decision) Allowed() bool { return d.Action == Allow }
 
-// Denied is a denial where an error is wanted.
+// Denied is a denial as an error.
 type Denied struct{ Decision }
 
 func (d *Denied) Error() string { return d.Reason() }
@@ -123,10 +123,10 @@ func (d Decision) blocked(b *block) Decision {
 	return d
 }
 
-// refuse tells why nothing allowed it.
+// refuse returns the denial for a question that nothing allowed, with the reason.
 func (d Decision) refuse(s *subject, g *grant) Decision {
 	switch {
-	case g.missed != nil: // which reaches the address, if that is a special one
+	case g.missed != nil: // missed reaches the address, if that is a special one
 		d = d.deny(CauseRequest, nil)
 		d.missed = g.missed.rule
 	case s.name == "" && s.block != nil:

@@ -8,15 +8,15 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/document"
 )
 
-// A file's text is edited by lines, so that comments and the author's formatting survive.
-// Every edit is read back. If it does not say exactly what the edit meant (a list on one
-// line, an unusual indent), the whole file is written anew.
+// A file's text is edited by lines, so that comments and the author's formatting survive. Every edit is
+// read back. If the result is not exactly the intended one (a list on one line, an unusual indent), the
+// whole file is written anew.
 
 // text is a file's lines with the places of its rules.
 type text struct {
 	lines []string
 	root  *document.Node
-	next  []Rule // the list as it shall be
+	next  []Rule // the new list
 }
 
 // become changes one list of the file, and its text by edit.
@@ -38,7 +38,7 @@ func (f *File) become(a Action, list []Rule, edit func(*text)) error {
 	})
 }
 
-// turn makes the file say something else, and its text by edit.
+// turn changes the content of the file, and its text by edit.
 func (f *File) turn(into Block, edit func(*text)) error {
 	if err := into.Check(); err != nil {
 		return err
@@ -60,7 +60,7 @@ func readText(old []byte) *text {
 	if len(old) == 0 {
 		return nil
 	}
-	// YAML ends a line at a carriage return, too. Such a file has no lines as they are counted here.
+	// YAML also ends a line at a carriage return. The lines of such a file cannot be counted here.
 	if strings.Contains(strings.ReplaceAll(string(old), "\r\n", "\n"), "\r") {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (t *text) unfold(a Action) bool {
 	return true
 }
 
-// append adds a rule behind the last of its list.
+// append adds a rule after the last of its list.
 func (t *text) append(r Rule) {
 	l := t.list(r.Action)
 	if l == nil {
@@ -120,8 +120,7 @@ func (t *text) replace(a Action, i int, r Rule) {
 	t.lines = slices.Replace(t.lines, item.Line-1, item.End, t.indented(item, r))
 }
 
-// remove takes out a rule with the comment lines right above it, and the list's
-// key with its last rule.
+// remove removes a rule with the comment lines right above it, and the list's key with its last rule.
 func (t *text) remove(a Action, i int) {
 	l := t.list(a)
 	from, to := l.Items[i].Line-1, l.Items[i].End
@@ -134,8 +133,8 @@ func (t *text) remove(a Action, i int) {
 	t.lines = slices.Delete(t.lines, from, to)
 }
 
-// set writes a key with a value of one line, behind the version if it is new. An
-// empty value takes the key out.
+// set writes a key with a value of one line. A new key comes after the version. An empty value removes
+// the key.
 func (t *text) set(key, value string) {
 	line := key + ": " + value + "\n"
 	i := slices.Index(t.root.Keys, key)

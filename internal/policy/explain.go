@@ -141,7 +141,7 @@ func (p *Policy) Explain(q Query) Explanation {
 	return x
 }
 
-// isAbout tells rules about the name or any address of the question.
+// isAbout reports whether a rule's target has the name or any address of the question.
 func (s *subject) isAbout(t Target) bool {
 	if s.name != "" && t.matchesName(s.name) {
 		return true
@@ -187,8 +187,8 @@ func (s *subject) outcome(r *Rule) string {
 	return verb
 }
 
-// Text gives the explanation in lines, for people, with commands for the named
-// sandbox or, without a name, for all.
+// Text returns the explanation in lines, for people, with commands for the named sandbox or, without a
+// name, for all.
 func (x *Explanation) Text(sandbox string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n  %s\n", x.Target, x.Decision.Action, x.Decision.Reason())

@@ -72,7 +72,7 @@ func TestParseQuery(t *testing.T) {
 	}
 }
 
-// A URL as it is copied may have a password in it, which no error repeats.
+// TestPasswordsAreNotTold checks that no error repeats the password in a copied URL.
 func TestPasswordsAreNotTold(t *testing.T) {
 	const password = "hunter2"
 	for _, in := range []string{

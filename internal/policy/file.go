@@ -14,7 +14,7 @@ import (
 // both edit. Rules keep their order, and comments stay where they are.
 type File struct {
 	Block
-	text []byte // as read or last edited; empty if made anew
+	text []byte // as read or last edited; empty if newly made
 }
 
 // DecodeFile reads a policy.yaml:
@@ -25,15 +25,14 @@ type File struct {
 //	allow: ["*.example.com:443"]
 //	deny: ["**.evil.example"]
 //
-// Every key but version may be missing, but a key that is present must have a value.
-// Errors are of class [spec.ErrUsage] and tell the line. A file of a newer version is
-// [spec.ErrNewer].
+// Every key but version may be missing, but a key that is present must have a value. Errors are of class
+// [spec.ErrUsage] and name the line. The error for a file of a newer version is [spec.ErrNewer].
 func DecodeFile(data []byte) (*File, error) {
 	n, err := document.ParseYAML(data)
 	if err != nil {
 		return nil, err
 	}
-	// First, for a newer version has keys that this one does not know.
+	// This comes first: a newer version has keys that this one does not know.
 	i := slices.Index(n.Keys, "version")
 	if i >= 0 {
 		if err := checkVersion(n.Items[i], "version"); err != nil {
@@ -51,11 +50,10 @@ func DecodeFile(data []byte) (*File, error) {
 	return &File{Block: b, text: slices.Clone(document.Unmarked(data))}, nil
 }
 
-// DecodeNetwork reads the network: block of a project's bothy.yaml; nil is a document
-// without one. The block has the keys of a policy.yaml but version, and may only narrow. It
-// is read from the whole document and not handed over by a decoder of the document, because
-// decoders do not tell a block that says null from none at all. Keys beside it are not
-// looked at.
+// DecodeNetwork reads the network: block of a project's bothy.yaml; nil means a document without one.
+// The block has the keys of a policy.yaml except version, and may only narrow. DecodeNetwork takes the
+// whole document, because decoders do not distinguish a null block from a missing one. It ignores the
+// other keys.
 func DecodeNetwork(data []byte) (*Block, error) {
 	n, err := document.ParseKey(data, "network")
 	if err != nil || n == nil {
@@ -110,9 +108,8 @@ func (p *Preset) leaveOut(n *document.Node) error {
 	return err
 }
 
-// Add appends a rule to the list it belongs to. A rule that says the same
-// already is replaced, which is how one gets a new expiry or note. An error of
-// class [spec.ErrConflict] tells a rule that the file contradicts word for
+// Add appends a rule to its list. It replaces a rule that says the same, so that a new expiry or note
+// can be set. The error is of class [spec.ErrConflict] if a rule of the file contradicts it word for
 // word: with both in place the deny would win, and one of them is a mistake.
 func (f *File) Add(r Rule) error {
 	r = r.stored()
@@ -136,7 +133,7 @@ func (f *File) Add(r Rule) error {
 	return f.become(r.Action, append(list, r), func(t *text) { t.append(r) })
 }
 
-// Bound gives the rule that Add would replace, if that has a budget.
+// Bound returns the rule that Add would replace, if that has a budget.
 func (f *File) Bound(r Rule) (Rule, bool) {
 	r = r.stored()
 	for _, o := range f.rules(r.Action) {
@@ -147,7 +144,7 @@ func (f *File) Bound(r Rule) (Rule, bool) {
 	return Rule{}, false
 }
 
-// stored is the rule as it comes back from a file.
+// stored returns the rule as it comes back from a file.
 func (r Rule) stored() Rule {
 	r.Source = Source{}
 	r.Until = r.Until.UTC().Truncate(time.Second)
@@ -205,7 +202,7 @@ func (f *File) remove(match func(*Rule) bool) ([]Rule, error) {
 	return removed, nil
 }
 
-// AddPreset names a preset. One that is named already stays where it is.
+// AddPreset names a preset. A preset that is named already stays in its place.
 func (f *File) AddPreset(name string) error {
 	if err := checkPreset(name); err != nil || slices.Contains(f.Presets, name) {
 		return err

@@ -65,7 +65,7 @@ func TestDecodeFile(t *testing.T) {
 	}
 }
 
-// The canonical form says the same, and is a fixed point.
+// TestEncodeAnew checks that the canonical form says the same, and is a fixed point.
 func TestEncodeAnew(t *testing.T) {
 	f, err := DecodeFile([]byte(wholeFile))
 	if err != nil {
@@ -304,7 +304,7 @@ func TestEditRefuses(t *testing.T) {
 	}
 }
 
-// Removing the only rule leaves a file that can be read.
+// TestEditToNothingAndBack checks that removing the only rule leaves a readable file.
 func TestEditToNothingAndBack(t *testing.T) {
 	f := &File{}
 	for range 2 {
@@ -402,7 +402,7 @@ func TestHintsForEmpty(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		err  error
-		hint string // a part; empty: none
+		hint string // a part of it; empty: no hint
 	}{
 		{"allow", file("allow: []\n"), "nothing is allowed"},
 		{"deny", file("deny: []\n"), ""},
@@ -434,7 +434,7 @@ func TestHintsForWords(t *testing.T) {
 }
 
 func TestDecodeNetwork(t *testing.T) {
-	for text, want := range map[string]int{ // how many rules; -1 is an error, -2 no block
+	for text, want := range map[string]int{ // number of rules; -1 is an error, -2 no block
 		"network: {allow: [a.example]}\n":                                                  1,
 		"name: x\nscript: |\n  a\n  b\nnetwork:\n  allow:\n  - a.example\n  - b.example\n": 2,
 		"name: &n !!str x\nother: *n\nnetwork: {presets: [npm]}\n":                         0,
@@ -526,7 +526,7 @@ func FuzzDecodeFile(f *testing.F) {
 		added := rule(t, Allow, "added.example:4433")
 		added.HTTP.Methods = []string{"PURGE"}
 		if err := file.Add(added); err != nil {
-			return // it may be there
+			return // the file may have that rule already
 		}
 		edited, err := DecodeFile(file.Encode())
 		if err != nil || !reflect.DeepEqual(edited.Block, file.Block) {
@@ -538,7 +538,7 @@ func FuzzDecodeFile(f *testing.F) {
 	})
 }
 
-// A size on a command line is read as one in a file.
+// TestParseSize checks that a size on a command line is read like one in a file.
 func TestParseSize(t *testing.T) {
 	for text, want := range map[string]int64{"1": 1, "1500": 1500, "2KiB": 2 << 10, "10MiB": 10 << 20, "3GiB": 3 << 30} {
 		if n, err := ParseSize(text); err != nil || n != want {
@@ -552,7 +552,7 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
-// A file of a newer version is refused as such, whatever else is in it.
+// TestNewerFile checks that a file of a newer version is refused as such, whatever else it contains.
 func TestNewerFile(t *testing.T) {
 	for _, text := range []string{"version: 2\n", "version: 2\nunheard: [1]\n", "allow: {other: [form]}\nversion: 99\n"} {
 		if _, err := DecodeFile([]byte(text)); !errors.Is(err, spec.ErrNewer) || !errors.Is(err, spec.ErrConflict) {

@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Git's commands to a server over SSH: those of a fetch and of a push.
+// Git's commands to a server over SSH, for a fetch and for a push.
 const (
 	GitFetch = "git-upload-pack"
 	GitPush  = "git-receive-pack"
@@ -24,11 +24,11 @@ const GitUser = "git"
 // GitRequest is a git command that the sandbox sends to an SSH server.
 type GitRequest struct {
 	Service    string // GitFetch or GitPush
-	Repository string // as the command has it, without its quotes
+	Repository string // as in the command, without its quotes
 	User       string // the user it logs in as
 }
 
-// IsGitUser tells names that an account may have, and that are safe to display.
+// IsGitUser reports whether an account may have a name, and the name is safe to display.
 func IsGitUser(name string) bool {
 	for i := range len(name) {
 		if !ascii.IsAlphanumeric(name[i]) && strings.IndexByte("._-+@", name[i]) < 0 {
@@ -84,7 +84,7 @@ func CleanRepository(name string) (string, error) {
 	return clean, nil
 }
 
-// oddSegment says why a part of a repository's name could be read in two ways.
+// oddSegment returns why a part of a repository's name could be read in two ways.
 func oddSegment(seg string) string {
 	for i := range len(seg) {
 		if !ascii.IsAlphanumeric(seg[i]) && strings.IndexByte("._-+@", seg[i]) < 0 {
@@ -142,7 +142,7 @@ func parseRepository(s string) (urlpath.Pattern, error) {
 	return urlpath.New(segments, open), nil
 }
 
-// hasRepository tells whether a pattern matches a clean name. A wildcard does not match a user's
+// hasRepository reports whether a pattern matches a clean name. A wildcard does not match a user's
 // home.
 func hasRepository(p *urlpath.Pattern, name string) bool {
 	if name[0] == '~' && p.BeginsOpen() {
@@ -202,14 +202,14 @@ func (c *Conditions) compileGit() *gitCond {
 	}
 	g := &gitCond{push: c.Push, user: cmp.Or(c.User, GitUser)}
 	for _, s := range c.Git {
-		if p, err := parseRepository(s); err == nil { // checked before: an error does not happen
+		if p, err := parseRepository(s); err == nil { // checked before, so no error can occur
 			g.repositories = append(g.repositories, p)
 		}
 	}
 	return g
 }
 
-// admitsGit tells whether a rule that allows holds for a command.
+// admitsGit reports whether a rule that allows holds for a command.
 func (k *cond) admitsGit(s *subject) bool {
 	if k.git == nil || s.git.User != k.git.user || s.git.Service == GitPush && !k.git.push {
 		return false
@@ -230,7 +230,7 @@ func (s *subject) judgeGit(g *GitRequest) Cause {
 	return CauseNone
 }
 
-// suggestGit allows this one repository.
+// suggestGit suggests to allow this one repository.
 func (d *Decision) suggestGit() Suggestion {
 	c := d.query.Git.conditions()
 	if c.none() {
@@ -256,7 +256,7 @@ func (g *GitRequest) conditions() Conditions {
 	return c
 }
 
-// portSSH is where a rule without repositories opens a tunnel.
+// portSSH is the port at which a rule without repositories opens a tunnel.
 const portSSH = 22
 
 // suggestSSH suggests a rule for git fetch when SSH was refused. The refusal does not show
@@ -268,7 +268,7 @@ func suggestSSH(target string) Suggestion {
 	return s
 }
 
-// gitWords are a rule's repositories for people.
+// gitWords returns a rule's repositories for people.
 func (c *Conditions) gitWords() []string {
 	if len(c.Git) == 0 {
 		return nil

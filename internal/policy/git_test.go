@@ -241,7 +241,7 @@ func TestGitRulesThatAreNone(t *testing.T) {
 	}
 }
 
-// A rule about git is the same after a file, JSON, and its own command.
+// TestGitRuleSurvives checks that a rule about git is the same after a file, JSON, and its own command.
 func TestGitRuleSurvives(t *testing.T) {
 	r, err := ParseRule(Allow, "git.example.com:22")
 	if err != nil {
@@ -389,7 +389,7 @@ func TestGitQueries(t *testing.T) {
 	}
 }
 
-// The linter names tunnels, and rules that let data go to anybody.
+// TestLintGit checks that the linter names tunnels, and rules that let data go to anyone.
 func TestLintGit(t *testing.T) {
 	for rule, want := range map[string]Kind{
 		`"github.com:22"`: KindTunnel,

@@ -7,9 +7,9 @@ const NoLimit = -1
 
 // grant is the combined effect of the allow rules of a table.
 type grant struct {
-	by        *entry // the rule that lets most through; nil: none
-	byWhole   bool   // it does so whatever the request
-	whole     bool   // one does
+	by        *entry // the rule that lets most through; nil: no rule
+	byWhole   bool   // by lets everything through, whatever the request
+	whole     bool   // some rule does that
 	limit     int64  // of the body, by that rule
 	websocket bool   // a rule lets WebSocket through
 	look      bool   // a rule is marked inspect
@@ -22,9 +22,8 @@ type grant struct {
 	ended  *entry // a rule for this host and port that has ended
 }
 
-// grants collects the rules that let a subject through. Guarded, rules for
-// everything do not reach private names and special addresses; a project's do,
-// because they only ever narrow.
+// grants collects the rules that let a subject through. If guarded is set, rules for everything do not
+// reach private names and special addresses; a project's rules do, because they only narrow.
 func (t *table) grants(s *subject, guarded bool) grant {
 	var g grant
 	asked := s.asked()
@@ -38,7 +37,7 @@ func (t *table) grants(s *subject, guarded bool) grant {
 			g.pass = g.pass || e.rule.Passthrough
 		case !asked:
 			g.git = g.git || e.cond.git != nil
-			g.add(e, false, asked, NoLimit) // some request will hold, and be judged
+			g.add(e, false, asked, NoLimit) // some request will match, and be judged
 		case s.git != nil && e.cond.admitsGit(s):
 			g.add(e, false, asked, NoLimit)
 		case s.git != nil:
@@ -54,11 +53,11 @@ func (t *table) grants(s *subject, guarded bool) grant {
 	return g
 }
 
-// asked tells whether the question is about a request, or a command of git.
+// asked reports whether the question is about a request, or a git command.
 func (s *subject) asked() bool { return s.req.Request != nil || s.git != nil }
 
-// add counts a rule in. Asked is whether the question is about a request: then one rule
-// that lets it through is as good as another.
+// add counts a rule. asked says that the question is about a request: then all rules that let it through
+// are equal.
 func (g *grant) add(e *entry, whole, asked bool, limit int64) {
 	g.look = g.look || e.rule.Inspect
 	g.websocket = g.websocket || e.rule.HTTP.WebSocket
@@ -68,7 +67,7 @@ func (g *grant) add(e *entry, whole, asked bool, limit int64) {
 	g.whole = g.whole || whole
 }
 
-// letsMore tells whether a rule lets more through than the best one so far. The budget is
+// letsMore reports whether a rule lets more through than the best one so far. The budget is
 // compared first, then the body limit.
 func (g *grant) letsMore(e *entry, whole, asked bool, limit int64) bool {
 	if !asked && whole != g.byWhole {
@@ -83,15 +82,15 @@ func (g *grant) letsMore(e *entry, whole, asked bool, limit int64) bool {
 	return limit != g.limit && least(limit, g.limit) == g.limit
 }
 
-// byDefault lets through what the default allows.
+// byDefault lets everything through that the default allows.
 func (g *grant) byDefault() {
 	g.whole, g.byWhole, g.limit = true, true, NoLimit
 	if g.by != nil && g.by.budget != nil {
-		g.by = nil // it does not count
+		g.by = nil // that rule does not count
 	}
 }
 
-// limit is the body a conditional rule lets through.
+// limit returns the body limit of a conditional rule.
 func (e *entry) limit() int64 {
 	if e.cond.MaxBody == 0 {
 		return NoLimit
@@ -99,7 +98,7 @@ func (e *entry) limit() int64 {
 	return e.cond.MaxBody
 }
 
-// least gives the smaller of two limits.
+// least returns the smaller of two limits.
 func least(a, b int64) int64 {
 	if a == NoLimit || b != NoLimit && b < a {
 		return b
@@ -107,7 +106,7 @@ func least(a, b int64) int64 {
 	return a
 }
 
-// shielded tells names and addresses that the default does not reach.
+// shielded reports whether the default does not reach a name or address.
 func (s *subject) shielded() bool {
 	if s.name != "" {
 		return s.guard
@@ -115,8 +114,7 @@ func (s *subject) shielded() bool {
 	return s.block != nil
 }
 
-// shields tells whether a rule is too wide for a private name or a special
-// address.
+// shields reports whether a rule is too wide for a private name or a special address.
 func (s *subject) shields(t *Target) bool {
 	if s.name != "" {
 		return s.guard && t.wide()

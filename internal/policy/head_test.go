@@ -9,8 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestPresetsInPlace: naming a preset, taking it out and choosing a default
-// change their line and leave the rest as its author wrote it.
+// TestPresetsInPlace checks that naming a preset, removing it and choosing a default change only their
+// own line.
 func TestPresetsInPlace(t *testing.T) {
 	tests := []struct {
 		name, before string
@@ -125,8 +125,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// A21: an allow rule within a deny rule is reported when it is written, whatever their
-// layers and their order.
+// TestAttackA21ContradictionsAreTold checks that an allow rule within a deny rule is reported when it is
+// written, whatever their layers and their order (A21).
 func TestAttackA21ContradictionsAreTold(t *testing.T) {
 	block := func(text string) Block {
 		b, err := decodeBlock(text)

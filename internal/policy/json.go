@@ -6,8 +6,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/document"
 )
 
-// MarshalJSON writes the block with the keys of a policy file, for one process
-// to tell another. The zero block is {}.
+// MarshalJSON writes the block with the keys of a policy file, to pass it to another process. The zero
+// block is {}.
 func (b Block) MarshalJSON() ([]byte, error) { return json.Marshal(b.written()) }
 
 // UnmarshalJSON reads the output of MarshalJSON, as strictly as a file is read.

@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// judge decides about a connection or a request: deny beats allow beats
-// default, and last the project narrows.
+// judge decides about a connection or a request: deny beats allow beats default, and then the project
+// narrows.
 func (p *Policy) judge(s *subject, d Decision) Decision {
 	denied, maybe := p.denied(s)
 	if denied != nil {
@@ -36,7 +36,7 @@ func (p *Policy) judge(s *subject, d Decision) Decision {
 		return d.deny(CauseWebSocket, nil)
 	}
 	d = d.allow(g.by)
-	if g.by != nil && (g.byWhole || s.asked()) { // else its requests have theirs
+	if g.by != nil && (g.byWhole || s.asked()) { // otherwise each request has its own rule
 		d.Budget = g.by.budget
 	}
 	d.MaxBody = least(g.limit, h.limit)
@@ -44,8 +44,8 @@ func (p *Policy) judge(s *subject, d Decision) Decision {
 	return d
 }
 
-// denied finds a rule that denies. Maybe tells that some requests are denied,
-// so that the connection has to be looked into.
+// denied finds a deny rule that applies. maybe says that some requests are denied, so that the
+// connection must be inspected.
 func (p *Policy) denied(s *subject) (by *entry, maybe bool) {
 	for e := range p.deny.about(s) {
 		switch {
@@ -86,9 +86,8 @@ func (p *Policy) deniedAddr(s *subject, itself bool) *entry {
 	return nil
 }
 
-// dial decides about the address a name was resolved to. The name is the one
-// that has to be allowed; the address must not be denied, and a special one
-// must be opened by a rule of its own.
+// dial decides about the resolved address of a name. The name must be allowed. The address must not be
+// denied, and a special address must be opened by its own rule.
 func (p *Policy) dial(s *subject, d Decision) Decision {
 	if d = p.judge(s, d); !d.Allowed() {
 		return d
@@ -105,8 +104,8 @@ func (p *Policy) dial(s *subject, d Decision) Decision {
 	return d
 }
 
-// inside finds a special IPv4 address inside an IPv6 address that no rule
-// opens: a translator on the way would lead there.
+// inside finds a special IPv4 address inside an IPv6 address that no rule opens: a translator on the way
+// would lead there.
 func (p *Policy) inside(s *subject) (netip.Addr, *block) {
 	list, n := embedded(s.addr)
 	for _, v4 := range list[:n] {
@@ -117,8 +116,8 @@ func (p *Policy) inside(s *subject) (netip.Addr, *block) {
 	return netip.Addr{}, nil
 }
 
-// opens tells whether a rule without conditions lies within the block and covers the
-// address; for a name that is dialled for a command of git, one that lets this through, too.
+// opens reports whether a rule without conditions is within the block and covers the address. If a name
+// is dialled for a git command, a rule that lets the command through counts, too.
 func (p *Policy) opens(b *block, a netip.Addr, s *subject) bool {
 	for e := range p.allow.aboutAddr(a) {
 		if (e.cond == nil || s.git != nil && s.name != "" && e.cond.admitsGit(s)) && e.counts(s) && b.opens(e.rule.Target.prefix, a) {
@@ -128,8 +127,8 @@ func (p *Policy) opens(b *block, a netip.Addr, s *subject) bool {
 	return false
 }
 
-// lookup decides about a name alone: is there a port at which it may be
-// reached? A rule that spells it out comes first: such names are not counted.
+// lookup decides about a name alone: whether it may be reached at any port. A rule that spells it out
+// comes first: such names are not counted.
 func (p *Policy) lookup(s *subject, d Decision) Decision {
 	for e := range p.deny.about(s) {
 		if e.cond == nil && e.port == 0 && e.live(s.now) {
@@ -141,7 +140,7 @@ func (p *Policy) lookup(s *subject, d Decision) Decision {
 	for e := range p.allow.about(s) {
 		switch {
 		case s.shields(&e.rule.Target):
-		case open && e.rule.Target.kind != exact: // the default lets it be known, too
+		case open && e.rule.Target.kind != exact: // the default also allows the lookup
 		case !e.live(s.now):
 			no.ended = e.rule
 		default:
@@ -156,8 +155,8 @@ func (p *Policy) lookup(s *subject, d Decision) Decision {
 	return no
 }
 
-// somePort looks for a port of an allow rule (nil is the default) that the
-// project lists too and that no rule denies.
+// somePort looks for a port of an allow rule (nil is the default) that the project lists too and that no
+// rule denies.
 func (p *Policy) somePort(s *subject, d Decision, e *entry) Decision {
 	port := uint16(0)
 	if e != nil {
@@ -178,8 +177,8 @@ func (p *Policy) somePort(s *subject, d Decision, e *entry) Decision {
 	return no
 }
 
-// atPort decides whether a rule that denies takes the port away. Any port stays
-// possible whatever single ports are denied.
+// atPort decides whether a deny rule denies the port. "Any port" stays possible if only single ports are
+// denied.
 func (p *Policy) atPort(s *subject, d Decision, e *entry, port uint16) Decision {
 	if port != 0 {
 		at := *s
@@ -191,8 +190,8 @@ func (p *Policy) atPort(s *subject, d Decision, e *entry, port uint16) Decision 
 	return d.allow(e)
 }
 
-// inspection says how far a connection is to be looked into. Conditions win over
-// passthrough: an unseen request cannot be denied.
+// inspection returns how far a connection must be inspected. Conditions win over passthrough: an unseen
+// request cannot be denied.
 func (p *Policy) inspection(must bool, g, h *grant) Inspection {
 	switch {
 	case must:

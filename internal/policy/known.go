@@ -1,10 +1,9 @@
 package policy
 
-// Facts that the linter uses. They do not decide anything: they are for warnings, and may
-// be incomplete.
+// Facts that the linter uses for warnings. They decide nothing, and may be incomplete.
 
-// sharedSuffixes are domains below which anybody can have a name: a pattern for
-// them lets data out to everybody.
+// sharedSuffixes are domains below which anyone can have a name: a pattern for them lets data out to
+// everyone.
 var sharedSuffixes = []string{
 	"amazonaws.com", "s3.amazonaws.com", "awsapprunner.com", "cloudfront.net", "elasticbeanstalk.com",
 	"azureedge.net", "azurefd.net", "azurewebsites.net", "blob.core.windows.net", "cloudapp.azure.com",
@@ -34,8 +33,7 @@ var frontingSuffixes = []string{
 	"akamaihd.net", "edgekey.net", "b-cdn.net", "cdn77.org", "workers.dev", "pages.dev", "appspot.com", "run.app",
 }
 
-// dropHosts take data from anybody. They show it to anybody, or to any holder of an account
-// there.
+// dropHosts accept data from anyone. They show it to anyone, or to any holder of an account there.
 var dropHosts = []string{
 	"pastebin.com", "paste.rs", "dpaste.com", "dpaste.org", "hastebin.com", "ix.io", "termbin.com", "0x0.st",
 	"paste.ee", "rentry.co", "rentry.org", "ghostbin.com", "controlc.com", "privatebin.net", "justpaste.it",

@@ -11,9 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Proposal is a rule that would allow something that was refused, and no more than that.
-// The user must decide whether it should be allowed, because the agent in a sandbox can ask
-// for anything.
+// Proposal is a rule that would allow a refused request or connection, and nothing else. The user must
+// decide whether it should be allowed, because the agent in a sandbox can ask for anything.
 type Proposal struct {
 	Rule  Rule
 	Count int64     // how often it was refused
@@ -23,7 +22,7 @@ type Proposal struct {
 	suggestion Suggestion
 }
 
-// Command is the command that would add the rule to a sandbox's own.
+// Command returns the command that would add the rule to a sandbox's own rules.
 func (p *Proposal) Command(sandbox string) string { return p.suggestion.Command(sandbox) }
 
 // Learner turns refusals into proposals.
@@ -31,16 +30,16 @@ type Learner struct {
 	policy *Policy
 	now    time.Time
 	found  map[string]*Proposal
-	inner  bool // something of the sandbox's own network was refused
+	inner  bool // a refusal was about the sandbox's own network
 }
 
-// NewLearner judges refusals by the rules of today: what they allow by now needs
-// no proposal.
+// NewLearner returns a learner that judges refusals by today's rules: a refusal that they allow needs no
+// proposal.
 func NewLearner(p *Policy, now time.Time) *Learner {
 	return &Learner{policy: p, now: now, found: map[string]*Proposal{}}
 }
 
-// See takes a record of the network into account.
+// See considers a network record.
 func (l *Learner) See(r *spec.NetworkRecord) {
 	if r.Verdict != spec.VerdictDeny || r.Direction == spec.DirectionIn || r.Secret != "" || r.IsPacket() {
 		return // no rule would let it through, or one must not
@@ -57,7 +56,7 @@ func (l *Learner) See(r *spec.NetworkRecord) {
 	s := d.Suggest()
 	rule, ok := s.only()
 	if !ok || d.Cause == CauseRequest && len(rule.HTTP.Paths)+len(rule.HTTP.Git) == 0 {
-		return // of a path that is not known whole every path would be allowed
+		return // a proposal for an incomplete path would allow every path
 	}
 	if d.Cause == CauseSpecial {
 		s.Note = "it is " + d.special.what
@@ -113,7 +112,7 @@ func (l *Learner) query(r *spec.NetworkRecord) Query {
 			q.Request.RPC, _ = callsOf(r.RPC) // an incomplete list of calls cannot be understood
 		}
 		if r.Name != "" {
-			q.Addr = netip.Addr{} // which of its addresses is not a matter of requests
+			q.Addr = netip.Addr{} // a request does not depend on the address
 		}
 	case r.Port == 0:
 		q.Stage = StageLookup
@@ -123,7 +122,7 @@ func (l *Learner) query(r *spec.NetworkRecord) Query {
 	return q
 }
 
-// authority is the Host that a request must have had to come as far as a rule.
+// authority returns the Host that a request must have had to reach a rule.
 func authority(r *spec.NetworkRecord) string {
 	if r.Name == "" {
 		return netip.AddrPortFrom(r.Addr, r.Port).String()
@@ -131,8 +130,8 @@ func authority(r *spec.NetworkRecord) string {
 	return fmt.Sprintf("%s:%d", r.Name, r.Port)
 }
 
-// Inner tells whether a refused record was about the sandbox's own network, such as a port
-// of the gateway itself. No rule is about that.
+// Inner reports whether a refused record was about the sandbox's own network, such as a port of the
+// gateway. No rule is about that.
 func (l *Learner) Inner() bool { return l.inner }
 
 // Proposals returns the proposals, the most wanted first.

@@ -29,8 +29,8 @@ deny: [never.example.com]
 	deny(spec.NetworkRecord{Event: spec.NetworkRequest, Name: "api.example.com", Port: 443, Method: "GET", Path: "/closed"})
 	deny(spec.NetworkRecord{Event: spec.NetworkRequest, Name: "api.example.com", Port: 443, Method: "GET", Path: "/" + strings.Repeat("x", 512) + "…"})
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Addr: netip.MustParseAddr("10.1.2.3"), Port: 5432})
-	// Nothing to propose: allowed by now, denied on purpose, not outwards, a
-	// secret's, no name at all, never to be opened, the sandbox's own network, no TCP, allowed.
+	// No proposal: allowed by now, denied on purpose, not outwards, a secret's, no name at all, never to
+	// be opened, the sandbox's own network, not TCP, allowed.
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Name: "known.example.com", Port: 443})
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Name: "never.example.com", Port: 443})
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Direction: spec.DirectionIn, Addr: netip.MustParseAddr("10.0.0.1"), Port: 80})

@@ -2,8 +2,8 @@ package policy
 
 import "testing"
 
-// TestCarriageReturns adds rules to files whose lines end as YAML allows it and others do not
-// count them.
+// TestCarriageReturns adds rules to files with line ends that YAML accepts and other programs do not
+// count.
 func TestCarriageReturns(t *testing.T) {
 	for _, text := range []string{
 		"version: 1\rallow: [a.example]\r",

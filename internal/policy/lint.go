@@ -9,15 +9,15 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
 )
 
-// Kind is the sort of thing the linter found.
+// Kind is the kind of a finding.
 type Kind string
 
 // The findings.
 const (
-	KindShadowed    Kind = "shadowed"    // another rule makes this one say nothing
-	KindWide        Kind = "wide"        // it reaches more than it looks
-	KindDrop        Kind = "drop"        // the host takes data from anybody
-	KindFronting    Kind = "fronting"    // the server behind may serve another name
+	KindShadowed    Kind = "shadowed"    // another rule makes this one useless
+	KindWide        Kind = "wide"        // it reaches more than it seems to
+	KindDrop        Kind = "drop"        // the host accepts data from anyone
+	KindFronting    Kind = "fronting"    // the server may serve another name
 	KindMetadata    Kind = "metadata"    // it gives away credentials of the machine
 	KindHost        Kind = "host"        // it opens the host itself
 	KindNoEffect    Kind = "no-effect"   // nothing would change without it
@@ -29,14 +29,14 @@ const (
 	KindInner       Kind = "inner"       // inside, the addresses are the sandbox's own
 )
 
-// Finding is one thing a person should look at.
+// Finding is a rule, or a policy, that a person should look at.
 type Finding struct {
 	Kind Kind
 	Rule *Rule // nil: about the policy as a whole
 	Text string
 }
 
-// String gives the finding in one line.
+// String returns the finding in one line.
 func (f Finding) String() string {
 	if f.Rule == nil {
 		return string(f.Kind) + ": " + f.Text
@@ -44,10 +44,9 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s %q (%s) %s", f.Kind, f.Rule.Action, f.Rule, f.Rule.Source, f.Text)
 }
 
-// Lint looks for rules that do not do what their author may think. It judges
-// the layers together, as Compile does. Findings are advice: a policy that has
-// some still decides as documented. Rules of presets are reviewed elsewhere and
-// only count in what they do to others.
+// Lint looks for rules that do not do what their author may think. It judges the layers together, as
+// Compile does. Findings are advice: a policy with findings still decides as documented. Lint does not
+// report rules of presets, which are reviewed elsewhere; it considers only their effect on other rules.
 func Lint(now time.Time, inputs ...Input) ([]Finding, error) {
 	p, err := Compile(0, inputs...)
 	if err != nil {
@@ -112,7 +111,7 @@ func (l *linter) rule(r *Rule) {
 	l.passthrough(r)
 }
 
-// shadowed finds one rule that leaves nothing for this one to say.
+// shadowed finds a rule that makes this one useless.
 func (l *linter) shadowed(r *Rule) bool {
 	project := r.Action == Allow && r.Source.Layer == LayerProject
 	for _, o := range l.p.rules {
@@ -122,7 +121,7 @@ func (l *linter) shadowed(r *Rule) bool {
 			l.add(KindShadowed, r, "never counts: %q (%s) denies all of it", o, o.Source)
 			return true
 		case o.Action != r.Action || project != (o.Source.Layer == LayerProject && o.Action == Allow) || l.marked(r, o):
-		case o.Target == r.Target && r.HTTP.none() && !o.before(r): // of two that say the same, the later one
+		case o.Target == r.Target && r.HTTP.none() && !o.before(r): // of two equal rules, the later one
 		default:
 			l.add(KindShadowed, r, "says nothing new beside %q (%s)%s", o, o.Source, uncounted(r, o.Target.kind))
 			return true
@@ -135,7 +134,7 @@ func (l *linter) shadowed(r *Rule) bool {
 	return false
 }
 
-// uncounted adds the remaining use of a rule with an exact name beside a wider one.
+// uncounted describes the remaining use of a rule with an exact name beside a wider one.
 func uncounted(r *Rule, wider targetKind) string {
 	if r.Action != Allow || r.Source.Layer == LayerProject || r.Target.kind != exact || wider == exact {
 		return ""
@@ -143,14 +142,13 @@ func uncounted(r *Rule, wider targetKind) string {
 	return "; but its name is not rationed"
 }
 
-// marked tells a rule with marks the other does not have, or that lets more out.
+// marked reports whether a rule has marks that the other lacks, or lets more out.
 func (l *linter) marked(r, o *Rule) bool {
 	return r.Inspect && !o.Inspect || r.Passthrough && !o.Passthrough || r.HTTP.WebSocket && !o.HTTP.WebSocket ||
 		r.room() > o.room()
 }
 
-// before breaks the tie between two rules that say the same, so that one of
-// them is found and not both.
+// before orders two equal rules, so that only one of them is found.
 func (r *Rule) before(o *Rule) bool {
 	if r.Source != o.Source {
 		return compareSource(r.Source, o.Source) < 0
@@ -158,13 +156,13 @@ func (r *Rule) before(o *Rule) bool {
 	return r.key()+r.Until.String() < o.key()+o.Until.String()
 }
 
-// outlives tells whether r counts at least as long as o.
+// outlives reports whether r counts at least as long as o.
 func (r *Rule) outlives(o *Rule) bool {
 	return r.Until.IsZero() || !o.Until.IsZero() && !r.Until.Before(o.Until)
 }
 
-// reaches tells whether r covers o in effect: a wide allow rule does not reach
-// private names and special addresses.
+// reaches reports whether r covers o in effect: a wide allow rule does not reach private names and
+// special addresses.
 func (r *Rule) reaches(o *Rule) bool {
 	if !r.Target.covers(o.Target) {
 		return false
@@ -179,7 +177,7 @@ func (r *Rule) reaches(o *Rule) bool {
 	return !r.Target.wide() || !hostname.IsPrivate(o.Target.name)
 }
 
-// guarded tells rules for targets that the default does not reach.
+// guarded reports whether the default does not reach a rule's target.
 func (l *linter) guarded(r *Rule) bool {
 	if r.Target.kind == net {
 		return true // some of it may be special
@@ -193,7 +191,7 @@ func (l *linter) deny(r *Rule) {
 		return
 	}
 	for _, o := range l.p.rules {
-		// A name's address is denied by a CIDR rule, whatever allows the name.
+		// A CIDR rule can deny the address of a name, whatever allows the name.
 		if o.Action == Allow && (o.Target.overlaps(r.Target) || r.Target.kind == net && o.Target.kind != net) {
 			return
 		}
@@ -213,7 +211,7 @@ func (l *linter) ungranted(r *Rule) {
 	}
 }
 
-// withholds tells whether an allow target is too wide for the part it shares with another
+// withholds reports whether an allow target is too wide for the part it shares with another
 // target. Special addresses and private names stay closed unless a rule names them.
 func (t Target) withholds(u Target) bool {
 	switch u.kind {
@@ -263,11 +261,11 @@ func (l *linter) names(r *Rule) {
 	}
 }
 
-// portHTTP is where a rule that names it is about plain HTTP. A rule for any port is
-// mostly meant for TLS, and would be found at every second host.
+// portHTTP is the port of plain HTTP, for rules that name it. A rule for any port is mostly meant for
+// TLS, and would be reported for every second host.
 const portHTTP = 80
 
-// unseen tells whether a connection that the rule is for is passed on as it is.
+// unseen reports whether a connection for the rule passes without inspection.
 func (l *linter) unseen(r *Rule) bool {
 	name := r.Target.name
 	if r.Target.kind != exact {
@@ -296,8 +294,7 @@ func (t Target) tooWide() string {
 	return ""
 }
 
-// readsOnly tells rules under which nothing but a URL can be sent, or only to
-// chosen paths.
+// readsOnly reports whether a rule lets nothing be sent but a URL, or sends only to chosen paths.
 func (r *Rule) readsOnly() bool {
 	if len(r.HTTP.Git) > 0 {
 		return !r.HTTP.Push

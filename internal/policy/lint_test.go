@@ -92,8 +92,8 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestLintTellsOfSpelledNames checks that the linter mentions what an exact name still does
-// beside a wider rule: its lookups are not rationed.
+// TestLintTellsOfSpelledNames checks that the linter names the remaining effect of an exact name beside
+// a wider rule: its lookups are not rationed.
 func TestLintTellsOfSpelledNames(t *testing.T) {
 	for yaml, want := range map[string]string{
 		`{allow: ["**.a.example", b.a.example]}`:     `shadowed: allow "b.a.example" (user) says nothing new beside "**.a.example" (user); but its name is not rationed`,
@@ -123,7 +123,7 @@ func TestLintFindingsAreTrue(t *testing.T) {
 				continue
 			}
 			if f.Rule.Action == Allow && f.Rule.Source.Layer == LayerProject {
-				continue // a list without its last rule is not a list any more
+				continue // without its last rule it is not a list any more
 			}
 			rest := slices.Clone(inputs)
 			for i := range rest {

@@ -6,9 +6,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
 )
 
-// A host that is written in an odd way is the one that every resolver reads, or it is refused:
-// nothing is folded before it is known to be ASCII, and no name is taken that some read as an
-// address.
+// TestOddHosts checks that a host in an odd spelling is either the one that every resolver reads, or
+// refused. No text is folded before it is known to be ASCII, and no name is accepted that some resolvers
+// read as an address.
 func TestOddHosts(t *testing.T) {
 	for text, want := range map[string]string{
 		"API.Example.COM": "api.example.com", "api.example.com.": "api.example.com", "xn--bcher-kva.example": "xn--bcher-kva.example",

@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Policy is a compiled set of rules. It never changes and may be used by any
-// number of goroutines at once; a change is a new Policy with a new generation.
+// Policy is a compiled set of rules. It never changes, and may be used by any number of goroutines at
+// once. A change of rules makes a new Policy with a new generation.
 type Policy struct {
 	generation uint64
 	rules      []*Rule // of all layers, in the order of layers
@@ -22,10 +22,9 @@ type Policy struct {
 	ends        []time.Time // when rules end, ascending
 }
 
-// Compile makes a policy of layers. Their order does not matter, nor does that
-// of rules within them. Rules keep counting until they end, so nothing here
-// depends on the time. Generation is the caller's number for this set; decisions
-// carry it.
+// Compile makes a policy of layers. The order of layers, and of rules within them, does not matter.
+// Rules count until they end, so the result does not depend on the time. generation is the caller's
+// number for this set; decisions carry it.
 //
 // Every rule and block is checked again; errors are of class [spec.ErrUsage],
 // and [spec.ErrNotFound] for an unknown preset.
@@ -48,7 +47,7 @@ func Compile(generation uint64, inputs ...Input) (*Policy, error) {
 	return p, nil
 }
 
-// check judges one layer and gives it with its presets.
+// check checks one layer and returns it with its presets.
 func check(in Input) ([]sourced, error) {
 	if in.Layer < LayerUser || in.Layer > LayerProject || in.Layer == LayerPreset {
 		return nil, spec.Errorf(spec.ErrUsage, "layer %d cannot be given", in.Layer)
@@ -112,10 +111,10 @@ func (p *Policy) take(src Source, rules []Rule) []*Rule {
 	return list
 }
 
-// Generation is the number the policy was compiled with.
+// Generation returns the number that the policy was compiled with.
 func (p *Policy) Generation() uint64 { return p.generation }
 
-// Default is the action for everything that no rule is about.
+// Default returns the action for everything that no rule is about.
 func (p *Policy) Default() Action {
 	if p.open {
 		return Allow
@@ -123,18 +122,17 @@ func (p *Policy) Default() Action {
 	return Deny
 }
 
-// InspectsAll tells whether all HTTP is looked into, also where no rule needs it.
+// InspectsAll reports whether all HTTP is inspected, even where no rule needs it.
 func (p *Policy) InspectsAll() bool { return p.inspectAll }
 
-// Inspects tells whether something that it lets through is looked into.
+// Inspects reports whether any allowed traffic is inspected.
 func (p *Policy) Inspects() bool {
 	return p.inspectAll || slices.ContainsFunc(p.rules, func(r *Rule) bool {
 		return r.Action == Allow && (r.Inspect || !r.HTTP.none()) || r.Action == Deny && !r.HTTP.none()
 	})
 }
 
-// Rules gives every rule with its source, those of presets and those that have
-// ended included.
+// Rules returns every rule with its source, including those of presets and those that have ended.
 func (p *Policy) Rules() []Rule {
 	list := make([]Rule, len(p.rules))
 	for i, r := range p.rules {
@@ -143,11 +141,11 @@ func (p *Policy) Rules() []Rule {
 	return list
 }
 
-// NextExpiry is the first time after now at which a rule ends and decisions may
-// change: flows must then be judged again with Still. False is never.
+// NextExpiry returns the first time after now at which a rule ends and decisions may change: flows must
+// then be judged again with Still. It returns false if no rule ends.
 func (p *Policy) NextExpiry(now time.Time) (time.Time, bool) {
 	i, _ := slices.BinarySearchFunc(p.ends, now, func(end, now time.Time) int {
-		if end.After(now) { // at its end a rule is over
+		if end.After(now) { // a rule is over at its end
 			return 1
 		}
 		return -1

@@ -19,11 +19,11 @@ type Preset struct {
 	LeftOut []LeftOut
 }
 
-// LeftOut is a host that a preset does not allow, or several, each perhaps with a path.
+// LeftOut is a host that a preset does not allow, or several, each possibly with a path.
 type LeftOut struct {
 	Host, Why string
-	// Telemetry tells that a program contacts the host in its maker's interest, or for its
-	// maker's feature switches, and works without it.
+	// Telemetry says that a program contacts the host in its maker's interest, or for its maker's
+	// feature switches, and works without it.
 	Telemetry bool
 }
 
@@ -38,7 +38,7 @@ var presetFiles embed.FS
 // PresetNames lists the presets.
 func PresetNames() []string {
 	entries, err := presetFiles.ReadDir("presets")
-	if err != nil { // it is in the binary
+	if err != nil { // the files are in the binary
 		return nil
 	}
 	names := make([]string, 0, len(entries))
@@ -79,8 +79,8 @@ func checkPreset(name string) error {
 		WithHint("there are %s", strings.Join(names, ", "))
 }
 
-// expand gives the block of a layer and those of its presets, and of theirs,
-// each with its source and each preset once.
+// expand returns the block of a layer and those of its presets, recursively, each with its source and
+// each preset once.
 func expand(in Input) ([]sourced, error) {
 	list := []sourced{{Source{Layer: in.Layer}, in.Block}}
 	for i := 0; i < len(list); i++ {

@@ -10,7 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// presetHosts gives the hosts a preset allows.
+// presetHosts returns the hosts that a preset allows.
 func presetHosts(t *testing.T, name string) []string {
 	t.Helper()
 	p, err := FindPreset(name)
@@ -83,7 +83,8 @@ const aiDevKit = `
 | *.githubusercontent.com | GitHub raw content |
 `
 
-// The whole list is one preset: each of its domains with any method and path, and no other.
+// TestPresetAIDevKit checks that one preset has the whole list: each domain with any method and path,
+// and no other domain.
 func TestPresetAIDevKit(t *testing.T) {
 	var want []string
 	p := compile(t, Input{LayerSandbox, Block{Presets: []string{"ai-dev-kit"}}})
@@ -152,8 +153,8 @@ func TestPresetCopilot(t *testing.T) {
 	)
 }
 
-// TestDocumentation checks that the page of presets gives every host of every preset with its
-// reason, and reads the examples of all pages about the network.
+// TestDocumentation checks that the page of presets lists every host of every preset with its reason,
+// and that the examples of all pages about the network can be read.
 func TestDocumentation(t *testing.T) {
 	page := readPage(t, "reference/presets.md")
 	for _, name := range PresetNames() {

@@ -47,7 +47,7 @@ func asked(c choice) []Query {
 	return list
 }
 
-// with gives the inputs with one rule more in a layer.
+// with returns the inputs with an additional rule in a layer.
 func with(inputs []Input, l Layer, r Rule) []Input {
 	inputs = slices.Clone(inputs)
 	for i := range inputs {
@@ -61,7 +61,7 @@ func with(inputs []Input, l Layer, r Rule) []Input {
 		}
 		same := func(o Rule) bool { return o.key() == r.key() && r.outlives(&o) && r.room() >= o.room() }
 		if slices.ContainsFunc(*list, func(o Rule) bool { return o.key() == r.key() && !same(o) }) {
-			continue // it says more already
+			continue // an existing rule covers it
 		}
 		*list = append(slices.DeleteFunc(slices.Clone(*list), same), r)
 	}
@@ -209,7 +209,7 @@ func TestExpiry(t *testing.T) {
 				b := &live[i].Block
 				ended := func(r Rule) bool { return !r.Live(now) }
 				b.Deny = slices.DeleteFunc(slices.Clone(b.Deny), ended)
-				if live[i].Layer != LayerProject { // a project's list that has ended is still a list
+				if live[i].Layer != LayerProject { // a project's list counts even when all its rules have ended
 					b.Allow = slices.DeleteFunc(slices.Clone(b.Allow), ended)
 				}
 			}
@@ -224,7 +224,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// Between one expiry and the next nothing changes.
+// TestNextExpiry checks that nothing changes between one expiry and the next.
 func TestNextExpiry(t *testing.T) {
 	always(t, func(t *testing.T, c choice) {
 		p := must(t, randomInputs(c))
@@ -279,7 +279,7 @@ func TestStagesNest(t *testing.T) {
 	})
 }
 
-// A flow may go on exactly as long as it could begin.
+// TestStillAgreesWithDecide checks that a flow may go on exactly as long as it could begin.
 func TestStillAgreesWithDecide(t *testing.T) {
 	always(t, func(t *testing.T, c choice) {
 		p := must(t, randomInputs(c))

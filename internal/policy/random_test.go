@@ -11,8 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
 )
 
-// choice picks a number below n: from a random source, or from the bytes of a
-// fuzzer.
+// choice picks a number below n: from a random source, or from the bytes of a fuzzer.
 type choice func(n int) int
 
 func randomly(seed uint64) choice {
@@ -33,7 +32,7 @@ func fromBytes(data []byte) choice {
 
 func pick[T any](c choice, list ...T) T { return list[c(len(list))] }
 
-// few gives up to n things, mostly none.
+// few returns up to n elements, mostly none.
 func few[T any](c choice, n int, list ...T) []T {
 	var out []T
 	for range c(2) * c(n+1) {
@@ -192,7 +191,7 @@ func randomRequest(c choice, q Query) *Request {
 	return r
 }
 
-// sound tells questions the reference understands.
+// sound reports whether the reference understands a question.
 func sound(q Query) bool {
 	named := q.Name != ""
 	if q.Stage == StageLookup || q.Stage == StageDial {
@@ -217,7 +216,7 @@ func compare(t *testing.T, inputs []Input, q Query) {
 		got.room = d.Budget.room()
 	}
 	if got.allowed && want.allowed && !want.must {
-		got.must = false // marks and inspect: all may ask for more; they have tests of their own
+		got.must = false // marks and inspect may ask for more; they have tests of their own
 	}
 	if got != want {
 		t.Errorf("%+v\nis %+v by reference, but %+v: %s", q, want, got, d.Reason())

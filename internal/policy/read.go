@@ -26,8 +26,8 @@ var (
 // theFile is the name of a policy.yaml in errors.
 const theFile = "the file"
 
-// readBlock reads a block of rules. Among known there may be keys of the document
-// around it, which the caller reads.
+// readBlock reads a block of rules. known may contain keys of the surrounding document, which the caller
+// reads.
 func readBlock(n *document.Node, what string, known []string) (Block, error) {
 	var b Block
 	err := n.ReadMap(what, known, func(key string, v *document.Node) error {
@@ -42,7 +42,7 @@ func readBlock(n *document.Node, what string, known []string) (Block, error) {
 		case "presets":
 			return v.ReadTexts(key, &b.Presets)
 		case "allow":
-			if what == theFile && v.IsEmpty() { // without its list a project takes nothing away
+			if what == theFile && v.IsEmpty() { // a project without its list restricts nothing
 				return v.Fail("allow is empty").WithHint("leave it out: without rules nothing is allowed")
 			}
 			return readRules(v, key, Allow, &b.Allow)
@@ -159,7 +159,7 @@ func readRuleField(n *document.Node, key string, r *Rule) error {
 	}
 }
 
-// withHint adds to the error about an empty condition why it is one.
+// withHint adds to the error about an empty condition why that is an error.
 func withHint(n *document.Node, key string, kind document.Kind, err error) error {
 	e, ok := errors.AsType[*spec.Error](err)
 	if !ok || n.Kind != kind || !n.IsEmpty() {
@@ -179,7 +179,7 @@ func readHeaders(n *document.Node, key string, into *map[string]string) error {
 	})
 }
 
-// readSize reads bytes: a number, or one with KiB, MiB or GiB behind it.
+// readSize reads bytes: a number, or a number with KiB, MiB or GiB.
 func readSize(n *document.Node, key string, into *int64) error {
 	s, unit := *n, int64(1)
 	if n.Kind == document.Text {
@@ -201,8 +201,7 @@ func readSize(n *document.Node, key string, into *int64) error {
 	return nil
 }
 
-// ParseSize reads a size as a policy file has it: bytes, or a number with KiB, MiB
-// or GiB behind it.
+// ParseSize reads a size in the form of a policy file: bytes, or a number with KiB, MiB or GiB.
 func ParseSize(text string) (int64, error) {
 	n := document.Node{Kind: document.Text, Text: text}
 	var v int64
@@ -212,7 +211,7 @@ func ParseSize(text string) (int64, error) {
 	return v, nil
 }
 
-// sizeText is the inverse of size.
+// sizeText is the inverse of readSize.
 func sizeText(v int64) string {
 	for _, u := range []struct {
 		name string

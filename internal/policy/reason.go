@@ -81,8 +81,8 @@ func (d *Decision) missReason(what string) string {
 	return s
 }
 
-// oversize tells whether a request was denied for the size of its body alone, and gives the
-// rule that allows the most.
+// oversize reports whether a request was denied only for the size of its body, and returns the rule that
+// allows the most.
 func (d *Decision) oversize() (*Rule, bool) {
 	q := d.query
 	if d.Cause != CauseRequest || d.policy == nil || q.Request == nil || q.Request.Body <= 0 {
@@ -198,7 +198,7 @@ func (q *Query) subject() string {
 	return method + " " + q.host() + path
 }
 
-// host gives the name or address with its port, as a rule would be written.
+// host returns the name or address with its port, in the form of a rule.
 func (q *Query) host() string {
 	s := q.Name
 	if s == "" {

@@ -12,9 +12,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/urlpath"
 )
 
-// reference decides slowly and obviously: it looks at every rule for every
-// question and shares no code with the tables. What a request is (its path,
-// parameters, names) it takes from the package; those have tests of their own.
+// reference decides slowly and obviously: it looks at every rule for every question and shares no code
+// with the tables. It takes the parts of a request (path, parameters, names) from the package; those
+// have tests of their own.
 type reference struct {
 	inputs []Input // presets already expanded
 }
@@ -71,7 +71,7 @@ func (ref *reference) decide(q Query) answer {
 	}
 	switch q.Stage {
 	case StageLookup:
-		// Any port: all that are mentioned, and one that is not.
+		// Any port: all ports in rules, and one that is in none.
 		ports := []uint16{7}
 		for _, in := range ref.inputs {
 			for _, r := range append(slices.Clone(in.Block.Allow), in.Block.Deny...) {
@@ -141,7 +141,7 @@ func (ref *reference) asked(name string, addr netip.Addr, port uint16, now time.
 		return refAddr(r.Target.String(), a)
 	}
 	if name == "" && (refAddr("198.18.0.0/15", addr) || refAddr("[fd62:6f74:6879::/64]", addr)) {
-		return refused // of the sandbox itself
+		return refused // an address of the sandbox itself
 	}
 	must := false
 	for _, r := range ref.rules(Deny, false) {
@@ -165,7 +165,7 @@ func (ref *reference) asked(name string, addr netip.Addr, port uint16, now time.
 		return refOpens(r, addr)
 	}
 	grants, whole, limit, room, ws := false, false, int64(0), int64(0), false
-	lets := func(r Rule, body int64) { // of those that let most out, the largest body
+	lets := func(r Rule, body int64) { // among the rules with the largest budget, the largest body
 		mine := r.MaxUpload
 		if mine == 0 {
 			mine = math.MaxInt64
@@ -263,8 +263,8 @@ func (ref *reference) mayDial(addr netip.Addr, port uint16, now time.Time, git *
 	return true
 }
 
-// opened tells whether a rule without conditions opens a special address, or one for the
-// command that is asked about.
+// opened reports whether a rule opens a special address: one without conditions, or one for the git
+// command in question.
 func (ref *reference) opened(a netip.Addr, port uint16, now time.Time, git *GitRequest) bool {
 	return slices.ContainsFunc(ref.rules(Allow, false), func(r Rule) bool {
 		return (refPlain(r) || git != nil && refGit(r, git)) && refAddr(r.Target.String(), a) && refOpens(r, a) &&
@@ -277,8 +277,7 @@ func refPlain(r Rule) bool {
 	return len(h.RPC) == 0 && len(h.Methods) == 0 && (len(h.Paths) == 0 || slices.Contains(h.Paths, "/**")) && len(h.Queries) == 0 && len(h.Headers) == 0 && h.MaxBody == 0 && len(h.Git) == 0
 }
 
-// refOpens tells whether an allow rule may let an address through that is
-// special: then it must lie in the same block.
+// refOpens reports whether an allow rule may open a special address: then it must be in the same block.
 func refOpens(r Rule, a netip.Addr) bool {
 	b := special(a)
 	if b == nil {
@@ -429,7 +428,7 @@ func refDenies(r Rule, req *Request) bool {
 	return true
 }
 
-// refOverrides tells random requests that want another method or path.
+// refOverrides reports whether a random request asks for another method or path.
 func refOverrides(req *Request, what string) bool {
 	if what == "Method" && req.MethodInBody {
 		return true
@@ -456,7 +455,7 @@ func refCommand(git *GitRequest) bool {
 	return err == nil && (git.User == "git" || git.User == "me") && (git.Service == GitFetch || git.Service == GitPush)
 }
 
-// refGit tells whether an allow rule lets a command of git through.
+// refGit reports whether an allow rule lets a command of git through.
 func refGit(r Rule, git *GitRequest) bool {
 	name := strings.TrimSuffix(strings.TrimPrefix(git.Repository, "/"), ".git")
 	user := r.HTTP.User

@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/urlpath"
 )
 
-// Request is an HTTP request as it came from inside, head only. The caller has
-// parsed it strictly; nothing in it needs to be normalised.
+// Request is the head of an HTTP request as it came from inside. The caller has parsed it strictly;
+// nothing in it needs to be normalised.
 type Request struct {
 	Method string
 	Host   string // authority: the Host header, or :authority
@@ -21,14 +21,14 @@ type Request struct {
 	Query  string // raw, without the '?'
 	// Header has the other fields, names in any case.
 	Header map[string][]string
-	// Body is the length of the body, -1 if it is unknown. A decision's MaxBody must be
-	// held while it streams either way.
+	// Body is the length of the body, -1 if it is unknown. In either case a decision's MaxBody must be
+	// enforced while the body streams.
 	Body int64
 	// RPC are all calls of JSON-RPC in the body, if the caller has read the whole body. Nil
 	// means that the body has not been read. The caller must send exactly the judged calls.
 	RPC []string
-	// MethodInBody tells that the caller has read the body and found that it asks for
-	// another method, as forms do.
+	// MethodInBody says that the caller has read the body and found that it asks for another method, as
+	// forms do.
 	MethodInBody bool
 	// Upgrade is the protocol that the request wants to switch to. A WebSocket over HTTP/2
 	// (extended CONNECT, RFC 8441) must be passed as GET with "websocket".
@@ -55,7 +55,7 @@ const (
 	present
 )
 
-// overridden tells whether some servers take it for another method.
+// overridden reports whether some servers take it for another method.
 func (r *judged) overridden() bool {
 	if r.override == unseen {
 		r.override = absent
@@ -91,11 +91,11 @@ func (s *subject) judge(r *Request) Cause {
 	return CauseNone
 }
 
-// wholeMethod is the one that "*" may be asked with.
+// wholeMethod is the one method for "*".
 const wholeMethod = "OPTIONS"
 
-// normalPath is the request's path in the form that rules are compared with. "OPTIONS *" is
-// about no path, but the server and so all of them.
+// normalPath returns the request's path in the form that rules are compared with. "OPTIONS *" is about
+// the whole server, and so about all paths.
 func (r *Request) normalPath() (string, *urlpath.Error) {
 	if r.Path == "*" && r.Method == wholeMethod {
 		return "", &urlpath.Error{Path: r.Path, Why: "is the server as a whole", Ambiguous: true}
@@ -103,8 +103,8 @@ func (r *Request) normalPath() (string, *urlpath.Error) {
 	return urlpath.Normalize(r.Path)
 }
 
-// isAuthority tells whether the request is for the host the flow was opened to.
-// Another one would reach a server that was never judged (domain fronting).
+// isAuthority reports whether the request is for the host that the flow was opened to. A request for
+// another host would reach a server that was never judged (domain fronting).
 func (s *subject) isAuthority(host string) bool {
 	if host == s.name && host != "" {
 		return true
@@ -129,13 +129,13 @@ func (s *subject) isAuthority(host string) bool {
 	return err == nil && name == s.name
 }
 
-// isPort tells whether the text behind a host is empty or the flow's port.
+// isPort reports whether the text after a host is empty or the flow's port.
 func (s *subject) isPort(text string) bool {
 	return text == "" || text[0] == ':' && text[1:] == strconv.Itoa(int(s.port))
 }
 
-// onPath compares to the letter. An ambiguous path is on none, nor is one that may not be
-// the path the server goes by.
+// onPath compares to the letter. An ambiguous path matches none, nor does a path that the server may
+// replace by another.
 func (r *judged) onPath(list []urlpath.Pattern) bool {
 	if r.ambiguous != nil || r.elsewhere {
 		return false
@@ -148,7 +148,7 @@ func (r *judged) onPath(list []urlpath.Pattern) bool {
 	return false
 }
 
-// nearPath compares broadly. Such a path is on all.
+// nearPath compares broadly. Such a path matches all.
 func (r *judged) nearPath(list []urlpath.Pattern) bool {
 	if r.ambiguous != nil || r.elsewhere {
 		return true
@@ -164,8 +164,8 @@ func (r *judged) nearPath(list []urlpath.Pattern) bool {
 	return false
 }
 
-// mayAsk tells whether all parameters of one of the queries are in the request.
-// A query that cannot be read may ask anything, and so may one that another replaces.
+// mayAsk reports whether all parameters of one of the queries are in the request. A query that cannot be
+// read may ask anything, and so may a query that another one replaces.
 func (r *judged) mayAsk(queries [][]param) bool {
 	have, ok := parseQuery(r.Query)
 	if !ok || r.elsewhere {
@@ -181,7 +181,7 @@ func (r *judged) mayAsk(queries [][]param) bool {
 	})
 }
 
-// header gives the last value of a header and how often it is there.
+// header returns the last value of a header and how often it occurs.
 func (r *judged) header(name string) (value string, n int) {
 	for k, values := range r.Header {
 		if strings.EqualFold(k, name) {
@@ -193,7 +193,7 @@ func (r *judged) header(name string) (value string, n int) {
 	return value, n
 }
 
-// hasHeader compares broadly: one of several, of a list, in any case.
+// hasHeader compares broadly: any occurrence, any element of a list, any case.
 func (r *judged) hasHeader(name, want string) bool {
 	for k, values := range r.Header {
 		if !strings.EqualFold(k, name) {
@@ -244,7 +244,7 @@ func unescapeQuery(s string) (string, bool) {
 	return ascii.Fold(string(b)), true
 }
 
-// plainQuery tells queries without bytes that would end the request line.
+// plainQuery reports whether a query has no bytes that would end the request line.
 func plainQuery(q string) bool {
 	for i := range len(q) {
 		if q[i] <= ' ' || q[i] > '~' || q[i] == '#' {

@@ -9,23 +9,22 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// The calls of JSON-RPC in a body are texts, in rules and requests alike: a method
-// (tools/list), a tool that is called by the method of MCP for that
-// (tools/call search_docs), or RPCAnswer.
+// The JSON-RPC calls in a body are texts, in rules and requests alike: a method (tools/list), a tool
+// that MCP's method calls (tools/call search_docs), or RPCAnswer.
 
 // RPCAnswer stands for a client's answer to a server's request. Only the pattern RPCAnswer
 // covers it; its content is not judged.
 const RPCAnswer = "response"
 
-// callMethod is the method of HTTP that calls are sent by.
+// callMethod is the HTTP method that sends calls.
 const callMethod = "POST"
 
 // RPCTool is the method whose tool is judged, too.
 const RPCTool = "tools/call"
 
-// IsCallName tells whether a text is a valid name of a method or a tool. It has no spaces,
-// commas, asterisks or letters that look like others, so that lists of calls, in rules,
-// commands and logs, have one reading.
+// IsCallName reports whether a text is a valid name of a method or a tool. It has no spaces, commas,
+// asterisks or letters that look like others, so that lists of calls, in rules, commands and logs, have
+// one reading.
 func IsCallName(s string) bool {
 	for i := range len(s) {
 		if !ascii.IsAlphanumeric(s[i]) && strings.IndexByte("_-./:@$+~#!", s[i]) < 0 {
@@ -40,7 +39,7 @@ const maxCallName = 128
 // MaxCalls is how many calls a body may have, and how many can be asked about at once.
 const MaxCalls = 100
 
-// areCalls tells whether the texts are well-formed calls.
+// areCalls reports whether the texts are well-formed calls.
 func areCalls(calls []string) bool {
 	for _, c := range calls {
 		method, tool, named := strings.Cut(c, " ")
@@ -51,8 +50,8 @@ func areCalls(calls []string) bool {
 	return true
 }
 
-// CallText lists the calls of a request, each once: for people, and for logs, where
-// areCalls finds them again if all have found room.
+// CallText lists the calls of a request, each once, for people and for logs. callsOf reads them from a
+// log if none was cut off.
 func CallText(calls []string) string {
 	const most = 400
 	list, n := distinct(calls), 0
@@ -70,8 +69,7 @@ func callsOf(text string) ([]string, bool) {
 	return calls, areCalls(calls)
 }
 
-// ParseCall is ParseQuery about a request with calls of JSON-RPC in its body. It is
-// POST if no method is given.
+// ParseCall is ParseQuery for a request with JSON-RPC calls in its body. The default method is POST.
 func ParseCall(s, method string, calls []string, now time.Time) (Query, error) {
 	if len(calls) == 0 {
 		return ParseQuery(s, method, now)
@@ -122,7 +120,7 @@ func (c *Conditions) checkRPC(a Action) error {
 	return each("rpc", c.RPC, checkCall)
 }
 
-// bodyless tells the methods by which MCP listens and ends a session.
+// bodyless reports whether MCP listens, or ends a session, by a method.
 func bodyless(method string) bool { return method == "GET" || method == "DELETE" }
 
 // checkCall refuses a malformed pattern.
@@ -143,7 +141,7 @@ func isCallPattern(s string) bool {
 	return open && lead == "" || IsCallName(lead)
 }
 
-// admitsCalls tells whether the rule allows all calls of a request. An unread body may
+// admitsCalls reports whether the rule allows all calls of a request. An unread body may
 // contain any call.
 func (k *cond) admitsCalls(r *judged) bool {
 	switch {
@@ -157,13 +155,13 @@ func (k *cond) admitsCalls(r *judged) bool {
 	})
 }
 
-// isFor tells whether a request is one whose calls the rule is about.
+// isFor reports whether the rule is about the calls of a request.
 func (k *cond) isFor(r *judged) bool {
 	return r.Method == callMethod && (len(k.paths) == 0 || r.onPath(k.paths))
 }
 
-// missCalls notes a rule about calls that does not let a request through, or not yet. If
-// it is about the calls of this request it is the one to tell of.
+// missCalls notes a rule about calls that does not let a request through, or not yet. A rule about the
+// calls of this very request is the one to report.
 func (g *grant) missCalls(e *entry, s *subject) {
 	if e.cond.awaits(&s.req) {
 		g.unread = e
@@ -173,8 +171,8 @@ func (g *grant) missCalls(e *entry, s *subject) {
 	}
 }
 
-// needs gives the rule that may let a request through, if its body is read; nil if
-// another one does, or none may.
+// needs returns the rule that may let a request through once its body is read. It returns nil if another
+// rule lets it through, or none may.
 func (g *grant) needs() *entry {
 	if g.by != nil || g.whole {
 		return nil
@@ -182,7 +180,7 @@ func (g *grant) needs() *entry {
 	return g.unread
 }
 
-// awaits tells whether a request meets all conditions that do not depend on its calls,
+// awaits reports whether a request meets all conditions that do not depend on its calls,
 // while its body has not been read.
 func (k *cond) awaits(r *judged) bool {
 	if len(k.RPC) == 0 || r.Method != callMethod || r.RPC != nil || len(k.Queries) == 0 && r.callsByQuery() {
@@ -193,8 +191,8 @@ func (k *cond) awaits(r *judged) bool {
 	return rest.admits(r)
 }
 
-// callsByQuery tells requests that some servers take a call from the query of, or
-// cannot be sure of.
+// callsByQuery reports whether some server may take a call from the query of a request, or that cannot
+// be ruled out.
 func (r *judged) callsByQuery() bool {
 	params, ok := parseQuery(r.Query)
 	return !ok || slices.ContainsFunc(params, func(p param) bool {
@@ -212,7 +210,7 @@ func stem(name string) string {
 	return name
 }
 
-// covers tells whether a pattern of a rule is about a call.
+// covers reports whether a rule's pattern matches a call.
 func covers(pattern, call string) bool {
 	if pattern == RPCAnswer || call == RPCAnswer {
 		return pattern == call
@@ -232,14 +230,14 @@ func begins(pattern, name string) bool {
 	return strings.HasPrefix(name, lead) && !strings.Contains(name, "..")
 }
 
-// byCalls tells whether a request was denied by a rule about the calls of such requests,
-// although its calls were not examined.
+// byCalls reports whether a request was denied by a rule about the calls of such requests, although its
+// calls were not examined.
 func (d *Decision) byCalls() bool {
 	var s subject
 	if d.missed == nil || len(d.missed.HTTP.RPC) == 0 || d.query.understand(&s) != CauseNone {
 		return false
 	}
-	// Broadly: servers differ in what they take for the rule's path.
+	// This is broad: servers differ in which paths they take for the rule's.
 	k := d.missed.HTTP.compile(Deny)
 	return s.req.Method == callMethod && (len(k.paths) == 0 || s.req.nearPath(k.paths))
 }
@@ -247,7 +245,7 @@ func (d *Decision) byCalls() bool {
 // maxSuggested is how many calls a suggestion may have.
 const maxSuggested = 16
 
-// distinct are calls, each once.
+// distinct returns the calls, each once.
 func distinct(calls []string) (list []string) {
 	for _, call := range calls {
 		if !slices.Contains(list, call) {

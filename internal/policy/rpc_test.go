@@ -62,12 +62,12 @@ func TestCalls(t *testing.T) {
 		"-POST https://mcp.example.com/mcp rpc tools/call", "-POST https://mcp.example.com/mcp rpc tools/list x",
 		"-POST https://mcp.example.com/mcp rpc tools/call search_*", "-POST https://mcp.example.com/mcp rpc tools/call search_ x",
 		"-POST https://mcp.example.com/mcp rpc ", "-POST https://mcp.example.com/mcp rpc notifications/ä",
-		// A rule without a tool is about all of them; answers it has to name.
+		// A rule without a tool is about all tools. A rule has to name answers.
 		"+POST https://all.example.com/ rpc tools/call delete_all", "+POST https://all.example.com/ rpc response", "-POST https://all.example.com/ rpc tools/list",
 		"+GET https://all.example.com/", "+DELETE https://all.example.com/", "-GET https://all.example.com/?method=tools/call", "-HEAD https://all.example.com/",
 		"-GET wss://all.example.com/",
 		"+POST https://any.example.com/?method=x rpc whatever", "-POST https://any.example.com/?method=x rpc response", "-POST https://any.example.com/ rpc whatever",
-		// One rule must let all of a batch through.
+		// One rule must admit all calls of a batch.
 		"+POST https://two.example.com/ rpc a/1, a/2", "+POST https://two.example.com/ rpc b", "-POST https://two.example.com/ rpc a/1, b",
 	} {
 		q := calling(t, text[1:])
@@ -293,8 +293,8 @@ func TestCallsMatterWhereTheyAreAskedFor(t *testing.T) {
 	})
 }
 
-// Nothing is suggested by which a call would pass unjudged on a server that reads paths
-// otherwise.
+// TestSuggestNoWayRoundCalls checks that no suggestion would let a call pass unjudged to a server that
+// reads paths differently.
 func TestSuggestNoWayRoundCalls(t *testing.T) {
 	p := policyOf(t, LayerUser, callsPolicy)
 	for text, safe := range map[string]bool{

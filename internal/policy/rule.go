@@ -40,25 +40,24 @@ type Rule struct {
 	Action Action
 	Target Target
 	HTTP   Conditions
-	// Inspect asks for HTTP to be looked into although no condition needs it;
-	// Passthrough asks for it never to be, for clients that pin certificates.
-	// Both stand on rules that allow.
+	// Inspect asks to inspect HTTP although no condition needs it. Passthrough asks never to inspect,
+	// for clients that pin certificates. Only allow rules have them.
 	Inspect, Passthrough bool
 	// MaxUpload bounds the bytes that an allow rule lets out while the sandbox exists: see
 	// [Budget]. 0 means unlimited.
 	MaxUpload int64
-	// Until ends the rule: it counts while now is before it. Zero is for ever.
+	// Until ends the rule: it counts while now is before it. Zero means forever.
 	Until time.Time
 	// Why is a note for people: one line, shown with decisions.
 	Why string
 	// Text is the target as it was written.
 	Text string
-	// Source is the layer the rule came from. Compile sets it.
+	// Source is the origin of the rule. Compile sets it.
 	Source Source
 }
 
-// ParseRule reads a rule without conditions. Set its other fields afterwards
-// and let Check judge the whole.
+// ParseRule reads a rule without conditions. The caller sets the other fields afterwards, and calls
+// Check.
 func ParseRule(a Action, text string) (Rule, error) {
 	t, err := ParseTarget(text)
 	if err != nil {
@@ -101,29 +100,28 @@ func (r *Rule) check() error {
 	return r.HTTP.check(r.Action)
 }
 
-// notPrintable tells characters that notes must not contain, because they could move a
-// terminal's cursor or turn its text; a project's notes are shown, too.
+// notPrintable reports whether notes must not contain a character, because it could move a terminal's
+// cursor or turn its text. A project's notes are shown, too.
 func notPrintable(c rune) bool { return c == utf8.RuneError || !unicode.IsPrint(c) }
 
-// Live tells whether the rule counts at a time.
+// Live reports whether the rule counts at a time.
 func (r *Rule) Live(now time.Time) bool { return r.Until.IsZero() || now.Before(r.Until) }
 
-// ID names a rule within its layer. It is made from what the rule says, so that
-// the same rule has the same ID everywhere; notes, expiry and how much may be sent do
-// not change it.
+// ID identifies a rule within its layer. It depends only on the meaning of the rule, so the same rule
+// has the same ID everywhere. The note, the expiry and the budget do not change it.
 func (r *Rule) ID() string {
 	h := fnv.New64a()
 	h.Write([]byte(r.key()))
 	return fmt.Sprintf("%012x", h.Sum64()>>16)
 }
 
-// HasRule tells whether a list has the same rule, by its ID.
+// HasRule reports whether a list has the same rule, by its ID.
 func HasRule(list []Rule, r *Rule) bool {
 	id := r.ID()
 	return slices.ContainsFunc(list, func(o Rule) bool { return o.ID() == id })
 }
 
-// key is all that makes a rule another rule, in one unambiguous line.
+// key returns everything that distinguishes a rule from others, in one unambiguous line.
 func (r *Rule) key() string {
 	b := make([]byte, 0, 128)
 	b = append(append(append(b, r.Action.String()...), ' '), r.Target.String()...)
@@ -161,7 +159,7 @@ func (r *Rule) key() string {
 	return string(b)
 }
 
-// String gives the rule for people: target, methods, paths, repositories, marks, expiry.
+// String returns the rule for people: target, methods, paths, repositories, marks, expiry.
 func (r *Rule) String() string {
 	parts := append(make([]string, 0, 8), r.Target.String())
 	if len(r.HTTP.Methods) > 0 {

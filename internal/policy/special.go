@@ -6,24 +6,23 @@ import (
 	"sync"
 )
 
-// block is a range of addresses that is not simply the public internet.
+// block is a range of addresses that is not simply part of the public internet.
 type block struct {
 	prefix netip.Prefix
-	what   string // as it stands in a reason: "a private address (RFC 1918)"
+	what   string // as reasons say it: "a private address (RFC 1918)"
 	kind   blockKind
 }
 
 type blockKind uint8
 
 const (
-	closed   blockKind = iota // a rule that lies within the block opens its part of it
+	closed   blockKind = iota // a rule within the block opens its part of it
 	never                     // no rule opens it
-	metadata                  // credentials of the machine: only a rule for that very address
+	metadata                  // credentials of the machine: only a rule for the very address opens it
 	public                    // an exception inside another block: reachable like any other
 )
 
-// special finds the innermost block an address lies in; nil is a public
-// address.
+// special returns the innermost block of an address; nil means a public address.
 func special(a netip.Addr) *block {
 	if a.Is4In6() {
 		return &mapped
@@ -40,8 +39,8 @@ func special(a netip.Addr) *block {
 	return nil
 }
 
-// Special tells what an address is that is not simply the public internet's: "" for one
-// that is. Credentials are to be had at some.
+// Special describes an address that is not simply part of the public internet; it returns "" for all
+// others. credentials says that the address gives out credentials.
 func Special(a netip.Addr) (what string, credentials bool) {
 	a = a.WithZone("").Unmap()
 	list, n := embedded(a)
@@ -53,34 +52,32 @@ func Special(a netip.Addr) (what string, credentials bool) {
 	return "", false
 }
 
-// opens tells whether a rule for prefix lets an address of the block through:
-// the rule must lie within the block. 0.0.0.0/0 means the internet; who wrote it
-// did not mean the database next door. A rule about names has the zero prefix,
-// which contains nothing.
+// opens reports whether a rule for prefix lets an address of the block through: the rule must be within
+// the block. 0.0.0.0/0 means the internet; its author did not mean the database next door. A rule about
+// names has the zero prefix, which contains nothing.
 func (b *block) opens(prefix netip.Prefix, a netip.Addr) bool {
 	return b.kind != never && prefix.Bits() >= b.prefix.Bits() && prefix.Contains(a)
 }
 
-// mapped stands apart: netip never finds ::ffff:0:0/96 in another prefix.
+// mapped is a separate block: netip never finds ::ffff:0:0/96 in another prefix.
 var mapped = block{what: "an IPv4 address written as IPv6, which no packet carries", kind: never}
 
-// inner stands apart, too: the network inside every sandbox, which package names of the
-// gateway hands out. What is sent there is for the gateway itself or for a name, and comes
-// before no rule about addresses. Outside they are addresses like others: a name may lead
-// to one.
+// inner is also a separate block: the network inside every sandbox, whose addresses the gateway's
+// package namepool hands out. Packets to it are for the gateway itself or for a name, and reach no rule
+// about addresses. Outside, they are ordinary addresses: a name may resolve to one.
 var inner = block{what: "an address of the sandbox's own network", kind: never}
 
 var innerPrefixes = sync.OnceValue(func() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("fd62:6f74:6879::/64")}
 })
 
-// hostsOwn stands apart, because only the caller knows which addresses those are.
+// hostsOwn is separate, because only the caller knows the host's addresses.
 var hostsOwn = block{what: "an address of the host itself", kind: closed}
 
-// ToHost is the answer about a literal address that turns out to be the host's own.
+// ToHost returns the answer about a literal address that turns out to be the host's own.
 func (d Decision) ToHost() Decision { return d.blocked(&hostsOwn) }
 
-// direct is special for an address that the inside uses itself.
+// direct is special for an address that the inside itself uses.
 func direct(a netip.Addr) *block {
 	b := special(a)
 	if b != nil && slices.ContainsFunc(innerPrefixes(), func(p netip.Prefix) bool { return p.Contains(a) }) {
@@ -99,10 +96,9 @@ var blocks = sync.OnceValue(func() []block {
 	return list
 })
 
-// ranges are IANA's special-purpose registries for IPv4 and IPv6, the multicast
-// space, the parts of IPv6 that are not assigned as global unicast, and the
-// addresses at which clouds hand out credentials. Entries of a registry that
-// lie in a wider one and are no exception to it are left out.
+// ranges are IANA's special-purpose registries for IPv4 and IPv6, the multicast space, the parts of IPv6
+// that are not assigned as global unicast, and the addresses at which clouds hand out credentials. It
+// leaves out entries of a registry that are in a wider one and not an exception to it.
 var ranges = []struct {
 	prefix, what string
 	kind         blockKind

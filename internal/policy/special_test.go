@@ -63,8 +63,8 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// Every range of the table means something: none is hidden by another of the
-// same size, all are masked, and exceptions lie inside what they except.
+// TestRanges checks that every range of the table has an effect: none is hidden by another of the same
+// size, all are masked, and exceptions are inside the ranges that they except.
 func TestRanges(t *testing.T) {
 	seen := map[netip.Prefix]bool{}
 	for _, b := range blocks() {

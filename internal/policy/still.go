@@ -7,16 +7,15 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
 )
 
-// Flow is a connection that was let through, as far as it matters to let it go
-// on.
+// Flow describes an active connection, as far as it matters for letting it go on.
 type Flow struct {
 	Name   string     // the name it was opened to; empty for a literal address
-	Addr   netip.Addr // the address it goes to; invalid: it is not dialled yet
+	Addr   netip.Addr // its address; invalid: it is not dialled yet
 	Port   uint16
 	Asked  string      // the name its TLS client asks for, if it was opened to a literal address
 	Seen   bool        // every request on it is judged
-	Active *Request    // the request under way, if there is one
-	Git    *GitRequest // the command of git under way, likewise
+	Active *Request    // the active request, if any
+	Git    *GitRequest // the active git command, if any
 }
 
 // Still decides whether a flow may go on under this policy. It checks whether the flow
@@ -62,7 +61,7 @@ func (p *Policy) Still(f Flow, now time.Time) Decision {
 // is let through if no rule denies names.
 func (p *Policy) Asks(name string, port uint16, now time.Time) Decision {
 	q := Query{Stage: StageConnect, Name: name, Port: port, Now: now}
-	d := Decision{Generation: p.generation, query: q} // no command is completed by rules that allow
+	d := Decision{Generation: p.generation, query: q} // rules that allow cannot complete a command
 	clean, err := hostname.Clean(name)
 	s := subject{name: clean, port: port, now: now}
 	if err != nil {

@@ -13,14 +13,14 @@ type Suggestion struct {
 	// Args are the arguments of the bothy command for the change, without the sandbox;
 	// empty if no command can make it.
 	Args []string
-	// PerSandbox tells that the command is for the one sandbox.
+	// PerSandbox says that the command is for the one sandbox.
 	PerSandbox bool
 	// Note says what to do if no command helps, or which risk to weigh before.
 	Note string
-	// Then are the commands that it takes beside this one.
+	// Then are the further commands that are needed.
 	Then []Suggestion
 
-	// The rule that Args add, if they add one: Args says the same.
+	// The rule that Args add, if they add one.
 	target string
 	http   Conditions
 	upload int64
@@ -29,13 +29,12 @@ type Suggestion struct {
 	guessed bool  // the port is a guess
 }
 
-// Guessed tells whether a port in the commands is only the usual one, because the question
-// named none.
+// Guessed reports whether a port in the commands is only the usual one, because the question named none.
 func (s *Suggestion) Guessed() bool {
 	return s.guessed || slices.ContainsFunc(s.Then, func(next Suggestion) bool { return next.guessed })
 }
 
-// only is the suggestion as a rule, if one rule is all that it suggests.
+// only returns the suggestion as a rule, if it suggests just one rule.
 func (s *Suggestion) only() (Rule, bool) {
 	if len(s.Then) > 0 {
 		return Rule{}, false
@@ -53,9 +52,8 @@ func (s *Suggestion) rule() (Rule, bool) {
 	return r, err == nil && r.Check() == nil
 }
 
-// Command writes the suggestion for a shell, about the named sandbox or, without a name,
-// about all. Text from inside is quoted, so that it cannot become a command of its own when
-// the user pastes it.
+// Command formats the suggestion for a shell, for the named sandbox or, without a name, for all. It
+// quotes text from inside, so that this cannot become a command when the user pastes it.
 func (s Suggestion) Command(sandbox string) string {
 	list := []string{s.one(sandbox)}
 	for _, next := range s.Then {
@@ -64,7 +62,7 @@ func (s Suggestion) Command(sandbox string) string {
 	return strings.Join(list, " && ")
 }
 
-// one is the first command.
+// one returns the first command.
 func (s *Suggestion) one(sandbox string) string {
 	if len(s.Args) == 0 {
 		return ""
@@ -123,8 +121,7 @@ func (d *Decision) Suggest() Suggestion {
 	return Suggestion{Note: "it takes more commands than can be told here"}
 }
 
-// insufficient is the suggestion for a question that stays denied after all possible
-// commands.
+// insufficient returns the suggestion for a question that stays denied after all possible commands.
 func insufficient(d *Decision, note string) Suggestion {
 	why := d.Reason()
 	if note != "" {
@@ -133,7 +130,7 @@ func insufficient(d *Decision, note string) Suggestion {
 	return Suggestion{Note: "no command alone allows it: " + why}
 }
 
-// supposing is the policy as a suggestion makes it; nil if it changes no rule.
+// supposing returns the policy after a suggestion; nil if the suggestion changes no rule.
 func (p *Policy) supposing(s *Suggestion) *Policy {
 	r, adds := s.rule()
 	if p == nil || !adds && s.removes == nil {
@@ -148,7 +145,7 @@ func (p *Policy) supposing(s *Suggestion) *Policy {
 	return &next
 }
 
-// suggest gives the first command.
+// suggest returns the first command.
 func (d *Decision) suggest() Suggestion {
 	switch {
 	case d.query.Git != nil && (d.Cause == CauseNoRule || d.Cause == CauseRequest):
@@ -187,7 +184,7 @@ func (d *Decision) suggest() Suggestion {
 // port the client wants is unknown.
 const OnlyLookedUp = "no more than the name was looked up, so that nobody knows the port: 443 is the usual one"
 
-// isService tells names like _http._tcp.deb.debian.org, which clients look up to find the
+// isService reports whether a name is like _http._tcp.deb.debian.org, which clients look up to find the
 // hosts of a service.
 func isService(name string) bool {
 	service, rest, _ := strings.Cut(name, ".")
@@ -280,7 +277,7 @@ func (p *Policy) Unseen(q Query) Suggestion {
 	return out
 }
 
-// wholly tells whether a rule without conditions is about a subject.
+// wholly reports whether a rule without conditions is about a subject.
 func (t *table) wholly(s *subject) bool { g := t.grants(s, false); return g.whole }
 
 // bounded limits the suggestion's budget to that of a rule that exists or existed.
@@ -305,8 +302,8 @@ func (d *Decision) suggestRemoval() Suggestion {
 	return Suggestion{Args: []string{"policy", "rm", "--id", d.Rule.ID()}, PerSandbox: src.Layer == LayerSandbox, removes: d.Rule}
 }
 
-// suggestRequest allows this one request. A path that cannot be judged cannot
-// be allowed by its path, nor a method that no rule can name by its method.
+// suggestRequest suggests to allow this one request. If its path cannot be judged, the rule cannot name
+// it; if no rule can name its method, the rule leaves the method out.
 func (d *Decision) suggestRequest() Suggestion {
 	r := d.query.Request
 	c := Conditions{WebSocket: strings.EqualFold(r.Upgrade, "websocket")}
@@ -339,8 +336,8 @@ func (d *Decision) suggestRequest() Suggestion {
 	return s
 }
 
-// suggestAddress opens a special address: the one that was asked for or, of those inside
-// it, the one a translator on the way would lead to.
+// suggestAddress suggests to open a special address: the address in question or, of those inside it, the
+// one that a translator on the way would lead to.
 func (d *Decision) suggestAddress() Suggestion {
 	var s subject
 	at, b := d.query.Addr, d.special
@@ -359,7 +356,7 @@ func (d *Decision) suggestAddress() Suggestion {
 	return allowing(q.target(), d.query.Git.conditions())
 }
 
-// target is the narrowest rule text for the question.
+// target returns the narrowest rule text for the question.
 func (q *Query) target() string {
 	if q.Port == 0 {
 		at := *q

@@ -25,7 +25,7 @@ func follow(t *testing.T, inputs []Input, s Suggestion) []Input {
 	return inputs
 }
 
-// less gives the inputs without one rule of a layer.
+// less returns the inputs without one rule of a layer.
 func less(inputs []Input, l Layer, id string) []Input {
 	inputs = slices.Clone(inputs)
 	for i := range inputs {
@@ -71,7 +71,8 @@ func TestSuggestionsSuffice(t *testing.T) {
 	}
 }
 
-// No rule is proposed for a name to which nothing connects: apt asks for some.
+// TestNoSuggestionForServices checks that no rule is proposed for a name that no client connects to: apt
+// looks up such names.
 func TestNoSuggestionForServices(t *testing.T) {
 	p := policyOf(t)
 	for name, want := range map[string]string{
@@ -109,7 +110,7 @@ func TestSuggestionsOfSeveral(t *testing.T) {
 	}
 }
 
-// sorted is a command with its parts in a fixed order.
+// sorted returns a command with its parts in a fixed order.
 func sorted(command string) string {
 	parts := strings.Split(command, " && ")
 	slices.Sort(parts)
@@ -137,7 +138,8 @@ func TestSuggestionsByTranslation(t *testing.T) {
 	}
 }
 
-// A request whose method or path no rule can name is allowed without it, and that is told.
+// TestSuggestionsOfOddRequests checks that a request whose method or path no rule can name is allowed
+// without it, and that the suggestion says so.
 func TestSuggestionsOfOddRequests(t *testing.T) {
 	const anyMethod, anyPath = "no rule can tell which method it has, so this allows every method", "the path cannot be judged, so this allows every path"
 	p := policyOf(t, LayerUser, `{allow: [{host: a.example, methods: [GET], paths: [/x]}]}`)

@@ -10,17 +10,16 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
 )
 
-// table finds the rules of one action that are about a subject, without looking
-// at the others: names by walking up the labels, addresses by one look for each
-// length of prefix there is.
+// table finds the rules of one action that are about a subject, without looking at the others. It finds
+// names by walking up the labels, and addresses by one lookup for each length of prefix.
 type table struct {
 	exact, one, deep map[string][]entry
 	all              []entry
 	nets             map[netip.Prefix][]entry
 	bits4, bits6     []int // lengths in nets, longest first
 
-	base *table // has more rules; nil: there is none
-	gone *Rule  // the one of them that does not count
+	base *table // has more rules; nil: no more
+	gone *Rule  // the rule of base that does not count
 }
 
 // with returns the table with one more rule, and without the table with one rule less. Both
@@ -33,7 +32,7 @@ func (t *table) with(r *Rule) *table {
 
 func (t *table) without(r *Rule) *table { return &table{base: t, gone: r} }
 
-// rest has the rules of the table beneath yielded.
+// rest yields the rules of the table beneath.
 func (t *table) rest(yield func(*entry) bool) (*table, func(*entry) bool) {
 	return t.base, func(e *entry) bool { return e.rule == t.gone || yield(e) }
 }
@@ -42,11 +41,11 @@ func (t *table) rest(yield func(*entry) bool) (*table, func(*entry) bool) {
 // together, so that many rules about one host are skipped quickly.
 type entry struct {
 	rule *Rule
-	cond *cond  // nil: none
-	lead string // of an allow rule with one path: how every path it admits begins
+	cond *cond  // nil: no conditions
+	lead string // prefix of every path that an allow rule with one path admits
 	port uint16 // of the target
 	ends bool   // the rule has an end
-	// calls tells that it is about the calls in bodies.
+	// calls says that the rule is about the calls in bodies.
 	calls bool
 
 	budget *Budget // nil: none
@@ -60,15 +59,15 @@ func newEntry(r *Rule) entry {
 	return e
 }
 
-// counts tells whether the rule is about the subject's port, and has not ended.
+// counts reports whether the rule is about the subject's port, and has not ended.
 func (e *entry) counts(s *subject) bool { return e.onPort(s.port) && e.live(s.now) }
 
 func (e *entry) onPort(port uint16) bool { return e.port == 0 || e.port == port }
 
 func (e *entry) live(now time.Time) bool { return !e.ends || e.rule.Live(now) }
 
-// newTable sorts the rules, so that which of several deciding rules is named
-// does not depend on the order they were written in.
+// newTable sorts the rules: if several could decide, the named one does not depend on the order in which
+// they were written.
 func newTable(rules []*Rule) *table {
 	t := &table{
 		exact: map[string][]entry{}, one: map[string][]entry{}, deep: map[string][]entry{},
@@ -117,7 +116,7 @@ func (t *table) add(e entry) {
 	}
 }
 
-// about gives the rules whose target is the subject, whatever their port.
+// about returns the rules whose target is the subject, whatever their port.
 func (t *table) about(s *subject) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		if s.name != "" {
@@ -128,7 +127,7 @@ func (t *table) about(s *subject) iter.Seq[*entry] {
 	}
 }
 
-// aboutAddr gives the rules about an address.
+// aboutAddr returns the rules about an address.
 func (t *table) aboutAddr(a netip.Addr) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) { t.walkAddr(a, yield) }
 }
@@ -168,7 +167,7 @@ func (t *table) walkAddr(a netip.Addr, yield func(*entry) bool) {
 	}
 }
 
-// walkNames gives all rules about names.
+// walkNames yields all rules about names.
 func (t *table) walkNames(yield func(*entry) bool) {
 	for _, lists := range []map[string][]entry{{"": t.all}, t.exact, t.one, t.deep} {
 		for _, list := range lists {

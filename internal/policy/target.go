@@ -35,9 +35,9 @@ const (
 //	example.com  *.example.com  **.example.com  **
 //	192.0.2.1  10.0.0.0/8  [2001:db8::1]  [2001:db8::/32]  2001:db8::/32
 //
-// each with ":PORT" behind it or, for any port, without. Letters may be of any
-// case and a name may end in a dot. Everything else is an error, and so are
-// names that no rule can be about: localhost and those under ".bothy".
+// each followed by ":PORT" or, for any port, not. Letters may be of any case, and a name may end in a
+// dot. Everything else is an error, and so are names that no rule can be about: localhost and those
+// under ".bothy".
 func ParseTarget(s string) (Target, error) {
 	t, err := parseTarget(s)
 	if err != nil {
@@ -82,7 +82,7 @@ func checkText(s string) error {
 	return nil
 }
 
-// withoutUser is text for an error: the part before an '@' may be a password.
+// withoutUser returns text for an error: the part before an '@' may be a password.
 func withoutUser(s string) string {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		return "..." + s[i:]
@@ -90,8 +90,8 @@ func withoutUser(s string) string {
 	return s
 }
 
-// splitTarget takes the port off. IPv6 needs brackets, because otherwise the end of the
-// address is ambiguous; only a CIDR ends by itself.
+// splitTarget splits off the port. IPv6 needs brackets, because otherwise the end of the address is
+// ambiguous; only a CIDR ends by itself.
 func splitTarget(s string) (host string, port uint16, err error) {
 	if inner, ok := strings.CutPrefix(s, "["); ok {
 		inner, rest, ok := strings.Cut(inner, "]")
@@ -176,7 +176,7 @@ func parsePattern(host string) (Target, error) {
 	return t, nil
 }
 
-// String gives the one spelling of the target: ParseTarget reads it back.
+// String returns the one spelling of the target: ParseTarget reads it back.
 func (t Target) String() string {
 	s := ""
 	switch t.kind {
@@ -205,16 +205,16 @@ func (t Target) String() string {
 	return s + ":" + strconv.Itoa(int(t.port))
 }
 
-// Port is the port the target has; 0 is any.
+// Port returns the port of the target; 0 means any.
 func (t Target) Port() uint16 { return t.port }
 
-// Prefix is the range of addresses, if the target is one.
+// Prefix returns the range of addresses, if the target is one.
 func (t Target) Prefix() (netip.Prefix, bool) { return t.prefix, t.kind == net }
 
-// Name is the one name the target is about, if it is about one.
+// Name returns the name of the target, if it is a single name.
 func (t Target) Name() (string, bool) { return t.name, t.kind == exact }
 
-// wide tells targets that match every name and address.
+// wide reports whether a target matches every name and address.
 func (t *Target) wide() bool { return t.kind == all }
 
 // matchesName ignores the port. The name must be clean.
@@ -235,15 +235,15 @@ func (t Target) matchesAddr(a netip.Addr) bool {
 	return t.kind == all || t.kind == net && t.prefix.Contains(a)
 }
 
-// Matches tells whether the target is about a name or an address, at a port. The name must
-// be clean. An empty name or a zero address does not match.
+// Matches reports whether the target matches a name or an address, at a port. The name must be clean. An
+// empty name or a zero address does not match.
 func (t Target) Matches(name string, a netip.Addr, port uint16) bool {
 	return t.matchesPort(port) && (name != "" && t.matchesName(name) || a.IsValid() && t.matchesAddr(a))
 }
 
 func (t Target) matchesPort(port uint16) bool { return t.port == 0 || t.port == port }
 
-// covers tells whether t matches whatever u matches.
+// covers reports whether t matches everything that u matches.
 func (t Target) covers(u Target) bool {
 	if !t.matchesPort(u.port) {
 		return false
@@ -263,11 +263,11 @@ func (t Target) covers(u Target) bool {
 	return false
 }
 
-// overlaps tells whether both match some common name or address.
+// overlaps reports whether both match a common name or address.
 func (t Target) overlaps(u Target) bool {
 	if t.port != 0 && u.port != 0 && t.port != u.port {
 		return false
 	}
 	t.port, u.port = 0, 0
-	return t.covers(u) || u.covers(t) // patterns and prefixes nest or are apart; none cross
+	return t.covers(u) || u.covers(t) // patterns and prefixes are nested or disjoint; none cross
 }

@@ -45,7 +45,7 @@ func TestParseTarget(t *testing.T) {
 		{"[64:ff9b::192.0.2.1]", "[64:ff9b::c000:201]"},
 		{"[::/0]", "[::/0]"},
 
-		// nothing, and nothing much
+		// empty, or nearly
 		{"", ""},
 		{" ", ""},
 		{".", ""},

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// IsTelemetry tells whether a refused request is known to serve the maker of a program,
-// such as its reports and feature switches, and not the program's own work. It decides
-// nothing: rules let the request through or not. The CLI sorts refusals by it.
+// IsTelemetry reports whether a refused request is known to serve the maker of a program, such as its
+// reports and feature switches, and not the program's own work. It decides nothing: rules let the
+// request through or not. The CLI sorts refusals by it.
 func IsTelemetry(host, path string) bool {
 	for _, p := range telemetry() {
 		if p.matches(host, path) {
@@ -17,7 +17,7 @@ func IsTelemetry(host, path string) bool {
 	return false
 }
 
-// spot is a host, in which a label may be any (*), and a path in it, if not all are meant.
+// spot is a host, whose labels may be any (*), and a path in it, unless all are meant.
 type spot struct {
 	labels []string
 	path   string
@@ -36,7 +36,7 @@ func (p spot) matches(host, path string) bool {
 	return p.path == "" || path == p.path || strings.HasPrefix(path, p.path+"/")
 }
 
-// telemetry are the places that presets leave out for that reason.
+// telemetry returns the places that presets leave out for that reason.
 func telemetry() []spot {
 	theirs.read.Do(func() { theirs.spots = readTelemetry() })
 	return theirs.spots
@@ -52,7 +52,7 @@ var theirs struct {
 func readTelemetry() (list []spot) {
 	for _, name := range PresetNames() {
 		p, err := FindPreset(name)
-		if err != nil { // it is in the binary, and tested
+		if err != nil { // the files are in the binary, and tested
 			continue
 		}
 		for _, l := range p.LeftOut {

@@ -29,7 +29,7 @@ func TestIsTelemetry(t *testing.T) {
 			t.Errorf("%s%s: %t", tt.host, tt.path, got)
 		}
 	}
-	for _, p := range telemetry() { // or a text of the presets is not read as it is meant
+	for _, p := range telemetry() { // otherwise a text of the presets is misread
 		if len(p.labels) < 2 || p.labels[0] == "" {
 			t.Errorf("%+v", p)
 		}

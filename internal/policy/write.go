@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// writtenBlock is the form a block has in files and on the wire.
+// writtenBlock is the form of a block in files and on the wire.
 type writtenBlock struct {
 	Default string        `json:"default,omitempty"`
 	Inspect string        `json:"inspect,omitempty"`
@@ -21,7 +21,7 @@ type writtenBlock struct {
 	Deny    []writtenRule `json:"deny,omitempty"`
 }
 
-// writtenRule has the keys of a rule in the order they are written.
+// writtenRule has the keys of a rule in the order in which they are written.
 type writtenRule struct {
 	Host        string            `json:"host"`
 	Methods     []string          `json:"methods,omitempty"`
@@ -75,8 +75,8 @@ func (r *Rule) written() writtenRule {
 	return d
 }
 
-// Encode writes the file. Text that was read stays as it was but for the
-// changes; a file made anew is written in one stable form.
+// Encode returns the text of the file. Text that was read stays as it was except for the changes. A
+// newly made file is written in one stable form.
 func (f *File) Encode() []byte {
 	if len(f.text) > 0 {
 		return slices.Clone(f.text)
@@ -110,8 +110,7 @@ func (f *File) canonical() []byte {
 	return w.Bytes()
 }
 
-// yaml gives the rule as an item of a list: the short form if there is nothing
-// but a target.
+// yaml returns the rule as an item of a list, in the short form if it has only a target.
 func (r *Rule) yaml() string {
 	d := r.written()
 	if reflect.DeepEqual(d, writtenRule{Host: d.Host}) {
@@ -147,13 +146,12 @@ func (r *Rule) yaml() string {
 	return w.String()
 }
 
-// quoted writes a value so that YAML reads it back as it is: JSON's form is
-// YAML's double-quoted one.
+// quoted writes a value so that YAML reads it back unchanged: JSON's form is YAML's double-quoted one.
 func quoted(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil { // text and numbers do not fail
+	if err := e.Encode(v); err != nil { // text and numbers cannot fail
 		return `""`
 	}
 	return strings.TrimSuffix(b.String(), "\n")

@@ -36,7 +36,7 @@ func TestAppliedMeanwhile(t *testing.T) {
 			}
 		}
 		p.wants("\n")
-		// A later write of the host's is the host's own.
+		// A later write of the host is the host's own.
 		pause()
 		p.put("file", "host\n")
 		p.put("gone", "host\n")

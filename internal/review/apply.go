@@ -4,8 +4,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Order is a change to bring to the host, as it was seen. The caller has already decided about
-// its flags.
+// Order is a change to bring to the host, as the user saw it. The caller has already decided about its
+// flags.
 type Order struct {
 	Change
 	// Pick selects hunks of a text, and leaves out the others; nil: all.
@@ -67,8 +67,8 @@ const (
 	Discarded Result = "discarded"
 )
 
-// Outcome is the result of one change. A directory that stays because something was left in it
-// has no result of its own.
+// Outcome is the result of one change. A directory that stays because something was left in it has no
+// separate result.
 type Outcome struct {
 	Change
 	Result Result

@@ -265,9 +265,9 @@ func (l *look) isNew(parent *dir, name string) bool {
 	return born != 0 && born >= l.record.Since
 }
 
-// isOther reports whether another directory may have replaced one of the host's. A rename updates a
-// directory's change time, but not its modification time. Adding names makes both times equal. A
-// chmod looks like a rename, but the directory keeps the remembered inode number.
+// isOther reports whether another directory may have replaced the host's. A rename updates a directory's
+// change time, but not its modification time. Adding names makes both times equal. A chmod looks like a
+// rename, but the directory keeps the remembered inode number.
 func (l *look) isOther(parent *dir, name string, c Change) bool {
 	m := c.Old.Mark
 	if m.Changed < l.record.Since || m.Changed == m.Modified || l.record.has(c.Path, m) {

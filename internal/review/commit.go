@@ -161,7 +161,7 @@ func (a *applying) stageAll() error {
 	return a.intend()
 }
 
-// carryOut does a step, and remembers what the host has then.
+// carryOut does a step, and remembers the state of the host after it.
 func (a *applying) carryOut(s *step) error {
 	err := a.naming(s, func() error { return a.do(s) })
 	if errors.Is(err, errLeft) {
@@ -202,7 +202,7 @@ func (a *applying) do(s *step) error {
 	return s.place(a.links)
 }
 
-// errStays says that something stays in a directory, which has an outcome of its own.
+// errStays says that a file stays in a directory, and has its own outcome.
 var errStays = errors.New("something in it stays")
 
 func (a *applying) removeDirectory(s *step) error {
@@ -243,8 +243,7 @@ func (s *step) chmod(mode uint32) error {
 // synced with the whole file system.
 func (a *applying) few() bool { return len(a.batch) <= 16 }
 
-// sync makes durable what the batch has done in its directories, and, if it is
-// large, the files.
+// sync makes the batch's changes to directories durable and, if the batch is large, the files.
 func (a *applying) sync() error {
 	if !a.few() {
 		if err := unix.Syncfs(a.host.fd()); err != nil {

@@ -14,13 +14,11 @@ type Flag struct {
 	Git bool `json:"git,omitempty"`
 }
 
-// A rule flags files by the end of their path, in lower case: names between
-// slashes, with * for anything in one name. A trailing slash means a directory
-// and all that is in it.
+// A rule flags files by the end of their path, in lower case: names between slashes, with * for anything
+// in one name. A trailing slash means a directory and everything in it.
 type rule struct{ pattern, why string }
 
-// rules are what programs of the host read and then run something, without being
-// told to run that.
+// rules match files by which programs of the host run something that they were not told to run.
 var rules = []rule{
 	{".gitattributes", "git runs filters and diff programs by it"},
 	{".gitmodules", "git fetches, and may run, what it names"},

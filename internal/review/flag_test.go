@@ -111,7 +111,7 @@ func TestFlags(t *testing.T) {
 }
 
 // TestFlagsOfPart checks the flags when only a part of a file is applied: the host keeps the mode
-// and the first line, so a part of an executable or a script of the host's has a flag.
+// and the first line, so a part of an executable or a script of the host has a flag.
 func TestFlagsOfPart(t *testing.T) {
 	text := "#!/bin/sh\n" + strings.Repeat("# line\n", 20)
 	p := fresh(t, map[string]string{"tool": text, "script": text, "plain": text[2:], "less": text})

@@ -31,7 +31,7 @@ func beginsAs(f *os.File) string {
 	return ""
 }
 
-// beganAs does the same for a file of the host's. A file that cannot be read may be a script.
+// beganAs does the same for a file of the host. A file that cannot be read may be a script.
 func (d *dir) beganAs(name string, was Entry) string {
 	if was.Form != File {
 		return ""

@@ -22,8 +22,8 @@ func bytesRead(t testing.TB) (n int64) {
 	return n
 }
 
-// TestHolesAreNotRead checks that a hole is not read when it is shown, when it is applied, or
-// when both sides have it: one of terabytes costs the sandbox nothing.
+// TestHolesAreNotRead checks that a hole is not read when it is shown, when it is applied, or when both
+// sides have it: a hole of terabytes costs the sandbox nothing.
 func TestHolesAreNotRead(t *testing.T) {
 	p := fresh(t, nil)
 	p.inside("truncate -s 64M big; echo x >> big")

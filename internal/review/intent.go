@@ -76,7 +76,7 @@ func (a *applying) intended(s step) intended {
 	return n
 }
 
-// done notes what the host has after a step.
+// done records the state of the host after a step.
 func (r *record) done(n intended, host Mark) {
 	r.inherit(n.Heirs)
 	for _, p := range n.Parts {

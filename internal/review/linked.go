@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// linked are names of one file of the host's, at least two.
+// linked are names of one file of the host, at least two.
 type linked struct {
 	paths []string // sorted
 	bytes int64    // on the disk

@@ -204,7 +204,7 @@ func TestApplyLinks(t *testing.T) {
 	}
 	p.wants("")
 	p.inside("echo 4 >> e")
-	p.wants("modified e\n") // an applied file is not a change of the host's
+	p.wants("modified e\n") // an applied file is not a change of the host
 
 	p.inside("echo 5 >> b")
 	list = p.wants("modified b\nmodified e\n")

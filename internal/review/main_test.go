@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// role is set where this binary is started again: to change files through an
-// overlay in namespaces of its own, as a sandbox does, or to be killed.
+// role is set where this binary is started again: to change files through an overlay in its own
+// namespaces, as a sandbox does, or to be killed.
 const role = "BOTHY_TEST_REVIEW_ROLE"
 
 func TestMain(m *testing.M) {
@@ -72,7 +72,7 @@ func playInside(args []string) error {
 	return nil
 }
 
-// cutOnly begins a script that says how many links are cut before the time is up.
+// cutOnly begins a script; it gives the number of links that are cut before the time is up.
 const cutOnly = "#cut "
 
 func playCut(w Workspace, at, n string) error {
@@ -92,7 +92,7 @@ func again(t testing.TB, r string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// project is a directory of the host's with a layer over it.
+// project is a directory of the host with a layer over it.
 type project struct {
 	t testing.TB
 	w Workspace

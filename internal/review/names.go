@@ -15,17 +15,17 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// An overlay does not remember which names were below when the sandbox made a file of its own.
-// The layer does not show whether the host deleted a name since or never had it. So Remember
-// writes the names down when a layer begins, beside the record.
+// An overlay does not remember which names were below when the sandbox made its own file. The layer does
+// not show whether the host deleted a name since or never had it. So Remember writes the names down when
+// a layer begins, beside the record.
 
-// Limits of the names that are written down, nearest to the top first. Other names of the host's
+// Limits of the names that are written down, nearest to the top first. Other names of the host
 // are unknown.
 const (
 	maxRemembered = 1 << 12  // directories that are read
 	maxNames      = 1 << 20  // of those and of their entries
 	maxNamesFile  = 64 << 20 // bytes
-	maxState      = 32       // of the line about a directory itself, behind its names
+	maxState      = 32       // of the line about a directory itself, after its names
 )
 
 // Remember writes down which names the host has, once for each layer. It may take its time: the
@@ -214,7 +214,7 @@ func cutHeader(data []byte) (since int64, rest []byte, err error) {
 	return since, rest, nil
 }
 
-// parseNames reads what Remember wrote, of at most so many names.
+// parseNames reads the output of Remember, of at most so many names.
 func parseNames(data []byte, most int) (_ *names, err error) {
 	if len(data) > maxNamesFile {
 		return nil, errors.New("it is too large")

@@ -16,9 +16,9 @@ import (
 // sandbox moved.
 const maxSources = 16 << 20
 
-// orphan is a file that was copied from one of the host's, at a name that the host does not have
-// and, as far as known, did not have. Either the host made and deleted it since, or the sandbox
-// moved it there from another place. The overlay does not say which.
+// orphan is a copy of one of the host's files, at a name that the host does not have and, as far as
+// known, did not have. Either the host made and deleted it since, or the sandbox moved it there from
+// another place. The overlay does not say which.
 type orphan struct {
 	path    string
 	suspect bool // names came or went in its directory on the host
@@ -55,7 +55,7 @@ func (l *look) withdrawn(p place, name string, c Change) string {
 
 func (l *look) deletedThere() string { return "deleted on the host since " + l.record.since() }
 
-// sinceChanged reports whether names may have come or gone in a directory of the host's, other
+// sinceChanged reports whether names may have come or gone in a directory of the host, other
 // than by an apply. A nil directory is gone.
 func (l *look) sinceChanged(at string, d *dir) bool {
 	if d == nil {
@@ -68,7 +68,7 @@ func (l *look) sinceChanged(at string, d *dir) bool {
 	return st.Ctim.Nano() >= l.record.Since && st.Ctim.Nano() != l.record.Touched[Quote(path.Clean(at))]
 }
 
-// touching is called before names are added or removed in a directory of the host's, and the
+// touching is called before names are added or removed in a directory of the host, and the
 // function it returns is called afterwards. It notes that only the apply changed the directory,
 // unless something else had changed it before.
 func (l *look) touching(at string, d *dir) (done func()) {
@@ -91,7 +91,7 @@ func (l *look) noteTouched(at string, st *unix.Stat_t) {
 	l.record.Touched[Quote(path.Clean(at))] = st.Ctim.Nano()
 }
 
-// adopt finds the origin of each orphan by its contents: a file of the host's that the layer does
+// adopt finds the origin of each orphan by its contents: a file of the host that the layer does
 // not have as it is. An orphan without such an origin is in conflict. The origin lists the orphan
 // as its heir, because the origin cannot be found any more once it is applied or discarded.
 func (l *look) adopt() {
@@ -123,7 +123,7 @@ func (l *look) find(path string) (int, bool) {
 	return slices.BinarySearchFunc(l.list, path, func(c Change, p string) int { return cmp.Compare(c.Path, p) })
 }
 
-// sources are files of the host's that the sandbox may have moved elsewhere.
+// sources are files of the host that the sandbox may have moved elsewhere.
 type sources struct {
 	lists []int // of each, its place in the list of changes
 	sizes []int // and how many different lines it has

@@ -112,7 +112,7 @@ func TestMovedAndBack(t *testing.T) {
 }
 
 // TestMovedBesideApplied checks that an apply beside a rewritten and moved file does not count as
-// a change of the host's.
+// a change of the host.
 func TestMovedBesideApplied(t *testing.T) {
 	p := fresh(t, map[string]string{"m1": "one\n", "dir/m1": "one\n", "dir/gone/x": "x\n", "m3": "three\n"})
 	p.inside("for d in . dir; do echo totally > $d/m1; mv $d/m1 $d/m2; echo k > $d/k; mkdir $d/new; echo x > $d/new/x; done; rm -r dir/gone")

@@ -2,8 +2,7 @@ package review
 
 import "golang.org/x/sys/unix"
 
-// How the kernel marks things in a layer that is mounted with "userxattr"
-// (fs/overlayfs/overlayfs.h).
+// Marks of the kernel in a layer that is mounted with "userxattr" (fs/overlayfs/overlayfs.h).
 const (
 	opaqueAttr   = "user.overlay.opaque"   // "y": nothing below shows through
 	whiteoutAttr = "user.overlay.whiteout" // another form of a deletion
@@ -37,9 +36,9 @@ func (d *dir) isOpaque() bool {
 	return err == nil && n == 1 && b[0] == 'y'
 }
 
-// isCopy reports whether a file or a directory of the layer is one of the host's that the sandbox
-// changed, even if it was moved; a file that the sandbox made is not. It is unknown for links,
-// and for files with several names on either side.
+// isCopy reports whether a file or directory of the layer is the host's own, changed by the sandbox,
+// even if it was moved. A file that the sandbox made is not. It is unknown for links, and for files with
+// several names on either side.
 func (d *dir) isCopy(name string) bool {
 	f, err := d.open(name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {

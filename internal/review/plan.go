@@ -29,7 +29,7 @@ type plan struct {
 	count   map[string]int  // by directory, how many names in it are
 }
 
-// deed is what a step does.
+// deed is the kind of a step.
 type deed string
 
 const (
@@ -353,8 +353,8 @@ func (p *plan) needed() map[string]bool {
 	return dirs
 }
 
-// wholes returns the orders for paths that become something else. One that was moved into another
-// comes after that.
+// wholes returns the orders for paths that become something else. A path that was moved into another
+// comes after that one.
 func (p *plan) wholes() (list []int) {
 	seen := map[int]bool{}
 	var visit func(whole int)

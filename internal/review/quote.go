@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/term"
 )
 
-// Quote writes a path as git does where it must be quoted, so that nothing in it
-// reaches a terminal and git apply reads it. Letters of all scripts stay.
+// Quote writes a path as git does where it must be quoted, so that nothing in it reaches a terminal and
+// git apply reads it. Letters of all scripts stay.
 func Quote(path string) string {
 	if isPlain(path) {
 		return path
@@ -65,7 +65,7 @@ func visible(last, r rune, size int) bool {
 	return (r != utf8.RuneError || size > 1) && (r == ' ' || unicode.IsGraphic(r) && !unicode.IsSpace(r) && !term.Hides(last, r))
 }
 
-// Unquote reads what Quote writes; it returns an unquoted text as it is.
+// Unquote reads the output of Quote; it returns an unquoted text as it is.
 func Unquote(text string) (string, error) {
 	if !strings.HasPrefix(text, `"`) {
 		return text, nil

@@ -22,7 +22,7 @@ type record struct {
 	// Paths are the paths that were applied or discarded since then.
 	Paths []known `json:"paths,omitempty"`
 
-	// Touched are directories of the host's, as Quote writes them, in which an apply was the last
+	// Touched are directories of the host, as Quote writes them, in which an apply was the last
 	// to add or remove names. The value is the time of that, in nanoseconds.
 	Touched map[string]int64 `json:"touched,omitempty"`
 
@@ -54,8 +54,7 @@ type known struct {
 	Inside uint32 `json:"inside,omitempty"`
 }
 
-// read reads the record; a layer without one has none of its changes since any
-// time that is known.
+// read reads the record. Without one, the time since when a layer holds its changes is unknown.
 func (l Layer) read() (*record, error) {
 	r := &record{Version: spec.Version}
 	err := store.ReadJSON(l.record(), r)
@@ -202,8 +201,8 @@ func (r *record) since() string {
 	return time.Unix(0, r.Since).Local().Format(time.DateTime)
 }
 
-// drop forgets a path. Its place stays until the record is read again, so that those
-// of the others do.
+// drop forgets a path. Its place stays until the record is read again, so that the index of the others
+// stays valid.
 func (r *record) drop(path string) {
 	if i, ok := r.index[path]; ok {
 		r.Paths[i] = known{}
@@ -222,7 +221,7 @@ func (r *record) taken(path string) {
 	}
 }
 
-// has reports whether an apply made or changed a directory of the host's.
+// has reports whether an apply made or changed a directory of the host.
 func (r *record) has(path string, now Mark) bool {
 	k, ok := r.of(path)
 	return ok && k.Host.Inode == now.Inode

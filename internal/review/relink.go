@@ -2,12 +2,11 @@ package review
 
 import "golang.org/x/sys/unix"
 
-// Removing a name changes the inode that other names share. A step of an apply on one of the
-// host's hard links must not look like another program's change of the others. links updates what
-// the orders and the record know of such files.
+// links updates the orders and the record when a step removes a name of a file. Removing a name changes
+// the inode that other names share, and must not look like another program's change of them.
 type links struct {
 	orders []Order
-	of     map[Mark][]int // by what the host has, which orders
+	of     map[Mark][]int // orders by the host's file
 	now    map[Mark]Mark  // the current mark of each earlier one
 }
 

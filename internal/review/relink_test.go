@@ -8,7 +8,7 @@ func TestFollowInCircles(t *testing.T) {
 	at := func(changed int64) Mark { return Mark{Inode: 1, Changed: changed} }
 	for _, test := range []struct {
 		name  string
-		marks []int64 // what the file is after another
+		marks []int64 // marks of the file, one after another
 		want  int64
 	}{
 		{"on and on", []int64{1, 2, 3}, 3},

@@ -48,8 +48,8 @@ func (l Layer) names() string  { return filepath.Join(l.Dir, "names") }
 func (l Layer) intent() string { return filepath.Join(l.Dir, "applying.json") }
 func (l Layer) gone() string   { return filepath.Join(l.Dir, "gone") } // is being deleted
 
-// Idle is the kernel's own directory in Work. It contains something only for moments, and nothing
-// but the kernel may look into it.
+// Idle is the kernel's own directory in Work. It contains files only for moments, and only the kernel
+// may read it.
 func (l Layer) Idle() string { return filepath.Join(l.Work(), "work") }
 
 // Kind is the kind of a change.

@@ -11,9 +11,9 @@ import (
 // Selection is the set of changes that a user selects by paths.
 type Selection struct{ paths []string }
 
-// Select reads paths as they are printed or typed: absolute ones within the
-// workspace, and, if it is the first, relative ones. Those that mean another
-// workspace are left out; none at all mean everything, in every workspace.
+// Select reads paths as they are printed or typed: absolute paths within the workspace, and, if it is
+// the first, relative paths. Paths of another workspace are left out. If no paths are given, everything
+// in every workspace is selected.
 func (w Workspace) Select(args []string, first bool) (s Selection, any bool, err error) {
 	if len(args) == 0 {
 		return s, true, nil

@@ -11,16 +11,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Siblings are two workspaces over the same directory of the host, such as those of
-// a sandbox and of its fork.
+// Siblings are two workspaces over the same directory of the host, for example those of a sandbox and of
+// its fork.
 type Siblings struct {
 	a, b  *look
-	ofA   map[string]Change // what each changed, by path
+	ofA   map[string]Change // the changes of each, by path
 	ofB   map[string]Change
 	reads Reader
 }
 
-// Against opens a workspace to be compared with one over the same directory. Close it.
+// Against opens a workspace for a comparison with another one over the same directory. The caller closes
+// it.
 func (w Workspace) Against(other Workspace) (_ *Siblings, err error) {
 	if w.Source != other.Source {
 		return nil, spec.Errorf(spec.ErrUsage, "%s and %s are different directories", Quote(w.Source), Quote(other.Source))

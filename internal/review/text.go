@@ -45,7 +45,7 @@ func newReader(l *look) *Reader {
 	return &Reader{l, func(string) *dir { return l.host }, func(string) *dir { return l.upper }}
 }
 
-// Open opens a workspace to read what changed in it. Close it.
+// Open opens a workspace to read its changes. The caller closes it.
 func (w Workspace) Open() (*Reader, error) {
 	l, err := w.open()
 	if err != nil {
@@ -280,7 +280,7 @@ func gitMode(e Entry) string {
 // add.
 type Pick func(n int, removed, added []string) bool
 
-// Matching chooses those in whose changed lines a pattern is found.
+// Matching chooses the hunks in whose changed lines a pattern is found.
 func Matching(re *regexp.Regexp) Pick {
 	found := func(line string) bool { return re.MatchString(strings.TrimRight(line, "\r\n")) }
 	return func(_ int, removed, added []string) bool {
@@ -288,7 +288,7 @@ func Matching(re *regexp.Regexp) Pick {
 	}
 }
 
-// Only chooses those of these numbers.
+// Only chooses the hunks with these numbers.
 func Only(numbers ...int) Pick {
 	return func(n int, _, _ []string) bool { return slices.Contains(numbers, n) }
 }

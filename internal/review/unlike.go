@@ -73,7 +73,7 @@ func (l *look) hasText(p place, name string, c Change) bool {
 	return same && err == nil
 }
 
-// hidesNothing reports whether a directory has all the names of the host's, or lets them show
+// hidesNothing reports whether a directory has all the names of the host's directory, or lets them show
 // through.
 func hidesNothing(p place, name string) bool {
 	upper, err := p.upper.sub(name)

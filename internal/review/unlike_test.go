@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestUnlike checks that a file which the layer has just as the host has it is not a change,
-// however it got there.
+// TestUnlike checks that a file that is the same in the layer and on the host is not a change, however
+// it got there.
 func TestUnlike(t *testing.T) {
 	p := fresh(t, map[string]string{
 		"touched": "1\n", "again": "1\n", "mode": "1\n", "text": "1\n", "d/f": "1\n", "d/g": "1\n", "gone": "1\n", "anew/f": "1\n", "less/f": "1\n", "less/g": "1\n", "kind": "1\n",

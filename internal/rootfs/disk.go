@@ -172,7 +172,7 @@ func (d *Disk) listBuilds(m *quota.Meter) ([]Item, error) {
 // maxBrief is how many characters of a step are shown.
 const maxBrief = 60
 
-// brief returns the beginning of a step, as the Dockerfile has it.
+// brief returns the beginning of a step, in the words of the Dockerfile.
 func brief(name string) string {
 	if r := []rune(name); len(r) > maxBrief {
 		return string(r[:maxBrief-1]) + "…"

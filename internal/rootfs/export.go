@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Source is what an export writes: an image, or a template over an image.
+// Source is the source of an export: an image, or a template over an image.
 type Source struct {
 	Saved *savedtemplate.Template
 	Image image.Image

@@ -33,8 +33,8 @@ func (i *Images) Shelf() image.Shelf {
 	return image.Shelf{Dir: i.Store.Images(), UID: uid, GID: gid}
 }
 
-// Pull asks a registry for the image of a reference, and fetches what is missing here. foreign says
-// that a file of a project names the image: see [image.Order].
+// Pull asks a registry for the image of a reference, and fetches its missing parts. foreign says that a
+// file of a project names the image: see [image.Order].
 func (i *Images) Pull(ctx context.Context, r image.Reference, foreign bool, progress func(image.Event)) (image.Image, error) {
 	result, err := i.add(ctx, image.Order{Pull: r.String(), Foreign: foreign}, progress)
 	if err != nil {
@@ -57,7 +57,7 @@ func (i *Images) FindLocal(ctx context.Context, r image.Reference, progress func
 	return img, err
 }
 
-// askDocker takes an image from Docker, or from the shelf if there is no Docker.
+// askDocker gets an image from Docker, or from the shelf if Docker does not exist.
 func (i *Images) askDocker(ctx context.Context, r image.Reference, progress func(image.Event)) (image.Image, error) {
 	socket := image.DockerSocket()
 	if socket == "" || r.Digest != "" { // a digest means the same image everywhere
@@ -177,7 +177,7 @@ func (i *Images) hasBlob(digest string) bool {
 	return err == nil
 }
 
-// errNoImage is the error for an image that is no longer on this machine.
+// errNoImage is the error for an image that this machine does not have any more.
 func errNoImage(i *spec.Image) error {
 	if i.Name == "" { // it came from a file
 		return spec.Errorf(spec.ErrNotFound, "the image %s is not on this machine any more", i.Digest).

@@ -68,7 +68,7 @@ func TestRoom(t *testing.T) {
 	if err := r.Check(); err != nil {
 		t.Errorf("when the room is there again: %v", err)
 	}
-	// Bothy trusts a count of its own, and nothing that was written in its place.
+	// Bothy trusts its own count, and nothing that was written in its place.
 	if err := store.WriteJSON(s.Counted(), storeCount{Version: 1, At: time.Now(), Taken: 1, Free: 1 << 60, Device: 1}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,9 @@
-// Package rootfs keeps what the root file systems of sandboxes begin with: container images,
-// templates that were made from sandboxes, and the steps of builds. It fetches, makes and exports
-// them, keeps those that are in use, and counts what all files of Bothy take of the disk.
+// Package rootfs keeps the first contents of the root file systems of sandboxes: container images,
+// templates that were made from sandboxes, and the steps of builds. It fetches, makes and exports them,
+// keeps those that are in use, and counts the disk use of all of Bothy's files.
 //
-// It knows sandboxes only by their specs. Package engine, which owns their life cycle, tells it the
-// rest by the interface [Sandboxes].
+// It knows sandboxes only by their specs. Package engine, which owns their life cycle, provides the rest
+// through the interface [Sandboxes].
 package rootfs
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Sandboxes is what images, templates and builds need of the life cycle of sandboxes.
+// Sandboxes is the part of the life cycle of sandboxes that images, templates and builds need.
 type Sandboxes interface {
 	// EachAway calls do with each sandbox that is put away.
 	EachAway(do func(*spec.Sandbox) error) error
@@ -24,8 +24,8 @@ type Sandboxes interface {
 	// WithRunningLayer is WithSavedLayer for a sandbox that must run. The keeper may take as long
 	// as the context allows.
 	WithRunningLayer(ctx context.Context, sb *spec.Sandbox, do func() error) error
-	// StripHome removes from a copy of a sandbox's home what only this sandbox may have, such as
-	// logins.
+	// StripHome removes from a copy of a sandbox's home the files that only this sandbox may have, such
+	// as logins.
 	StripHome(sb *spec.Sandbox, home *os.Root) error
 	// Failure returns the error of an operation on a sandbox. If the sandbox was removed meanwhile,
 	// it says so.

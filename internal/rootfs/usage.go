@@ -10,7 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Kinds of things that take room on the disk.
+// Kinds of items that take room on the disk.
 const (
 	KindSandbox  = "sandbox"
 	KindTemplate = "template"
@@ -21,7 +21,7 @@ const (
 	KindCache    = "cache"
 )
 
-// Item is a thing of Bothy's that takes room on the disk.
+// Item is one of Bothy's items that take room on the disk.
 type Item struct {
 	Kind, Name string
 	Agent      string    // the agent that it is, or that it belongs to

@@ -175,7 +175,7 @@ func (i *Images) stepBases() (map[string][]string, error) {
 	return bases, err
 }
 
-// imagesAtWork says what the holder of the images' lock does.
+// imagesAtWork describes the work of the holder of the images' lock.
 const imagesAtWork = "an image is being fetched, written or sent"
 
 // change calls do while no sandbox is created, and no process works on an image.

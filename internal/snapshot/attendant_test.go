@@ -54,7 +54,7 @@ func TestAttemptWaits(t *testing.T) {
 		did, err := s.checkpointUnasked(t.Context(), sb, "test", nil)
 		done <- result{did, err}
 	}()
-	time.Sleep(100 * time.Millisecond) // the longer it waits, the surer is what this finds
+	time.Sleep(100 * time.Millisecond) // the longer the wait, the surer the result
 	freed := time.Now()
 	theirs.Unlock()
 	r := <-done
@@ -119,7 +119,7 @@ func TestAttendantComesLate(t *testing.T) {
 			if a.when != c.want {
 				t.Errorf("it waits for %+v, not %+v", a.when, c.want)
 			}
-			if a.cause != c.cause { // what the keeper refused is to be made still
+			if a.cause != c.cause { // a checkpoint that the keeper refused is still to be made
 				t.Errorf("%q is to be made, not %q", a.cause, c.cause)
 			}
 		})

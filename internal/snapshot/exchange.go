@@ -165,8 +165,8 @@ func sameWork(a, b *spec.Sandbox) error {
 type Joined struct {
 	Ours  checkpoint.Point // the state of the sandbox before
 	Point checkpoint.Point // the merged state; its number is 0 if there are conflicts
-	// Alone means that the merged state holds the other state and nothing else: the sandbox has no
-	// changes of its own.
+	// Alone means that the merged state holds the other state and nothing else: the sandbox has not
+	// changed anything itself.
 	Alone bool
 	// Conflicts are paths that both have changed, as seen inside. Texts are paths whose lines were
 	// merged.
@@ -190,10 +190,10 @@ func (x *Exchange) ReadyToJoin(ctx context.Context, sb *spec.Sandbox) error {
 	return nil
 }
 
-// Join makes a checkpoint of a sandbox that merges its present state with the changes from one of
-// its checkpoints to another. If both changed a path, only texts are merged, by their lines. Git's
-// own files stay as the sandbox has them: commits are not brought along, only files. Join stops the
-// sandbox, and does not change its files.
+// Join makes a checkpoint of a sandbox that merges its present state with the changes from one of its
+// checkpoints to another. If both changed a path, only texts are merged, by their lines. Git's own files
+// stay as they are in the sandbox: only files are merged, not commits. Join stops the sandbox, and does
+// not change its files.
 func (x *Exchange) Join(ctx context.Context, sb *spec.Sandbox, base, theirs checkpoint.Point, cause string) (Joined, error) {
 	j, err := x.join(ctx, sb, base, theirs, cause)
 	if err != nil {

@@ -242,7 +242,7 @@ func (s *Snapshots) replaceClones(sb *spec.Sandbox, replace func() error) error 
 	return replace()
 }
 
-// forgetDisk has the next start measure the sandbox's use of the disk again, because its files are
+// forgetDisk makes the next start measure the sandbox's use of the disk again, because its files are
 // about to change.
 func forgetDisk(d store.Sandbox) error {
 	st := d.ReadStatus()

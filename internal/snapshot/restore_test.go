@@ -36,8 +36,8 @@ func TestForgetsDisk(t *testing.T) {
 }
 
 // TestRestoreWorkspaceAway checks that a restore begins nothing while the workspace is moved away:
-// otherwise it would be finished, unasked, once the workspace is back. A restore that does not need
-// the workspace works.
+// otherwise it would be finished, without a request, once the workspace is back. A restore that does not
+// need the workspace works.
 func TestRestoreWorkspaceAway(t *testing.T) {
 	s, dir, sb := newMovable(t)
 	b := reviewedBox{t, s, sb, dir, s.directory(sb).Home()}

@@ -20,12 +20,12 @@ type Snapshots struct{ engine *engine.Engine }
 // New returns the snapshots of an engine's sandboxes.
 func New(e *engine.Engine) *Snapshots { return &Snapshots{e} }
 
-// Attach has the engine finish interrupted restores before it starts a sandbox, and start the
+// Attach makes the engine finish interrupted restores before it starts a sandbox, and start the
 // attendant that makes the automatic checkpoints of a running sandbox.
 func (s *Snapshots) Attach() { s.engine.BeforeStart, s.engine.Running = s.prepareStart, s.attend }
 
-// prepareStart removes what a killed command has left among a sandbox's checkpoints, and finishes
-// an interrupted restore. The caller holds the sandbox's lock.
+// prepareStart removes the remains of a killed command from a sandbox's checkpoints, and finishes an
+// interrupted restore. The caller holds the sandbox's lock.
 func (s *Snapshots) prepareStart(sb *spec.Sandbox) error {
 	if err := s.Checkpoints(sb).Tidy(); err != nil {
 		return err

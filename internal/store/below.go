@@ -17,8 +17,8 @@ func ReadSmall(path string) ([]byte, error) {
 	return ReadFile(path, unix.O_NOFOLLOW, MaxSmall)
 }
 
-// PlaceBelow writes a new file below a directory, with the directories on its path. A file that
-// exists stays as it is, and is no error.
+// PlaceBelow writes a new file below a directory, with the directories on its path. It keeps an existing
+// file, which is not an error.
 func PlaceBelow(dir *os.Root, name, text string) error {
 	if err := dir.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
@@ -34,8 +34,8 @@ func PlaceBelow(dir *os.Root, name, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// RegularBelow reads a regular file below a directory in which programs of a sandbox may have made
-// anything. ok is false for everything else, and for a file of more than most bytes.
+// RegularBelow reads a regular file below a directory in which programs of a sandbox may have put any
+// file. ok is false for everything else, and for a file of more than most bytes.
 func RegularBelow(dir *os.Root, name string, most int64) (text []byte, ok bool) {
 	info, err := dir.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > most {

@@ -59,8 +59,8 @@ func ordinaryDir(t testing.TB) string {
 	return dir
 }
 
-// onFullDisk returns a command whose first argument is replaced by a small file system, in a
-// mount namespace of its own. It skips the test if none can be made.
+// onFullDisk returns a command whose first argument is replaced by a small file system, in its own mount
+// namespace. It skips the test if none can be made.
 func onFullDisk(t testing.TB, r string) *exec.Cmd {
 	t.Helper()
 	cmd := again(t, r, t.TempDir())

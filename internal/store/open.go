@@ -175,12 +175,12 @@ func (s *Store) leftLock(pattern string) bool {
 	})
 }
 
-// Erase deletes the state directory. Nothing may be using it.
+// Erase deletes the state directory. No process may use it.
 func (s *Store) Erase() error {
 	if !s.marked() {
 		return fmt.Errorf("erase %s: it has no file %s, by which a directory is known as Bothy's", s.dir, markName)
 	}
-	for _, name := range append(slices.Clone(names), markName) { // the mark last: what fails may be tried again
+	for _, name := range append(slices.Clone(names), markName) { // the mark last: a failed removal can be repeated
 		if err := RemoveTree(filepath.Join(s.dir, name)); err != nil {
 			return fmt.Errorf("erase %s: %w", filepath.Join(s.dir, name), err)
 		}

@@ -26,10 +26,10 @@ type Sandbox struct{ Dir string }
 func (d Sandbox) Spec() string   { return filepath.Join(d.Dir, "spec.json") }
 func (d Sandbox) Policy() string { return filepath.Join(d.Dir, "policy.yaml") }
 func (d Sandbox) Leases() string { return filepath.Join(d.Dir, "leases.json") }
-func (d Sandbox) Lent() string   { return filepath.Join(d.Dir, "lent") } // there once a credential was
+func (d Sandbox) Lent() string   { return filepath.Join(d.Dir, "lent") } // exists once a credential was lent
 
-// Login is where the tokens lie of a lease whose login was made inside, and Logins where all
-// do. It need not exist.
+// Login is the file with the tokens of a lease whose login was made inside. Logins is the directory of
+// all of them. It need not exist.
 func (d Sandbox) Login(lease string) string { return filepath.Join(d.Logins(), lease+".json") }
 func (d Sandbox) Logins() string            { return filepath.Join(d.Dir, "login") }
 
@@ -38,18 +38,18 @@ func (d Sandbox) Status() string  { return filepath.Join(d.Dir, "status.json") }
 func (d Sandbox) Lock() string    { return filepath.Join(d.Dir, "lock") }
 func (d Sandbox) Control() string { return filepath.Join(d.Dir, "control.sock") }
 
-// MakerLock is held by who makes a sandbox for one command, as long as they may start it; or
-// who makes a fork in which programs are to go on, until they do, and then it is gone.
+// MakerLock is held by the maker of a sandbox for one command, as long as it may start the sandbox. It
+// is also held by the maker of a fork in which programs are to resume; the maker removes the file once
+// they have.
 func (d Sandbox) MakerLock() string { return filepath.Join(d.Dir, "maker.lock") }
 
-// HasMaker tells whether the file of that lock is there.
+// HasMaker reports whether the file of that lock exists.
 func (d Sandbox) HasMaker() bool {
 	_, err := os.Lstat(d.MakerLock())
 	return err == nil
 }
 
-// Awaited tells whether somebody is there who has its [Sandbox.MakerLock], and may start it
-// yet.
+// Awaited reports whether a process holds the [Sandbox.MakerLock], and may still start the sandbox.
 func (d Sandbox) Awaited() bool {
 	lock, err := TryLockThere(d.MakerLock())
 	if err == nil {
@@ -58,16 +58,16 @@ func (d Sandbox) Awaited() bool {
 	return err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
-// MakingLock is there from before a sandbox appears until it has what it is to begin with,
-// and held by who makes it. One that nobody holds is of somebody who was killed, or gave up.
+// MakingLock exists from before a sandbox appears until the sandbox is finished. Its maker holds it. If
+// no process holds it, the maker was killed or gave up.
 func (d Sandbox) MakingLock() string { return filepath.Join(d.Dir, "making.lock") }
 
-// WantedLock is shared by who waits for a sandbox that somebody else makes, and held alone by
-// who takes it back.
+// WantedLock is shared by the callers that wait for a sandbox that another process makes. A maker that
+// takes the sandbox back holds it exclusively.
 func (d Sandbox) WantedLock() string { return filepath.Join(d.Dir, "wanted.lock") }
 
-// Aside is where the control socket is while nobody shall come by it: before the
-// keeper is ready, and while it ends.
+// Aside is the path of the control socket before the keeper is ready and while it ends: no caller is to
+// find the socket then.
 func (d Sandbox) Aside() string   { return filepath.Join(d.Dir, ".control.sock") }
 func (d Sandbox) Cgroup() string  { return filepath.Join(d.Dir, "cgroup") }
 func (d Sandbox) Home() string    { return filepath.Join(d.Dir, "home") }
@@ -75,62 +75,61 @@ func (d Sandbox) Layers() string  { return filepath.Join(d.Dir, "layers") }
 func (d Sandbox) Kept() string    { return filepath.Join(d.Dir, "kept") }
 func (d Sandbox) Scratch() string { return filepath.Join(d.Dir, "scratch") }
 
-// Programs is where a keeper of root's sees the host's programs as nobody's.
+// Programs is where root's keeper sees the host's programs, owned by the user nobody.
 func (d Sandbox) Programs() string { return filepath.Join(d.Dir, "programs") }
 
 func (d Sandbox) Log(name string) string {
 	return filepath.Join(d.Dir, "log", name)
 }
 
-// NetworkLog has what was refused on the network, and what ended.
+// NetworkLog records refused and ended connections.
 func (d Sandbox) NetworkLog() string { return d.Log("network.jsonl") }
 
-// ModelLog has what the sandbox's mock was asked.
+// ModelLog records the requests to the sandbox's mock.
 func (d Sandbox) ModelLog() string { return d.Log("model.jsonl") }
 
-// Bill has what the models took that the sandbox asked.
+// Bill records the sandbox's use of models.
 func (d Sandbox) Bill() string { return filepath.Join(d.Dir, "bill.json") }
 
-// SetUp tells which commands of a devcontainer.json were run. SetUpLock is held by who
-// has them run.
+// SetUp records which commands of a devcontainer.json were run. SetUpLock is held by the process that
+// runs them.
 func (d Sandbox) SetUp() string     { return filepath.Join(d.Dir, "setup.json") }
 func (d Sandbox) SetUpLock() string { return filepath.Join(d.Dir, "setup.lock") }
 
-// Private is where the n-th of the spec's private directories lies.
+// Private is the n-th of the spec's private directories.
 func (d Sandbox) Private(n int) string {
 	return filepath.Join(d.Dir, "private", strconv.Itoa(n))
 }
 
-// Checkpoints is where the sandbox's checkpoints lie. It need not exist.
+// Checkpoints is the directory of the sandbox's checkpoints. It need not exist.
 func (d Sandbox) Checkpoints() string { return filepath.Join(d.Dir, "checkpoints") }
 
-// AttendLock is held by the process that makes checkpoints nobody asks for.
+// AttendLock is held by the process that makes automatic checkpoints.
 func (d Sandbox) AttendLock() string { return filepath.Join(d.Dir, "attend.lock") }
 
-// Review is where the layer over the n-th workspace lies, if its changes are
-// reviewed. ReviewLock is held while changes are applied or discarded.
+// Review is the directory of the layer over the n-th workspace, if its changes are reviewed. ReviewLock
+// is held while changes are applied or discarded.
 func (d Sandbox) Review(n int) string {
 	return filepath.Join(d.Dir, "review", strconv.Itoa(n))
 }
 func (d Sandbox) ReviewLock() string { return filepath.Join(d.Dir, "review.lock") }
 
-// Clone is where the clone of the n-th workspace lies, if it has one. CloneLock is
-// held while somebody fetches from it.
+// Clone is the directory of the clone of the n-th workspace, if it has one. CloneLock is held during a
+// fetch from it.
 func (d Sandbox) Clone(n int) string {
 	return filepath.Join(d.Dir, "clone", strconv.Itoa(n))
 }
 func (d Sandbox) CloneLock() string { return filepath.Join(d.Dir, "clone.lock") }
 
-// ID is the sandbox's id, the name of its directory.
+// ID returns the sandbox's id, the name of its directory.
 func (d Sandbox) ID() string { return filepath.Base(d.Dir) }
 
-// Sandbox gives the directory of an id. It need not exist.
+// Sandbox returns the directory of an id. It need not exist.
 func (s *Store) Sandbox(id string) Sandbox {
 	return Sandbox{filepath.Join(s.sandboxes(), id)}
 }
 
-// NewID makes a fresh id: 12 hex digits. All ids have one length, so that none
-// is the beginning of another.
+// NewID returns a fresh id of 12 hex digits. All ids have one length, so none is a prefix of another.
 func NewID() string {
 	var b [6]byte
 	rand.Read(b[:])
@@ -139,14 +138,14 @@ func NewID() string {
 
 const idLength = 12
 
-// IsID tells whether a name is that of an id.
+// IsID reports whether a name has the form of an id.
 func IsID(name string) bool {
 	_, err := hex.DecodeString(name)
 	return err == nil && len(name) == idLength
 }
 
-// NamesLock is held while a name is chosen and its sandbox created. Who waits for it
-// gives up when ctx ends.
+// NamesLock is held while a name is chosen and its sandbox created. A waiting caller gives up when ctx
+// ends.
 func (s *Store) NamesLock(ctx context.Context) (*Lock, error) {
 	return AwaitLock(ctx, filepath.Join(s.dir, namesLock))
 }
@@ -154,8 +153,8 @@ func (s *Store) NamesLock(ctx context.Context) (*Lock, error) {
 // newPrefix marks directories that are being made.
 const newPrefix = ".new-"
 
-// Create makes the directory of a new sandbox appear with its spec in it, and
-// what else is to be written, all at once.
+// Create makes the directory of a new sandbox appear in one step, with its spec and all further files in
+// it.
 func (s *Store) Create(sb *spec.Sandbox, more ...func(Sandbox) error) (Sandbox, error) {
 	tmp := Sandbox{filepath.Join(s.sandboxes(), newPrefix+sb.ID)}
 	fail := func(err error) (Sandbox, error) {
@@ -187,7 +186,8 @@ func (s *Store) Create(sb *spec.Sandbox, more ...func(Sandbox) error) (Sandbox, 
 	return d, SyncDir(s.sandboxes())
 }
 
-// specOf puts the spec of a sandbox in its place, where nobody looks yet.
+// specOf drafts the spec of a sandbox and puts it in place, in a directory that no other caller reads
+// yet.
 func specOf(d Sandbox, sb *spec.Sandbox) (*Draft, error) {
 	draft, err := DraftJSON(d.Spec(), sb)
 	if err != nil {
@@ -200,8 +200,8 @@ func specOf(d Sandbox, sb *spec.Sandbox) (*Draft, error) {
 	return draft, nil
 }
 
-// List gives every sandbox there is, those half made or half removed left out.
-// One whose spec cannot be read is listed as broken.
+// List returns all sandboxes, without those that are half made or half removed. A sandbox with an
+// unreadable spec is listed as broken.
 func (s *Store) List() ([]*spec.Sandbox, error) {
 	entries, err := os.ReadDir(s.sandboxes())
 	if err != nil {
@@ -229,14 +229,14 @@ func (s *Store) List() ([]*spec.Sandbox, error) {
 
 // newerSpec is the error for a spec that a newer Bothy wrote.
 type newerSpec struct {
-	Name string // as the spec has it, which may be anything
+	Name string // as in the spec, where it may be any text
 	err  error
 }
 
 func (n *newerSpec) Error() string { return "open sandbox " + n.Name + ": " + n.err.Error() }
 func (n *newerSpec) Unwrap() error { return n.err }
 
-// readName reads the name out of a spec of which no more is understood.
+// readName reads the name from a spec that is not understood otherwise.
 func readName(path string) string {
 	var named struct {
 		Name string `json:"name"`
@@ -284,7 +284,7 @@ func (d Sandbox) ReadStatus() spec.Status {
 	return st
 }
 
-// LastStatus is ReadStatus that tells whether there was one to read.
+// LastStatus is ReadStatus that also reports whether a status could be read.
 func (d Sandbox) LastStatus() (st spec.Status, known bool) {
 	if err := ReadJSON(d.Status(), &st); err != nil {
 		return spec.Status{Version: spec.Version, State: spec.Stopped}, false
@@ -292,8 +292,8 @@ func (d Sandbox) LastStatus() (st spec.Status, known bool) {
 	return st, true
 }
 
-// CheckStatus returns an error if a newer Bothy wrote the status: whoever writes it anew would lose
-// what that one knows.
+// CheckStatus returns an error if a newer Bothy wrote the status: a rewrite would lose data that only
+// the newer one knows.
 func (d Sandbox) CheckStatus() error {
 	var st spec.Status
 	if err := ReadJSON(d.Status(), &st); errors.Is(err, spec.ErrNewer) {
@@ -302,15 +302,15 @@ func (d Sandbox) CheckStatus() error {
 	return nil
 }
 
-// MayHaveStarted tells whether a sandbox was started once, or whether that is not known.
+// MayHaveStarted reports whether a sandbox was started before, or that is unknown.
 func (d Sandbox) MayHaveStarted() bool {
 	var st spec.Status
 	err := ReadJSON(d.Status(), &st)
 	return st.StartedAt != nil || err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
-// Reach has the owner reach what is in the directory. What has its name and is none, where
-// nobody can run, is removed.
+// Reach gives the owner access to the directory. It removes a file that has the place of the directory,
+// from which no sandbox can run.
 func (d Sandbox) Reach() error {
 	info, err := os.Lstat(d.Dir)
 	switch {
@@ -326,8 +326,8 @@ func (d Sandbox) Reach() error {
 	return allow(unix.AT_FDCWD, d.Dir)
 }
 
-// removedPrefix marks directories that are on their way out. What carries it
-// belongs to no sandbox and may be deleted by anybody at any time.
+// removedPrefix marks directories that are being removed. They belong to no sandbox, and any process may
+// delete them at any time.
 const removedPrefix = ".gone-"
 
 // Remove makes a sandbox disappear at once and then deletes its files.
@@ -343,19 +343,18 @@ func (s *Store) Remove(id string) error {
 	return RemoveTree(gone)
 }
 
-// SweepTemp deletes what crashed writers left behind. It may be called at any time: rules and
-// leases are written whether or not somebody has the sandbox's lock.
+// SweepTemp deletes the leftovers of crashed writers. It may be called at any time: rules and leases are
+// written whether or not a process has the sandbox's lock.
 func (d Sandbox) SweepTemp() { SweepTemp(d.Dir, tempAge) }
 
-// Sweep deletes what crashed removals left behind. It may be called at any
-// time.
+// Sweep deletes the leftovers of crashed removals. It may be called at any time.
 func (s *Store) Sweep() error {
 	SweepTemp(s.dir, tempAge)
 	return s.sweep(removedPrefix)
 }
 
-// SweepNew deletes what crashed creations left behind. The caller holds the
-// names lock: nobody else creates.
+// SweepNew deletes the leftovers of crashed creations. The caller holds the names lock, so no other
+// process creates a sandbox.
 func (s *Store) SweepNew() error { return s.sweep(newPrefix) }
 
 func (s *Store) sweep(prefix string) error {

@@ -89,7 +89,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("its status is %+v", st)
 	}
 
-	// The same id again takes nothing away from the first.
+	// The same id again does not change the first sandbox.
 	must(t, os.WriteFile(filepath.Join(d.Home(), "precious"), []byte("x"), 0o600))
 	if _, err := s.Create(&spec.Sandbox{Version: 1, ID: sb.ID, Name: "two"}); err == nil {
 		t.Error("an id was given twice")

@@ -22,7 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// roles are what this binary does when it is started again.
+// roles are the roles of this binary when it is started again.
 var roles = map[string]func(args []string) error{
 	"write":    writeForEver,
 	"hold":     holdLock,
@@ -491,7 +491,7 @@ func TestOpenRefuses(t *testing.T) {
 	t.Run("one for other things, closed to others", func(t *testing.T) {
 		dir := t.TempDir()
 		must(t, os.Chmod(dir, 0o700))
-		for _, name := range names { // people call their own so, too
+		for _, name := range names { // users also give their own directories such names
 			must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 		}
 		photo := filepath.Join(dir, imagesName, "photo.jpg")

@@ -7,9 +7,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// CheckVersion returns an error if a newer Bothy wrote a document: all documents in JSON have the
-// same version. It reads no further than to the version, which is the first member, for what
-// follows may have types that this Bothy does not know.
+// CheckVersion returns an error if a newer Bothy wrote a document: all documents in JSON have the same
+// version. It reads only to the version, which is the first member, because the rest may have types that
+// this Bothy does not know.
 func CheckVersion(path string, document []byte) error {
 	return spec.CheckVersion(path, versionOf(document), spec.Version)
 }

@@ -19,7 +19,7 @@ type leases struct {
 	Leases  []spec.Lease `json:"leases"`
 }
 
-// ReadLeases gives the leases of a sandbox, those that ran out too.
+// ReadLeases returns the leases of a sandbox, including those that ran out.
 func ReadLeases(path string) ([]spec.Lease, error) {
 	var d leases
 	err := readDocument(path, &d)
@@ -47,12 +47,12 @@ func WriteLeases(path string, list []spec.Lease) error {
 	return store.WriteJSON(path, leases{Version: spec.Version, Leases: list})
 }
 
-// Live are the leases that have not run out.
+// Live returns the leases that have not run out.
 func Live(list []spec.Lease, now time.Time) []spec.Lease {
 	return slices.DeleteFunc(slices.Clone(list), func(l spec.Lease) bool { return !l.Live(now) })
 }
 
-// Part parts leases into the chosen ones and the others.
+// Part splits leases into the chosen ones and the others.
 func Part(list []spec.Lease, which func(*spec.Lease) bool) (chosen, others []spec.Lease) {
 	for i, l := range list {
 		if which(&list[i]) {
@@ -77,20 +77,19 @@ func HostsOf(s *Secret, t Terms) []string {
 	return t.Hosts
 }
 
-// Terms are what can be said about a lease. What is left out is as usual for
-// the secret's service.
+// Terms are the terms of a lease. Empty fields have the usual values of the secret's service.
 type Terms struct {
 	Hosts, Methods, Paths []string
 	Place                 *spec.Place
 	Env                   []string
-	For                   time.Duration // 0: until it is revoked
-	Tool                  string        // whose token it is
+	For                   time.Duration // 0 means until it is revoked
+	Tool                  string        // owner of the token
 	Settings              []spec.Setting
-	// Placeholder and Renewal are what stands inside already; empty: new ones.
+	// Placeholder and Renewal are existing placeholders inside; empty means new ones.
 	Placeholder, Renewal string
 }
 
-// Check judges terms that are complete: nothing of them is left to a service.
+// Check checks complete terms, which leave nothing to a service.
 func (t *Terms) Check() error {
 	l := spec.Lease{Hosts: t.Hosts, Methods: t.Methods, Paths: t.Paths, Env: t.Env, Settings: t.Settings}
 	if t.Place != nil {
@@ -99,11 +98,10 @@ func (t *Terms) Check() error {
 	return check(&l)
 }
 
-// leasePrefix tells the ID of a lease from the name of a secret.
+// leasePrefix distinguishes the ID of a lease from the name of a secret.
 const leasePrefix = "lease-"
 
-// NewLease makes a lease of a secret. The value is only looked at for the shape
-// of its placeholder.
+// NewLease makes a lease of a secret. It uses the value only for the shape of its placeholder.
 func NewLease(s *Secret, sandbox string, t Terms, value []byte, now time.Time) (spec.Lease, error) {
 	service := FindService(s.Service)
 	if service == nil {
@@ -139,8 +137,8 @@ func NewLease(s *Secret, sandbox string, t Terms, value []byte, now time.Time) (
 	return l, nil
 }
 
-// StandIn makes what stands inside for the tokens of a login. Access may be empty: the
-// usual placeholder stands for the token then.
+// StandIn sets the placeholders for the tokens of a login. access may be empty, which means the usual
+// placeholder.
 func StandIn(l *spec.Lease, service, access, refresh string) {
 	if access != "" {
 		l.Placeholder = access
@@ -148,8 +146,8 @@ func StandIn(l *spec.Lease, service, access, refresh string) {
 	l.Renewal = Placeholder(FindService(service), []byte(refresh))
 }
 
-// defaultVariable is the variable of a secret of no known service: that it comes
-// from, or its name in capitals.
+// defaultVariable returns the variable for a secret without a known service: its source variable, or its
+// name in capitals.
 func defaultVariable(s *Secret) []string {
 	if s.Source.Kind == SourceEnvironment {
 		return []string{s.Source.Variable}
@@ -161,7 +159,7 @@ func defaultVariable(s *Secret) []string {
 	return []string{name}
 }
 
-// check judges what a lease says, before it is of any consequence.
+// check checks the terms of a lease, before it has any effect.
 func check(l *spec.Lease) error {
 	if len(l.Hosts) == 0 && !l.Place.IsAgent() {
 		return spec.Errorf(spec.ErrUsage, "it is not known where secret %s belongs", l.Secret).
@@ -185,7 +183,7 @@ func check(l *spec.Lease) error {
 	return l.Place.Check()
 }
 
-// checkSetting refuses what would be more than one line to who reads it.
+// checkSetting refuses text that a reader would take for more than one line.
 func checkSetting(s spec.Setting) error {
 	if strings.ContainsFunc(s.Name+s.Text, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return spec.Errorf(spec.ErrUsage, "what is said of it inside has a character that is not printable ASCII")
@@ -196,7 +194,7 @@ func checkSetting(s spec.Setting) error {
 	return nil
 }
 
-// checkHost wants a target of which one knows who is behind it.
+// checkHost requires a target with a known owner.
 func checkHost(host string, methods, paths []string) error {
 	r, err := policy.ParseRule(policy.Allow, host)
 	if err != nil {

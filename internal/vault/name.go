@@ -13,8 +13,8 @@ import (
 
 func compare(a, b string) int { return cmp.Compare(a, b) }
 
-// decode reads one JSON document and nothing behind it. Its error about a broken document
-// quotes nothing of it.
+// decode reads one JSON document and nothing after it. Its error about a broken document quotes nothing
+// of it.
 func decode(path string, data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -44,8 +44,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// LooksSecret tells a text that begins like a known kind of credential and is as long as
-// one, or is too long for a name.
+// LooksSecret reports whether a text begins like a known kind of credential and is as long as one, or is
+// too long for a name.
 func LooksSecret(s string) bool {
 	if len(s) > maxName {
 		return true
@@ -60,8 +60,8 @@ func LooksSecret(s string) bool {
 	return false
 }
 
-// SecretIn tells a path, or an address, with a part that looks like a secret, as some
-// servers use. It cannot tell a secret that looks like words.
+// SecretIn reports whether a path or an address has a part that looks like a secret, as some servers
+// use. It cannot recognize a secret that looks like words.
 func SecretIn(path string) bool {
 	return hasUUID(path) || slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool {
 		return LooksSecret(segment) || slices.ContainsFunc(strings.FieldsFunc(segment, notAlphanumeric), looksRandom)
@@ -83,7 +83,7 @@ func notAlphanumeric(r rune) bool {
 	return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
 }
 
-// looksRandom tells letters and digits that are not words.
+// looksRandom reports whether letters and digits are not words.
 func looksRandom(s string) bool {
 	if strings.ContainsAny(s, "0123456789") {
 		return len(s) >= 16 && strings.Trim(s, "0123456789") != ""
@@ -91,8 +91,8 @@ func looksRandom(s string) bool {
 	return len(s) >= 20 && !isWords(s)
 }
 
-// isWords tells letters that may be words. Most words begin with a single capital and
-// continue with more than one letter. Letters in one case only always count as words.
+// isWords reports whether letters may be words. Most words begin with a single capital and continue with
+// more than one letter. Letters in one case only always count as words.
 func isWords(s string) bool {
 	if s == strings.ToLower(s) || s == strings.ToUpper(s) {
 		return true
@@ -126,8 +126,8 @@ const (
 	minValue = 8
 )
 
-// CleanValue removes the line break at the end of most sources, and checks the rest. Its
-// errors say nothing of the value.
+// CleanValue removes the line break at the end of most sources, and checks the rest. Its errors contain
+// nothing of the value.
 func CleanValue(value []byte) ([]byte, error) {
 	value = bytes.TrimRight(value, "\r\n")
 	switch {

@@ -15,7 +15,7 @@ const (
 	OpMake   = "make"   // a key: Answer.Guard, Recipient, and Identity for the file
 	OpSeal   = "seal"   // Items with a Value get their Sealed
 	OpOpen   = "open"   // Items with Sealed, or with Attributes, get their Value
-	OpForget = "forget" // takes the key out of the keyring
+	OpForget = "forget" // removes the key from the keyring
 )
 
 // Order is a task for that process.

@@ -84,7 +84,7 @@ func random(alphabet string, n int) string {
 	limit := 256 - 256%len(alphabet) // above it some characters would be more likely
 	out := make([]byte, 0, n)
 	for b := make([]byte, 1); len(out) < n; {
-		_, _ = rand.Read(b) // it does not fail: it crashes the process instead
+		_, _ = rand.Read(b) // it cannot fail: it crashes the process instead
 		if int(b[0]) < limit {
 			out = append(out, alphabet[int(b[0])%len(alphabet)])
 		}

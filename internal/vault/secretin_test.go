@@ -18,7 +18,7 @@ func TestSecretIn(t *testing.T) {
 		"https://mcp.example.com/u/hunterABCDEFGHIJKLMNOPQRSTUVWX/mcp":       true,
 		"https://mcp.example.com/u/qXbTzRwLpKmNvGhJdFsAeYuC/mcp":             true,
 		"https://mcp.example.com/ModelContextProtocolServer/HTTPGatewayAPIs": false,
-		"/src/HowToMakeUseOfItInMyCompany":                                   true, // which is a pity
+		"/src/HowToMakeUseOfItInMyCompany":                                   true, // a false positive
 		"/src/MyCompanyInternalModelServer":                                  false,
 		"/home/me/IdeaProjects/AReallyLongProjectName":                       false,
 		"/opt/CONTRIBUTIONGUIDELINESFOREVERYBODY":                            false,

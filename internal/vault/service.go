@@ -26,7 +26,7 @@ type Service struct {
 	Shapes []Shape
 }
 
-// Shape is a prefix and how many characters of which alphabet follow it.
+// Shape is a prefix, and the alphabet and number of the characters after it.
 type Shape struct {
 	Prefix   string
 	Length   int // with the prefix
@@ -166,7 +166,7 @@ var githubShapes = []Shape{
 	{"ghp_", 40, base62}, {"github_pat_", 93, base62}, {"gho_", 40, base62}, {"ghu_", 40, base62}, {"ghs_", 40, base62},
 }
 
-// FindService gives the service of a name or alias; nil if there is none.
+// FindService returns the service of a name or alias; nil if none has it.
 func FindService(name string) *Service {
 	for i, s := range Services {
 		if s.Name == name || slices.Contains(s.Aliases, name) {
@@ -205,8 +205,8 @@ func SortService(name string, value []byte) string {
 	return name
 }
 
-// Takes tells whether a service takes a value for another one, as far as the value's prefix
-// tells. If only the other service knows the prefix, it does not.
+// Takes reports whether a service accepts a value of another one, judging by the value's prefix. It does
+// not if only the other service knows the prefix.
 func Takes(service, other string, value []byte) bool {
 	s, o := FindService(service), FindService(other)
 	return s != nil && (s.shape(value) != nil || o == nil || o.shape(value) == nil)

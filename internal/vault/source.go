@@ -21,9 +21,9 @@ const (
 	SourceFile        SourceKind = "file"
 	SourceKeyring     SourceKind = "keyring" // an item of the desktop's keyring
 	SourceLogin       SourceKind = "login"   // the login of an agent of the host, renewed before it ends
-	SourceKey         SourceKind = "key"     // an API key that an agent of the host was given, in a file of its
+	SourceKey         SourceKind = "key"     // an API key that an agent of the host has in a file of its own
 	SourceTool        SourceKind = "tool"    // the token of a tool of the host, such as npm, for a server
-	SourceInside      SourceKind = "inside"  // the token that an agent got by a login inside; never in the document
+	SourceInside      SourceKind = "inside"  // the token of a login that an agent made inside; never in the document
 )
 
 // Source is the source of a value.

@@ -14,12 +14,11 @@ import (
 //go:embed suffixes.txt
 var suffixes string
 
-// clouds are domains of which the list has only some subdomains: names directly below them
-// belong to many owners, too.
+// clouds are domains of which the list has only some subdomains: names directly below them also belong
+// to many owners.
 var clouds = []string{"amazonaws.com", "amazonaws.com.cn", "azure.com", "windows.net"}
 
-// anybodys tells a domain in which anybody can register a name: its subdomains belong to
-// many owners.
+// anybodys reports whether anyone can register a name in a domain: its subdomains belong to many owners.
 func anybodys(domain string) bool {
 	_, parent, below := strings.Cut(domain, ".")
 	return !below || slices.Contains(clouds, domain) || isListed(domain) || isListed("*."+domain) ||

@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write suffixes.txt anew")
 
-// The list is that of the package, which has all its rules in a test of its own. With -update
-// it is written.
+// TestSuffixes checks that the list is that of the package, which has all its rules in one of its tests.
+// With -update it writes the list.
 func TestSuffixes(t *testing.T) {
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/net").Output()
 	if err != nil {

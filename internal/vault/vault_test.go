@@ -43,7 +43,8 @@ func put(v Vault, name, service string) error {
 	return c.Save()
 }
 
-// Whenever a writer is killed, the document is whole, and the next one can write.
+// TestKilledWriter checks that after a kill of a writer at any time the document is whole, and the next
+// one can write.
 func TestKilledWriter(t *testing.T) {
 	v := Vault{Dir: filepath.Join(t.TempDir(), "secrets")}
 	if err := put(v, "steady", "npm"); err != nil {
@@ -96,7 +97,7 @@ func TestConcurrentChanges(t *testing.T) {
 	}
 }
 
-// A document that is not one of ours is refused and left alone.
+// TestCorrupted checks that a document that this package did not write is refused and left alone.
 func TestCorrupted(t *testing.T) {
 	good := `{"version":1,"secrets":[{"name":"a","source":{"kind":"file","path":"/x"},"created_at":"2026-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z"}]}`
 	v := Vault{Dir: t.TempDir()}

@@ -1,5 +1,5 @@
-// Package advice tells programs inside why something was refused, and what is allowed. It answers
-// for the gateway's own names, over HTTP.
+// Package advice tells programs inside the reasons of refusals, and what is allowed. It answers for the
+// gateway's own names, over HTTP.
 package advice
 
 import (
@@ -14,23 +14,23 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// Name is where the inside may ask why: the gateway itself answers.
+// Name is the name at which the gateway itself answers why.
 const Name = "policy.bothy"
 
-// Handler answers requests to the gateway itself, by any of its names. Nothing in its answers is
-// secret: whoever asks could find all of it out by trying.
+// Handler answers requests to the gateway itself, by any of its names. Nothing in its answers is secret:
+// a program inside could find all of it out by trying.
 type Handler struct {
 	Sandbox string
 	Policy  func() *policy.Policy // the one in force
 	// Afford turns a decision into a denial if its budget is used up.
 	Afford   func(*policy.Decision)
 	Refusals *Refusals
-	// Mocked are the names whose servers are played, and MockReason says why they may be reached.
+	// Mocked are the names whose servers are played. MockReason says why they may be reached.
 	Mocked     []string
 	MockReason string
-	// Tasks answers about the tasks of the project; nil: they are not shared.
+	// Tasks answers about the tasks of the project; nil means that they are not shared.
 	Tasks http.Handler
-	// Loop carries out commands about the loop that works in the sandbox; nil: none does.
+	// Loop carries out commands about the loop that works in the sandbox; nil means that none does.
 	Loop func(args []string) (out, complaint string, code int)
 }
 

@@ -11,13 +11,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Refusals remembers the last things that were refused, each once. The zero Refusals is empty.
+// Refusals remembers the last refusals, each once. The zero Refusals is empty.
 type Refusals struct {
 	mu  sync.Mutex
 	set []Refusal
 }
 
-// Refusal is one of them.
+// Refusal is a remembered refusal.
 type Refusal struct {
 	Time    time.Time `json:"time"`
 	Name    string    `json:"name"` // or address
@@ -39,10 +39,10 @@ func (r Refusal) subject() string {
 	return s
 }
 
-// maxRefusals is how many are remembered.
+// maxRefusals bounds the remembered refusals.
 const maxRefusals = 20
 
-// Note remembers a record, if it is of a refusal, or of a failure that a command would mend.
+// Note remembers a record of a refusal, or of a failure that a command would mend.
 func (l *Refusals) Note(n spec.NetworkRecord) {
 	if n.Verdict != spec.VerdictDeny && (n.Verdict != spec.VerdictError || n.Suggest == "") {
 		return
@@ -65,8 +65,9 @@ func (l *Refusals) Note(n spec.NetworkRecord) {
 	l.set = append(l.set, x)
 }
 
-// leadsAstray tells whether a refusal is for where a name leads. Where one has led to until
-// the rules changed is no less the host's business, but most reasons do not tell.
+// leadsAstray reports whether a flow was refused because of the address that its name resolved to. The
+// address to which a name led until the rules changed is the host's business, too, but most reasons do
+// not contain it.
 func leadsAstray(n *spec.NetworkRecord) bool {
 	if n.Name == "" || !n.Addr.IsValid() {
 		return false
@@ -77,7 +78,7 @@ func leadsAstray(n *spec.NetworkRecord) bool {
 	return n.Event == spec.NetworkFlow && n.State == "" || err == nil && isRange || strings.Contains(n.Reason, n.Addr.Unmap().String())
 }
 
-// List gives them, the latest first.
+// List returns the refusals, the latest first.
 func (l *Refusals) List() []Refusal {
 	l.mu.Lock()
 	defer l.mu.Unlock()

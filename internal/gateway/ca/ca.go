@@ -183,7 +183,7 @@ func (a *Authority) makeLeaf(name string, now time.Time) (*tls.Certificate, erro
 	} else {
 		template.DNSNames = []string{name}
 	}
-	if len(name) <= 64 { // what a common name may have
+	if len(name) <= 64 { // the limit of a common name
 		template.Subject.CommonName = name
 	}
 	der, err := a.sign(template, a.root, a.leafKey.Public())

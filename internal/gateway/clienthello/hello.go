@@ -1,7 +1,6 @@
-// Package clienthello reads the first message of a TLS client, without answering: the name it wants to
-// talk to. It is stricter than servers are, for it must not read another name than they do. A
-// message that a server might take for a ClientHello, and that cannot be read with certainty, is an
-// error.
+// Package clienthello reads the first message of a TLS client, without answering: the name of its
+// server. It is stricter than servers are, because it must not read another name than they do. A message
+// that a server might take for a ClientHello, and that cannot be read with certainty, is an error.
 package clienthello
 
 import (
@@ -11,8 +10,7 @@ import (
 	"slices"
 )
 
-// MaxSize bounds a ClientHello, in bytes. Those with post-quantum keys have
-// about two thousand.
+// MaxSize bounds a ClientHello, in bytes. A ClientHello with post-quantum keys has about two thousand.
 const MaxSize = 32 << 10
 
 // Info is the content of a ClientHello.

@@ -169,7 +169,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// theirs returns what the standard library reads of a ClientHello.
+// theirs returns the result of the standard library for a ClientHello.
 func theirs(b []byte) (info Info, ok bool) {
 	_ = tls.Server(replay{bytes.NewReader(b)}, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		info, ok = Info{ServerName: h.ServerName, Protocols: h.SupportedProtos}, true

@@ -31,7 +31,7 @@ func (d *Dialer) forward(ctx context.Context, proxy *hostproxy.Proxy, to net.Add
 // Proxy is the proxy at the other end.
 func (f *Forwarded) Proxy() *hostproxy.Proxy { return f.proxy }
 
-// Server is the server that requests are sent on to, as a URL has it.
+// Server returns the server that requests are sent on to, as in a URL.
 func (f *Forwarded) Server() string { return strings.TrimSuffix(f.to.String(), ":80") }
 
 // SyscallConn lets the owner ask the kernel whether the proxy has hung up. On a connection over TLS

@@ -11,7 +11,7 @@ import (
 
 const (
 	// answerTime bounds the lookup of a name. doubtTime bounds it at a resolver that has not answered
-	// lately: behind a proxy, the host often has no resolver that knows the world's names.
+	// recently: behind a proxy, the host often has no resolver that knows the world's names.
 	answerTime = 15 * time.Second
 	doubtTime  = 5 * time.Second
 )
@@ -68,7 +68,7 @@ func (k *known) answered() {
 	k.last, k.names = time.Now(), nil
 }
 
-// answers reports whether the resolver has answered lately.
+// answers reports whether the resolver has answered recently.
 func (k *known) answers() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

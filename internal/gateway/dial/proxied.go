@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// addressTime bounds what a proxy may take for one address while there are others.
+	// addressTime bounds a proxy's time for one address while there are others.
 	addressTime = 10 * time.Second
 	// mostAddresses is how many addresses of a name are tried through a proxy.
 	mostAddresses = 4

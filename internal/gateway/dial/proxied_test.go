@@ -143,8 +143,8 @@ func public(to netip.AddrPort) error {
 	return nil
 }
 
-// TestByProxy checks for what a proxy is asked: for addresses that were judged, and for a name
-// only where there are none, or where the proxy refuses them.
+// TestByProxy checks the requests to a proxy: it is asked for judged addresses, and for a name only if
+// there are none, or if the proxy refuses them.
 func TestByProxy(t *testing.T) {
 	z := &zone{names: map[string][]string{}}
 	z.set("one.example", "192.0.2.1")

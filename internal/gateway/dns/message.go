@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// query is what a message asks.
+// query is the query of a message.
 type query struct {
 	header   dnsmessage.Header
 	question dnsmessage.Question
@@ -16,13 +16,13 @@ type query struct {
 	size     int // the answer may have, in a datagram
 }
 
-// parse reads a message. Without a query it deserves no answer; with a code
-// other than success it deserves only that.
+// parse reads a message. Without a query it deserves no answer; with a code other than success it
+// deserves only that code.
 func parse(message []byte) (*query, dnsmessage.RCode) {
 	var p dnsmessage.Parser
 	h, err := p.Start(message)
 	if err != nil || h.Response {
-		return nil, 0 // an answer to an answer could go on for ever
+		return nil, 0 // an answer to an answer could go on forever
 	}
 	q := &query{header: h, size: plainSize}
 	questions, err := p.AllQuestions()
@@ -41,8 +41,8 @@ func parse(message []byte) (*query, dnsmessage.RCode) {
 	return q, q.additionals(&p)
 }
 
-// badVersion is the code for a version of EDNS that is not known (BADVERS); its
-// upper bits travel in the OPT record.
+// badVersion is the code for an unknown version of EDNS (BADVERS); its upper bits travel in the OPT
+// record.
 const badVersion = dnsmessage.RCode(16)
 
 // additionals looks for the OPT record.
@@ -77,13 +77,13 @@ type reply struct {
 	why    string     // the reason of a refusal, for people
 }
 
-// addresses gives an allowed name's. Questions for other types have an answer
-// without records: the name exists, and that is all there is about it.
+// addresses sets the addresses of an allowed name. Questions for other types get an answer without
+// records: the name exists, but has no records of these types.
 func (r *reply) addresses(v4, v6 netip.Addr) { r.v4, r.v6 = v4, v6 }
 
 func (r *reply) pointer(name string) { r.target = name }
 
-// pack writes the answer. One that does not fit is marked as cut off.
+// pack writes the answer. It marks an answer that does not fit as cut off.
 func (r *reply) pack(overTCP bool) []byte {
 	b, err := r.build(true)
 	if err == nil && (overTCP || len(b) <= r.query.size) {
@@ -145,7 +145,7 @@ func (r *reply) records(b *dnsmessage.Builder) error {
 	return r.negative(b)
 }
 
-// negative says for how long the absence of records may be believed.
+// negative sets how long the absence of records may be cached.
 func (r *reply) negative(b *dnsmessage.Builder) error {
 	if r.rcode != dnsmessage.RCodeSuccess && r.rcode != dnsmessage.RCodeNameError {
 		return nil

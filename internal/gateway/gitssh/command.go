@@ -10,7 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-// Command is what git asks a server to run.
+// Command is the command that git asks a server to run.
 type Command struct {
 	Service    string // policy.GitFetch or policy.GitPush
 	Repository string // as it came, without its quotes; not judged yet
@@ -26,9 +26,9 @@ var errCommand = errors.New("only " + policy.GitFetch + " 'REPOSITORY' and " + p
 //
 //	git-upload-pack 'acme/app.git'
 //
-// A shell on the server would interpret the text, and its words would mean there what they mean to
-// shells. So ParseCommand accepts only two words, one space, and quotes around a text without
-// quotes. It accepts no other command: no option, nothing behind, no other quoting.
+// A shell on the server would interpret the text by its own rules. So ParseCommand accepts only two
+// words, one space, and quotes around a text without quotes. It accepts no other command: no option,
+// nothing after it, no other quoting.
 func ParseCommand(text string) (Command, error) {
 	service, word, ok := strings.Cut(text, " ")
 	if !ok || len(text) > maxCommand || service != policy.GitFetch && service != policy.GitPush {
@@ -57,7 +57,7 @@ func passesOn(name, value string) bool {
 	return name == "GIT_PROTOCOL" && slices.Contains(protocols, value)
 }
 
-// isLocale reports whether a variable is one that clients send unasked, such as the user's
+// isLocale reports whether a variable is one that clients send by themselves, such as the user's
 // language. Such variables are dropped without a message.
 func isLocale(name string) bool {
 	return name == "LANG" || name == "LANGUAGE" || name == "COLORTERM" || name == "TERM" || name == "NO_COLOR" || strings.HasPrefix(name, "LC_")

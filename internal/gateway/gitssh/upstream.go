@@ -101,8 +101,8 @@ func endOf(requests <-chan *ssh.Request) (end ending) {
 	return end
 }
 
-// start has the server run a command. A server that does not take the variable speaks an older
-// version of git's protocol.
+// start makes the server run a command. A server that does not take the variable speaks an older version
+// of git's protocol.
 func (s *session) start(out ssh.Channel, cmd Command) error {
 	if s.version != "" {
 		if _, err := out.SendRequest("env", false, ssh.Marshal(struct{ Name, Value string }{"GIT_PROTOCOL", s.version})); err != nil {
@@ -158,7 +158,7 @@ func (s *session) login(ctx context.Context) (net.Conn, ssh.Conn, error) {
 	at := net.JoinHostPort(s.Name, strconv.Itoa(int(s.Port)))
 	known, err := s.Known()
 	if err != nil {
-		if strings.Contains(err.Error(), "/") { // a path of the host's
+		if strings.Contains(err.Error(), "/") { // a path of the host
 			err = &hidden{"what the host knows of servers cannot be read", err}
 		}
 		return nil, nil, err
@@ -284,7 +284,7 @@ func (s *session) signers(keys io.ReadWriter) ([]ssh.Signer, error) {
 	return told, nil
 }
 
-// another goes on with the keys behind one that the server would have accepted but that did not
+// another goes on with the keys after one that the server would have accepted but that did not
 // sign. That key may be restricted to other servers, or its user did not touch it. OpenSSH does so,
 // too.
 func (s *session) another(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
@@ -300,7 +300,7 @@ func (s *session) another(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 type toldSigner struct {
 	ssh.AlgorithmSigner
 	s    *session
-	rest []ssh.Signer // the keys behind it
+	rest []ssh.Signer // the keys after it
 }
 
 func (t *toldSigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {

@@ -315,7 +315,7 @@ func is(err error, code codes.Code, message string) error {
 	return nil
 }
 
-// Echo has the server send back the client's authorization, and returns where it came back.
+// Echo makes the server send back the client's authorization, and returns where it came back.
 func Echo(ctx context.Context, c *Client) (header, trailer metadata.MD, message string, err error) {
 	got, err := c.UnaryCall(ctx, &pb.SimpleRequest{}, grpc.Header(&header), grpc.Trailer(&trailer))
 	return header, trailer, got.GetUsername(), err

@@ -1,6 +1,6 @@
 // Package held bounds the bytes that a sandbox makes its gateway hold at once: heads and bodies of
-// requests, buffers of connections, waiting queues. Each of them has a limit of its own, but a
-// program inside can open any number of them. This is the limit of the sum.
+// requests, buffers of connections, waiting queues. Each of them has its own limit, but a program inside
+// can open any number of them. This is the limit of the sum.
 //
 // Callers take bytes before they allocate, and refuse the work if the budget has too few left. No
 // caller waits for bytes: the holders of bytes may be waiting for that caller.
@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// Most is what one sandbox may hold. It is enough for a thousand requests at once, and little
-// beside the memory of the sandbox itself.
+// Most is the limit of one sandbox. It is enough for a thousand requests at once, and small compared
+// with the memory of the sandbox itself.
 const Most = 64 << 20
 
 // ErrFull refuses work that the budget has no bytes for.
@@ -65,7 +65,7 @@ func (b *Budget) give(n int64) {
 	}
 }
 
-// Hold is what one piece of work has taken. The zero Hold has no budget. It is safe for
+// Hold holds the bytes that one piece of work has taken. The zero Hold has no budget. It is safe for
 // concurrent use.
 type Hold struct {
 	budget *Budget

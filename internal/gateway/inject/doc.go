@@ -28,7 +28,7 @@
 //   - Credentials a client puts into a body, or into a header or parameter whose
 //     name does not look like it.
 //   - New credentials that a server makes out of a lent one.
-//   - The first character of a value, if the server pauses just behind it. Holding
+//   - The first character of a value, if the server pauses just after it. Holding
 //     back a single byte would stall streams that merely happen to end in it. Values
 //     of less than 16 bytes are held back from the first byte on.
 package inject

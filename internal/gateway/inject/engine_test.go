@@ -213,7 +213,7 @@ func TestFinderMissesNothing(t *testing.T) {
 
 var spelled = map[byte][]string{}
 
-// randomly writes each character in a way of its own.
+// randomly writes each character in a random way.
 func randomly(r *rand.Rand, text string) string {
 	var b strings.Builder
 	for i := range len(text) {

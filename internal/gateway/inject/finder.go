@@ -15,7 +15,7 @@ const gram = 4
 type finder struct {
 	forms []*form
 	heads map[uint32][]*form // by the first bytes of a match, exactly
-	bits  [1 << 11]uint64    // hashes of what heads has
+	bits  [1 << 11]uint64    // hashes of the keys of heads
 	first [256]bool          // first bytes of possible matches
 	begin [256]bool          // characters that forms begin with, in every spelling
 	brief bool               // a needle is too short to reveal its first byte

@@ -68,7 +68,7 @@ func hexDigits(text string) []class {
 	return list
 }
 
-// spread puts a zero behind each character but the last: only between the characters do both
+// spread puts a zero after each character but the last: only between the characters do both
 // byte orders have them.
 func spread(text string) []class {
 	list := make([]class, 2*len(text)-1)

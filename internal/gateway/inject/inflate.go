@@ -105,7 +105,7 @@ const (
 const maxSilent = 1 << 20
 
 // inflated is a compressed body of a request. It is passed on as it came, but only after its plain
-// text was read: bytes are free when the text behind theirs was judged.
+// text was read: bytes are free when the text after theirs was judged.
 type inflated struct {
 	*body
 	coding string
@@ -201,7 +201,7 @@ func (t tap) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// finish passes on the rest, and the bytes behind the compressed text: those were judged as they
+// finish passes on the rest, and the bytes after the compressed text: those were judged as they
 // are.
 func (f *inflated) finish() error {
 	for f.end == nil && len(f.raw) == f.used {

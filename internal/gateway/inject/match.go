@@ -28,7 +28,7 @@ func (f *form) match(b []byte, start int) (end int, more bool) {
 	return i, false
 }
 
-// spelled goes on from a symbol that may be escaped, or behind a line break. It follows all
+// spelled goes on from a symbol that may be escaped, or after a line break. It follows all
 // possible ends of the text read so far at once.
 func (f *form) spelled(b []byte, i, n int) (end int, more bool) {
 	at := append(make([]int, 0, 32), i)

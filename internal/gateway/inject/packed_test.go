@@ -103,7 +103,7 @@ func TestPackedElsewhere(t *testing.T) {
 			t.Errorf("%s: %d of %d bytes, %v", what, len(got), len(body), err)
 		}
 	}
-	// Garbage behind a file cannot be read, so the answer breaks off.
+	// Garbage after a file cannot be read, so the answer breaks off.
 	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(append(gzipped(t, "clean"), "garbage"...)))}
 	if err := set.Response(resp, to); err != nil {
 		t.Fatal(err)

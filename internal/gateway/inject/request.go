@@ -164,9 +164,9 @@ func (s *Set) judge(r *http.Request, list []swap, why func(*loan) string) error 
 	return t.judge(s, why)
 }
 
-// scanBody has the body scanned, and the trailers behind it. In a body a placeholder may go
-// unchanged to its own host: an agent that has printed its environment sends it to its model with
-// every later request.
+// scanBody scans the body while it is sent, and the trailers after it. In a body a placeholder may go
+// unchanged to its own host: an agent that has printed its environment sends it to its model with every
+// later request.
 func (s *Set) scanBody(r *http.Request, why func(*loan) string, fine func(*loan) bool) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return

@@ -128,7 +128,7 @@ func (a *answer) Close() error {
 	return err
 }
 
-// upgraded searches the stream behind a 101 in both directions.
+// upgraded searches the stream after a 101 in both directions.
 func (s *Set) upgraded(resp *http.Response) error {
 	conn, ok := resp.Body.(io.ReadWriteCloser)
 	if !ok {

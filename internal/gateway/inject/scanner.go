@@ -52,8 +52,8 @@ func (s *Set) scanner(where string, why func(*loan) string) *Scanner {
 	return &Scanner{f: s.placeholders, where: where, why: why}
 }
 
-// Feed takes the next piece. After an error, a *[Refused], neither the piece nor
-// anything behind it may be passed on.
+// Feed takes the next piece. After an error, a *[Refused], neither the piece nor any later one may be
+// passed on.
 func (s *Scanner) Feed(b []byte) error {
 	if s.err != nil || s.f == nil {
 		return s.err
@@ -87,7 +87,7 @@ func (s *Scanner) reset() { s.tail = s.tail[:0] }
 type body struct {
 	io.ReadCloser
 	scan    *Scanner
-	trailer func() error // judges the trailers behind the body
+	trailer func() error // judges the trailers after the body
 	err     error
 }
 

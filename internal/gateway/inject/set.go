@@ -11,12 +11,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Set is the secrets lent to one sandbox. It never changes and may be used by
-// any number of goroutines at once; nil is an empty one.
+// Set is the secrets lent to one sandbox. It never changes, and may be used by any number of goroutines
+// at once; nil is an empty set.
 //
-// Leases that have ended are kept in the set, so that their placeholders are
-// recognised and their values masked. One that was taken back may stay without
-// its value.
+// Leases that have ended are kept in the set, so that their placeholders are recognised and their values
+// masked. A lease that was taken back may stay without its value.
 type Set struct {
 	loans        []*loan
 	placeholders *finder

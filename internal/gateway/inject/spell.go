@@ -11,7 +11,7 @@ const (
 	maxPercent = 3 // %252525XX
 )
 
-// reading is a character, and where the text goes on behind it.
+// reading is a character, and where the text goes on after it.
 type reading struct {
 	char byte
 	end  int
@@ -32,7 +32,7 @@ func (r *readings) add(c byte, end int) {
 	}
 }
 
-// read reads what begins at i, which must be within b.
+// read adds the readings that begin at i, which must be within b.
 func (r *readings) read(b []byte, i int) {
 	r.n, r.more = 0, false
 	r.add(b[i], i+1)

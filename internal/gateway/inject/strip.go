@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// What a client may not send to a host that a secret is bound to: it would make the request, wholly
-// or in part, another user's. Names are recognised by their parts, because no list of all of them
-// exists.
+// Credentials that a client may not send to a host that a secret is bound to: they would make the
+// request, wholly or in part, another user's. Names are recognised by their parts, because no list of
+// all of them exists.
 
 // headerParts make any header whose name contains one a credential.
 var headerParts = []string{
@@ -96,8 +96,7 @@ var params = []string{
 // paramPrefixes begin the parameters of URLs that are signed as a whole.
 var paramPrefixes = []string{"xamz", "xgoog", "oauth"}
 
-// isCredentialParam judges a decoded name. In some frameworks a[b] is a part of
-// a.
+// isCredentialParam judges a decoded name. In some frameworks a[b] is a part of a.
 func isCredentialParam(name string) bool {
 	name, _, _ = strings.Cut(name, "[")
 	name = strings.Map(func(r rune) rune {
@@ -120,7 +119,7 @@ func stripHeader(h http.Header) {
 		switch strings.ToLower(name) {
 		case "range", "if-range": // a value could be read in pieces
 			delete(h, name)
-		case "a-im", "available-dictionary", "dictionary-id": // differences to what the client has
+		case "a-im", "available-dictionary", "dictionary-id": // differences from the client's copy
 			delete(h, name)
 		case "accept-charset":
 			delete(h, name)

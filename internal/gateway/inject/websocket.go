@@ -195,9 +195,9 @@ func (s *sender) judge(b []byte) error {
 	return s.err
 }
 
-// receiver masks the server's frames. A message may come in several frames, with control frames
-// between them, and a value in it may be cut anywhere. So the message's bytes are masked by
-// themselves, and put back behind the headers they had.
+// receiver masks the server's frames. A message may come in several frames, with control frames between
+// them, and a value in it may be cut anywhere. So the message's bytes are masked separately, and put
+// back after their headers.
 type receiver struct {
 	frames
 	r       io.Reader
@@ -213,8 +213,7 @@ type receiver struct {
 	err     error
 }
 
-// segment is a header, or a whole control frame, and how many bytes of a message
-// follow it.
+// segment is a header, or a whole control frame, and the number of bytes of a message that follow it.
 type segment struct {
 	head []byte
 	left uint64

@@ -1,5 +1,5 @@
-// Package insidetest is the other end of a sandbox's network card, for tests:
-// a stack like the one a sandbox has, without the sandbox.
+// Package insidetest is the other end of a sandbox's network card, for tests: a stack like a sandbox's,
+// without the sandbox.
 package insidetest
 
 import (
@@ -29,8 +29,8 @@ type Inside struct {
 	NameServer netip.Addr
 }
 
-// New starts a stack with these addresses on the sandbox's end of a card. As that of a
-// sandbox it neither makes nor checks checksums.
+// New starts a stack with these addresses on the sandbox's end of a card. Like a sandbox's stack, it
+// neither makes nor checks checksums.
 func New(t testing.TB, fd, mtu int, nameServer netip.Addr, addresses ...netip.Addr) *Inside {
 	t.Helper()
 	return start(t, fd, mtu, true, nameServer, addresses...)

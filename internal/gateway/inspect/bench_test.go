@@ -16,8 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 )
 
-// BenchmarkKeepAlive is small requests over kept connections, client and server
-// in this process: look at its profile, not at its time.
+// BenchmarkKeepAlive sends small requests over kept connections, with client and server in this process:
+// look at its profile, not at its time.
 func BenchmarkKeepAlive(b *testing.B) {
 	outside, err := ca.New("outside")
 	if err != nil {

@@ -96,7 +96,7 @@ func (i *Inspector) uncalled(ctx context.Context, w *answer, r *http.Request, x 
 	}
 }
 
-// unread ends the connection behind an answer if the rest of the request's body is not read: the
+// unread ends the connection after an answer if the rest of the request's body is not read: the
 // client must know that before it asks again.
 func (a *answer) unread() {
 	if one, ok := a.ResponseWriter.(*reply); ok && one.body.begun.Load() && !one.body.ended.Load() {

@@ -20,8 +20,8 @@ import (
 type Capture struct {
 	At   *inject.Endpoint // where it is given
 	Pass []string         // members of the answer that come in as they are
-	// Keep keeps tokens, and has their placeholders exchanged when it returns: those that the lease
-	// has, and identity for the ID token. It is called concurrently.
+	// Keep keeps tokens. When it returns, their placeholders are exchanged: the placeholders of the
+	// lease, and identity for the ID token. It is called concurrently.
 	Keep func(context.Context, oauthfile.Grant) (lease *spec.Lease, identity string, err error)
 }
 

@@ -14,10 +14,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/inspect/strict"
 )
 
-// frames is a connection over HTTP/2 between TLS and net/http's server, which allocates the head
-// of each request before a handler can refuse it, and queues heads of requests that the client
-// has cancelled already. So frames gives the server one head at a time: what follows is read
-// when a handler has counted that one, or the server has answered it by itself.
+// frames is a connection over HTTP/2 between TLS and net/http's server. That server allocates the head
+// of each request before a handler can refuse it, and queues heads of requests that the client has
+// cancelled already. So frames gives the server one head at a time. It reads on when a handler has
+// counted that head, or the server has answered it by itself.
 type frames struct {
 	net.Conn // TLS; net/http is not to see that, or it would leave this out
 	owner    *conn
@@ -48,7 +48,7 @@ type frames struct {
 // end is that of a stream. Net/http keeps a request until the last of its answer is sent, which
 // may be long after its handler has returned: the client decides when it takes that.
 type end struct {
-	release func() // gives back what the request holds; nil: its handler runs
+	release func() // gives back the memory of the request; nil: its handler runs
 	over    bool   // nothing more is sent
 }
 
@@ -68,7 +68,7 @@ const (
 
 // Bytes that a connection over HTTP/2 takes.
 const (
-	holdHTTP2  = 32 << 10           // beside what every inspected connection takes
+	holdHTTP2  = 32 << 10           // besides the bytes of every inspected connection
 	holdLong   = 2 * strict.MaxHead // for a head that comes in several frames, until it is counted
 	bodyWindow = 1 << 20            // for bodies that were not read yet
 	frameSize  = 64 << 10
@@ -78,7 +78,7 @@ func newFrames(c net.Conn, to *conn, b *held.Budget) *frames {
 	return &frames{Conn: c, owner: to, hold: to.hold, long: b.Hold(), trailers: b.Hold(), closed: to.done, in: frameCut{left: prefaceSize}}
 }
 
-// Read reads what the client says, at most to the end of a frame or of its head.
+// Read reads the client's bytes, at most to the end of a frame or of its head.
 func (f *frames) Read(b []byte) (int, error) {
 	if f.in.atStart() {
 		f.awaitCount()
@@ -242,8 +242,8 @@ func (f *frames) settle() uint32 {
 	return stream
 }
 
-// refuse has the reset of a stream say that the request was not looked at, so that the client
-// may ask again.
+// refuse makes the reset of a stream say that the request was not processed, so that the client may ask
+// again.
 func (f *frames) refuse(stream uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -267,7 +267,7 @@ func (f *frames) release() {
 	f.ends = nil
 }
 
-// Write sends what the server says.
+// Write sends the server's bytes.
 func (f *frames) Write(b []byte) (int, error) {
 	said, over := f.inspectSaid(b)
 	n, err := f.Conn.Write(said)

@@ -59,8 +59,8 @@ func (i *Inspector) beginExchange(c *conn, r *http.Request) (*exchange, error) {
 	return x, x.holdRequest(r)
 }
 
-// handle judges a request, and has its server answer it. The context ends when the client no longer
-// waits for the answer.
+// handle judges a request, and passes it to its server. The context ends when the client no longer waits
+// for the answer.
 func (i *Inspector) handle(ctx context.Context, x *exchange, rw http.ResponseWriter, r *http.Request) {
 	c := x.conn
 	if i.conf.Local != nil {

@@ -4,7 +4,7 @@
 //
 // The bytes that are judged are the bytes that are sent: a request is parsed once, strictly, and
 // written anew. The inside's bytes are never passed on as they came, except bodies and the bytes
-// behind an upgrade that a rule allows.
+// after an upgrade that a rule allows.
 package inspect
 
 import (
@@ -324,7 +324,7 @@ func (q *queue) Close() error {
 	return nil
 }
 
-// Addr is for those who print it.
+// Addr is for callers that print it.
 func (*queue) Addr() net.Addr { return &net.TCPAddr{} }
 
 var errHeld = errors.New("the request holds more than its rule allows")

@@ -7,9 +7,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-// playMock has a request answered by the handler that plays its server. The request goes nowhere else:
-// no policy is asked, and placeholders of secrets stay as they are. A body may be as long as the
-// player reads.
+// playMock passes a request to the handler that plays its server. The request goes nowhere else: no
+// policy is asked, and placeholders of secrets stay as they are. A body may be as long as the player
+// reads.
 func (i *Inspector) playMock(ctx context.Context, w *answer, r *http.Request, x *exchange, player http.Handler) {
 	if err := i.closed(); err != nil {
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)

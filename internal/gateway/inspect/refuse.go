@@ -19,7 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// refusal is what the inside is told.
+// refusal is the message to the inside.
 type refusal struct {
 	Reason  string `json:"reason"`
 	Rule    string `json:"rule,omitempty"`
@@ -27,7 +27,7 @@ type refusal struct {
 	Note    string `json:"note,omitempty"`
 }
 
-// denyRequest answers what the policy does not allow.
+// denyRequest answers a request that the policy does not allow.
 func (i *Inspector) denyRequest(w http.ResponseWriter, r *http.Request, d *policy.Decision) {
 	status := http.StatusForbidden
 	if d.Cause == policy.CauseAuthority {
@@ -36,7 +36,7 @@ func (i *Inspector) denyRequest(w http.ResponseWriter, r *http.Request, d *polic
 	i.sayRefusal(w, r, status, i.denial(d))
 }
 
-// denial is what is told of a decision.
+// denial returns the message for a decision.
 func (i *Inspector) denial(d *policy.Decision) refusal {
 	s := d.Suggest()
 	told := refusal{Reason: d.Reason(), Command: s.Command(i.conf.Sandbox), Note: s.Note}
@@ -46,14 +46,14 @@ func (i *Inspector) denial(d *policy.Decision) refusal {
 	return told
 }
 
-// stopLong answers a request whose body had more, when it came, than may be: as if it had
-// said so before.
+// stopLong answers a request whose body turned out longer than allowed, as if it had announced that
+// length.
 func (i *Inspector) stopLong(w http.ResponseWriter, r *http.Request, x *exchange) {
 	x.w.unread()
 	q := x.request
 	q.Body = x.tooLong.Load()
 	d := i.conf.Judge(x.conn.host, &q)
-	if d.Allowed() { // there may be more just now
+	if d.Allowed() { // the limit may have grown just now
 		x.refuse(errHeld.Error())
 		i.sayRefusal(w, r, http.StatusRequestEntityTooLarge, refusal{Reason: errHeld.Error()})
 		return
@@ -63,19 +63,19 @@ func (i *Inspector) stopLong(w http.ResponseWriter, r *http.Request, x *exchange
 	i.sayRefusal(w, r, http.StatusRequestEntityTooLarge, i.denial(&x.decision))
 }
 
-// ownTime is how long a client may take to read an answer of the gateway's own.
+// ownTime is how long a client may take to read one of the gateway's own answers.
 const ownTime = 30 * time.Second
 
-// boundWrite ends the stream of a client that does not read such an answer. Over
-// HTTP/1 it only keeps itself waiting.
+// boundWrite ends the stream of a client that does not read such an answer. Over HTTP/1 the client
+// delays only itself.
 func boundWrite(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 2 {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(ownTime))
 	}
 }
 
-// sayRefusal answers in the place of a server: gRPC to who speaks it, JSON to who asks
-// for it, what npm shows to npm, else text.
+// sayRefusal answers in the place of a server: in gRPC to a gRPC client, in JSON if the client asks for
+// it, in npm's form to npm, else in text.
 func (i *Inspector) sayRefusal(w http.ResponseWriter, r *http.Request, status int, told refusal) {
 	boundWrite(w, r)
 	h := w.Header()
@@ -96,7 +96,7 @@ func (i *Inspector) sayRefusal(w http.ResponseWriter, r *http.Request, status in
 	_, _ = io.WriteString(w, body)
 }
 
-// bodyFor is what is told to who asks with a header.
+// bodyFor returns the answer for a client with these header fields.
 func (t refusal) bodyFor(asked http.Header) (contentType, body string) {
 	var told any
 	switch {
@@ -113,8 +113,8 @@ func (t refusal) bodyFor(asked http.Header) (contentType, body string) {
 	return "application/json", string(text) + "\n"
 }
 
-// isNPM tells npm, pnpm and yarn. npm shows the error of an answer as text, whatever it asked
-// for: an object is [object Object] to who reads it.
+// isNPM recognizes npm, pnpm and yarn. npm shows the error of an answer as text, whatever it asked for:
+// an object is shown as [object Object].
 func isNPM(asked http.Header) bool {
 	return strings.Contains(asked.Get("User-Agent"), "npm/") || strings.Contains(asked.Get("Accept"), "application/vnd.npm")
 }
@@ -130,7 +130,7 @@ func (t refusal) textForUser() string {
 	return s + "\nMore: http://policy.bothy/"
 }
 
-// failed answers what no server answered.
+// failed answers a request that no server answered.
 func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.Request, x *exchange, err error) {
 	cause := context.Cause(ctx)
 	_, changed := errors.AsType[*ended](cause)
@@ -161,9 +161,9 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 	case errors.Is(err, errOtherUncounted):
 		x.w.unread()
 		i.turnAway(w, r, x, http.StatusForbidden, errOtherUncounted)
-	case errors.Is(err, held.ErrFull): // what the server says
+	case errors.Is(err, held.ErrFull): // by the server's answer
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, held.ErrFull)
-	case errors.Is(err, spec.ErrDenied): // an answer that cannot be looked into
+	case errors.Is(err, spec.ErrDenied): // an answer that cannot be inspected
 		i.turnAway(w, r, x, http.StatusBadGateway, err)
 	case isKept:
 		x.refuse(kept.Error())
@@ -175,7 +175,7 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 			Reason: x.conn.host.String() + " leads to an address that is closed to sandboxes",
 			Note:   "on the host, bothy policy log " + i.conf.Sandbox + " names the address, and the command that opens it",
 		})
-	case ctx.Err() != nil: // nobody reads what would be said
+	case ctx.Err() != nil: // no client reads the answer
 		x.record.Verdict, x.record.Reason = spec.VerdictError, errHungUp.Error()
 		i.sayRefusal(w, r, http.StatusBadGateway, refusal{Reason: errHungUp.Error()})
 	default:
@@ -191,9 +191,8 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 	}
 }
 
-// trouble explains why a server could not be asked, without what is the host's
-// own business: its resolver, its addresses. Ours is false if the error itself
-// may quote the server, which may quote a secret.
+// trouble explains why a server could not be asked. It leaves out the host's own business: its resolver,
+// its addresses. Ours is false if the error itself may quote the server, which may quote a secret.
 func trouble(h upstream.Host, err error) (why string, ours bool) {
 	if silence := dial.Silence(h.String(), h.Hostname(), err); silence != nil {
 		return silence.Error(), true

@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
 )
 
-// reply writes the answer to a request over HTTP/1. The header is that of an
-// [http.ResponseWriter], trailers included.
+// reply writes the answer to a request over HTTP/1. The header is that of an [http.ResponseWriter],
+// trailers included.
 type reply struct {
 	s      *session
 	r      *http.Request
@@ -23,7 +23,7 @@ type reply struct {
 	status   int // 0: not told yet
 	framing  framing
 	left     int64 // of a body of a known length
-	last     bool  // the connection ends behind the answer
+	last     bool  // the connection ends after the answer
 	told     bool  // the client was told to send its body
 	hijacked bool
 	giveBack func() // releases the request's memory when the answer is sent
@@ -72,7 +72,7 @@ func (w *reply) WriteHeader(status int) {
 	}
 }
 
-// reason returns the text behind a status, for people.
+// reason returns the text after a status, for people.
 func reason(status int) string {
 	if text := http.StatusText(status); text != "" {
 		return " " + text
@@ -241,7 +241,7 @@ func (w *reply) trailer() http.Header {
 	return t
 }
 
-// hijack returns the connection behind an answer that changes the protocol.
+// hijack returns the connection after an answer that changes the protocol.
 func (w *reply) hijack() (*changed, error) {
 	w.s.unwatch()
 	err := w.s.conn.strict.Upgrade() // before the client is told

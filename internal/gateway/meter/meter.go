@@ -1,5 +1,5 @@
-// Package meter counts what the models take that a sandbox asks. It reads the numbers from their
-// answers, whichever program asked, and reports when a budget is used up.
+// Package meter counts a sandbox's use of models. It reads the numbers from their answers, whichever
+// program asked, and reports when a budget is used up.
 //
 // The numbers in an answer are trusted: they are the provider's, over a connection that the inside
 // cannot touch. Only the numbers of an answer are kept.

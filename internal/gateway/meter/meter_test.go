@@ -404,7 +404,7 @@ func TestIsQuestion(t *testing.T) {
 	}
 }
 
-// TestScan checks that the scanner finds in any document what a parser finds, and its end.
+// TestScan checks that the scanner finds the same as a parser in any document, and its end.
 func TestScan(t *testing.T) {
 	for seed := range uint64(3000) {
 		text, err := json.Marshal(anyObject(rand.New(rand.NewPCG(seed, 1)), 7))

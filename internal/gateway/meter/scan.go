@@ -20,7 +20,7 @@ type scanner struct {
 	outer  bool // the outermost is an array: a list of documents
 	levels [maxDepth]level
 
-	quoted, escaped, bare bool // within a string; behind a \; within a number or a word
+	quoted, escaped, bare bool // within a string; after a \; within a number or a word
 	text                  []byte
 	long                  bool // more text than is kept
 }

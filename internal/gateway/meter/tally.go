@@ -59,7 +59,7 @@ const (
 	maxModelLength = 100
 )
 
-// wraps are what providers put around the usage and the model of an answer.
+// wraps are the objects that providers put around the usage and the model of an answer.
 var wraps = []string{"message.", "response."}
 
 // found notes the value at a path.

@@ -6,8 +6,8 @@ import "math"
 // too.
 const nameBits = 16
 
-// bitsOf estimates how much the part of a name below its zone can carry: the entropy of its letters,
-// as often as they occur. A word carries little, a counter less, an encoded secret all that fits.
+// bitsOf estimates how much data the part of a name below its zone can carry: the entropy of its
+// letters, by their frequency. A word carries little, a counter less, an encoded secret as much as fits.
 func bitsOf(below string) float64 {
 	var count [256]float64
 	n := 0.0

@@ -1,9 +1,8 @@
-// Package namepool gives every name that the inside may reach an address of its
-// own, so that a connection, whatever its protocol, tells which name it is for.
+// Package namepool gives each name that the inside may reach its own address. So every connection,
+// whatever its protocol, shows the name that it is for.
 //
-// The addresses come from ranges nobody else uses: 198.18.0.0/15, which is
-// reserved for benchmarks, and a private range of IPv6. They mean nothing
-// outside, and one sandbox's mean nothing in another.
+// The addresses come from ranges without other uses: 198.18.0.0/15, which is reserved for benchmarks,
+// and a private range of IPv6. They mean nothing outside or in another sandbox.
 package namepool
 
 import (
@@ -18,7 +17,7 @@ import (
 var (
 	Network4 = netip.MustParsePrefix("198.18.0.0/15")
 	Network6 = netip.MustParsePrefix("fd62:6f74:6879::/64")
-	Gateway4 = netip.MustParseAddr("198.18.0.1") // the name server, and what is offered inside
+	Gateway4 = netip.MustParseAddr("198.18.0.1") // the name server, and other services for the inside
 	Gateway6 = netip.MustParseAddr("fd62:6f74:6879::1")
 	Inside4  = netip.MustParseAddr("198.18.0.2") // the sandbox itself
 	Inside6  = netip.MustParseAddr("fd62:6f74:6879::2")
@@ -26,29 +25,28 @@ var (
 	Host6    = netip.MustParseAddr("fd62:6f74:6879::3")
 )
 
-// first is the number of the first address that stands for a name: those below
-// are the network's own.
+// first is the number of the first address that stands for a name: lower ones belong to the network
+// itself.
 const first = 256
 
-// Max is how many names one sandbox may reach in its life. Nobody needs as
-// many; it bounds memory.
+// Max is how many names one sandbox may reach in its life. No program needs as many; it bounds memory.
 const Max = 1 << 16
 
-// ErrFull says that a sandbox used up its names.
+// ErrFull says that a sandbox has used up its names.
 var ErrFull = spec.Errorf(spec.ErrDenied, "this sandbox asked for %d different names", Max)
 
-// Pool is the map of one sandbox. A name keeps its address for ever: programs
-// remember addresses longer than they should.
+// Pool maps the names of one sandbox to addresses. A name keeps its address forever: programs remember
+// addresses longer than they should.
 type Pool struct {
 	mu    sync.RWMutex
 	names []string
 	index map[string]int
 }
 
-// New gives an empty map.
+// New returns an empty pool.
 func New() *Pool { return &Pool{index: map[string]int{}} }
 
-// Resume gives the map that has these names, in this order.
+// Resume returns a pool with these names, in this order.
 func Resume(list []string) *Pool {
 	p := New()
 	for _, name := range list[:min(len(list), Max)] {
@@ -57,8 +55,8 @@ func Resume(list []string) *Pool {
 	return p
 }
 
-// Addresses gives the addresses of a name, choosing them at the first call. The
-// name is in lower case, without a dot at its end.
+// Addresses returns the addresses of a name, and chooses them at the first call. The name is in lower
+// case, without a dot at its end.
 func (p *Pool) Addresses(name string) (v4, v6 netip.Addr, err error) {
 	p.mu.RLock()
 	i, ok := p.index[name]
@@ -86,7 +84,7 @@ func (p *Pool) add(name string) (int, error) {
 	return len(p.names) - 1, nil
 }
 
-// Name gives the name that an address stands for.
+// Name returns the name that an address stands for.
 func (p *Pool) Name(a netip.Addr) (string, bool) {
 	n, ok := number(a)
 	if !ok {
@@ -100,17 +98,17 @@ func (p *Pool) Name(a netip.Addr) (string, bool) {
 	return p.names[n], true
 }
 
-// Names gives all names in the order of their numbers.
+// Names returns all names in the order of their numbers.
 func (p *Pool) Names() []string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return append([]string(nil), p.names...)
 }
 
-// Own reports whether an address lies in the sandbox's own network.
+// Own reports whether an address is in the sandbox's own network.
 func Own(a netip.Addr) bool { return Network4.Contains(a) || Network6.Contains(a) }
 
-// addresses gives those of the n-th name.
+// addresses returns the addresses of the n-th name.
 func addresses(n int) (v4, v6 netip.Addr) {
 	b4, b6 := Network4.Addr().As4(), Network6.Addr().As16()
 	binary.BigEndian.PutUint32(b4[:], binary.BigEndian.Uint32(b4[:])+first+uint32(n))

@@ -112,8 +112,8 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// A map that takes another's place gives every name the same address, and new ones
-// others.
+// TestResume checks that a restored pool gives every name the same address, and new names other
+// addresses.
 func TestResume(t *testing.T) {
 	p := New()
 	for i := range 5 {
@@ -131,7 +131,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// Package policy knows the network by itself: that no rule is about its addresses.
+// TestNetworkOfPolicy checks that package policy knows the network: no rule can be about its addresses.
 func TestNetworkOfPolicy(t *testing.T) {
 	for _, network := range []netip.Prefix{Network4, Network6} {
 		p, err := policy.Compile(1, policy.Input{Layer: policy.LayerUser, Block: policy.Block{Default: policy.Allow}})

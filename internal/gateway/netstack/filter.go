@@ -167,7 +167,7 @@ func isCarried(transport uint8) bool {
 }
 
 // isGroupReport reports whether a kernel announces, unasked, the groups it listens to: by ICMP
-// behind options for each hop (RFC 3810, 5).
+// after options for each hop (RFC 3810, 5).
 func isGroupReport(pkt *stack.PacketBuffer, ip header.IPv6) bool {
 	if ip.NextHeader() != uint8(header.IPv6HopByHopOptionsExtHdrIdentifier) || !header.IsV6LinkLocalMulticastAddress(ip.DestinationAddress()) {
 		return false
@@ -237,8 +237,8 @@ func (f *filter) answer4(ip header.IPv4, why header.ICMPv4Code) {
 	f.send(header.IPv4ProtocolNumber, b)
 }
 
-// refuse6 is refuse4 for IPv6. A kernel there also looks, unasked, for neighbours, routers and
-// groups on its link.
+// refuse6 is refuse4 for IPv6. A kernel there also looks, by itself, for neighbours, routers and groups
+// on its link.
 func (f *filter) refuse6(ip header.IPv6) {
 	echo := header.ICMPv6(ip.Payload())
 	switch {

@@ -25,9 +25,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// MTU is that of the card. Frames cross a local socket: few large ones are
-// cheaper than many small ones. The largest size that IPv4 can carry is not a
-// multiple of anything useful; this is.
+// MTU is the MTU of the card. Frames cross a local socket, so a few large ones are cheaper than many
+// small ones. The largest size of IPv4 is not a multiple of anything useful; this is.
 const MTU = 65520
 
 // Config configures a stack.
@@ -43,8 +42,8 @@ type Config struct {
 	Sources []netip.Prefix
 	// Gateway are the addresses of the name server, at port 53.
 	Gateway []netip.Addr
-	// TCP is called for each attempt to connect, on a goroutine of its own. It returns when
-	// the connection has ended.
+	// TCP is called for each attempt to connect, on its own goroutine. It returns when the connection
+	// has ended.
 	TCP func(*Attempt)
 	// DNS answers a message that came in a datagram; nil for no answer. It is
 	// called on goroutines of its own.

@@ -421,7 +421,7 @@ func TestSummingPeer(t *testing.T) {
 }
 
 // TestNoPackets checks that bytes that are not a packet do not end the link, nor hold up packets
-// behind them.
+// after them.
 func TestNoPackets(t *testing.T) {
 	gateway, sandbox, err := Card()
 	must(t, err)
@@ -763,7 +763,7 @@ func TestA16OtherPacketsRefused(t *testing.T) {
 			t.Fatalf("%+v is not told", c.want)
 		}
 	}
-	// The answer to an echo comes behind all others.
+	// The answer to an echo comes after all others.
 	echo := ip4(1, some4, nil)
 	echo[header.IPv4MinimumSize] = byte(header.ICMPv4Echo)
 	must(t, unix.Send(in.FD, echo, 0))

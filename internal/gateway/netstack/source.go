@@ -10,7 +10,7 @@ const (
 	// headMax is more than the headers of a packet take, in bytes. They are stored apart: the stack
 	// copies a piece of memory in which it reads headers.
 	headMax = 128
-	// bodyMax is more than the largest packet of IP has behind its headers.
+	// bodyMax is more than the largest packet of IP has after its headers.
 	bodyMax = 1 << 16
 	// batch is how many packets are read at once.
 	batch = 8

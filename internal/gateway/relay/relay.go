@@ -87,8 +87,8 @@ func closed(err error) error {
 	return err
 }
 
-// carry copies one direction to its end and passes the end on. It holds a
-// buffer only while bytes flow: most connections are idle most of the time.
+// carry copies one direction to its end and passes the end on. It holds a buffer only while bytes flow:
+// most connections are idle most of the time.
 func carry(to, from Conn, count *atomic.Int64, b *held.Budget) error {
 	for {
 		from.Await()

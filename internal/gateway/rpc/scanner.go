@@ -217,8 +217,8 @@ func (s *scanner) escaped(out []byte) ([]byte, error) {
 	return nil, errors.New("a text does not end")
 }
 
-// escape reads the characters behind a backslash. Half of a surrogate pair is not a character, and
-// readers differ on it; behind a NUL some see the end of the text.
+// escape reads the characters after a backslash. Half of a surrogate pair is not a character, and
+// readers differ on it; after a NUL some see the end of the text.
 func (s *scanner) escape() (rune, error) {
 	c := s.peek()
 	if i := bytes.IndexByte([]byte(`"\/bfnrt`), c); i >= 0 {

@@ -15,9 +15,9 @@
 // bytes never begin a login, and names the purpose "git". The signature is worthless for any other
 // purpose (a file, an e-mail, a login that some other program takes).
 //
-// Everything else is refused: keys that come or go, locks, other extensions,
-// signatures over anything else, those of ssh-keygen for other purposes included, and agents
-// that are passed on to a server.
+// Everything else is refused: adding and removing keys, locks, other extensions, signatures over
+// anything else (including those of ssh-keygen for other purposes), and forwarding of agents to a
+// server.
 package sshagent
 
 import (
@@ -80,7 +80,7 @@ const (
 )
 
 const (
-	maxMessage = 256 << 10 // bytes, as OpenSSH has it
+	maxMessage = 256 << 10 // bytes, as in OpenSSH
 	idle       = time.Hour // a program may hold its connection while it works
 )
 
@@ -160,7 +160,7 @@ func (c *conversation) pass(q []byte, want byte) ([]byte, error) {
 	return answer, nil
 }
 
-// sign has the agent sign a login.
+// sign asks the agent to sign a login.
 func (c *conversation) sign(q []byte) ([]byte, error) {
 	l, err := parseLogin(q)
 	use := Use{User: l.User, Err: err}

@@ -112,7 +112,7 @@ func (k *Known) parse(text []byte) error {
 	return nil
 }
 
-// parseLine reads the part behind the mark: hosts, the kind of key, the key.
+// parseLine reads the part after the mark: hosts, the kind of key, the key.
 func parseLine(fields []string) (l knownLine, err error) {
 	if len(fields) < 3 {
 		return l, errors.New("something is missing")

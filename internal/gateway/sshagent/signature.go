@@ -44,7 +44,7 @@ func isSignature(q []byte) bool {
 	return uint64(len(q)) >= data && bytes.HasPrefix(q[data:], []byte(signatureMagic))
 }
 
-// signForGit has the agent sign a commit or a tag.
+// signForGit asks the agent to sign a commit or a tag.
 func (c *conversation) signForGit(q []byte) ([]byte, error) {
 	key, err := judgeSignature(q)
 	use := Use{Signature: true, Err: err}

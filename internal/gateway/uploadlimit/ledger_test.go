@@ -56,7 +56,7 @@ func (d *disk) of(target string) int64 {
 }
 
 // TestCutAtTheByte checks that a writer is cut off at the exact byte, in whatever pieces it writes,
-// and never behind it.
+// and never after it.
 func TestCutAtTheByte(t *testing.T) {
 	const limit = 1000003
 	for _, piece := range []int{1, 7, 4096, 65440, 1 << 20, limit - 1, limit, limit + 1} {

@@ -1,4 +1,4 @@
-// Package bill keeps the file of what models have taken up to date.
+// Package bill keeps the file of model usage up to date.
 package bill
 
 import (
@@ -21,11 +21,11 @@ type Bill struct {
 	path    string
 	log     *slog.Logger
 	counter *meter.Meter
-	changes chan struct{} // holds one: something is to be written
-	end     chan struct{} // closed when nothing more will come
+	changes chan struct{} // holds one: the bill must be written
+	end     chan struct{} // closed when no more changes come
 
 	mu      sync.Mutex // held while the file is written and the meter is told of it; guards written
-	written spec.Bill  // what the file holds
+	written spec.Bill  // the contents of the file
 }
 
 // Open continues the bill of the last keeper. An unreadable bill stops the start: it may be
@@ -42,7 +42,7 @@ func Open(path string, prices []price.Price, budget spec.Budget, log *slog.Logge
 	return b, nil
 }
 
-// Meter counts what models take.
+// Meter returns the meter of model usage.
 func (b *Bill) Meter() *meter.Meter { return b.counter }
 
 func (b *Bill) changed() {

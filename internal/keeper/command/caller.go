@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file decides what the settings of a caller become inside.
+// This file decides the effect of a caller's settings inside.
 
 // ownDirectories are Bothy's own directories of PATH.
 func (m *Preparer) ownDirectories() []string {
@@ -75,12 +75,12 @@ func (m *Preparer) searchPath(who wire.Account, c wire.Caller) string {
 	return strings.Join(list, ":")
 }
 
-// isCovered tells whether a directory of the sandbox's own covers one of the host.
+// isCovered reports whether one of the sandbox's own directories covers a directory of the host.
 func (m *Preparer) isCovered(dir string) bool {
 	return slices.ContainsFunc(m.Launch.Hidden, func(top string) bool { return workspace.Within(top, dir) })
 }
 
-// isShared tells whether a directory of the host is shared, and at its own path inside.
+// isShared reports whether a directory of the host is shared, and at its own path inside.
 func (m *Preparer) isShared(dir string) bool {
 	return slices.ContainsFunc(m.Spec.Named, func(n spec.Named) bool { return workspace.Within(n.Path, dir) }) ||
 		slices.ContainsFunc(slices.Concat(m.Spec.Workspaces, m.Spec.Volumes), func(w spec.Mount) bool {
@@ -88,8 +88,8 @@ func (m *Preparer) isShared(dir string) bool {
 		})
 }
 
-// keepOwn puts Bothy's own directories before a PATH that was set by hand and lacks them: the
-// agent is found there, and sudo.
+// keepOwn puts Bothy's own directories before a PATH that was set by hand and lacks them. The agent and
+// sudo are found there.
 func (m *Preparer) keepOwn(env []string) {
 	for i, kv := range env {
 		list, ok := strings.CutPrefix(kv, "PATH=")
@@ -128,8 +128,7 @@ func (m *Preparer) language(c wire.Caller) (env []string) {
 	return env
 }
 
-// Terminals returns names under which a terminal may be known inside if it is not by its own, the
-// best first.
+// Terminals returns names under which a terminal may be known inside if its own is not, the best first.
 func Terminals(env []string) []string {
 	name := lastValue(env, "TERM", "")
 	family := func(prefixes ...string) bool {
@@ -148,7 +147,7 @@ func Terminals(env []string) []string {
 	return []string{"xterm-256color", "xterm"}
 }
 
-// Umask is the file mode mask of a caller's programs; empty in a build.
+// Umask returns the file mode mask of a caller's programs. It is empty in a build.
 func (m *Preparer) Umask(c wire.Caller) string {
 	if m.Spec.Build != nil {
 		return ""
@@ -159,7 +158,7 @@ func (m *Preparer) Umask(c wire.Caller) string {
 // maxNamed bounds how many links are made for one command.
 const maxNamed = 16
 
-// makeLinks has init make links at the paths by which shared directories were named. It returns the
+// makeLinks makes init create links at the paths by which shared directories were named. It returns the
 // paths that lead there.
 func (m *Preparer) makeLinks(ctx context.Context, asked []spec.Named) []spec.Named {
 	m.naming.Lock()
@@ -207,8 +206,9 @@ func (m *Preparer) mayLead(n spec.Named) bool {
 	return len(n.Path) > 1 && n.Path[0] == '/' && !strings.HasPrefix(n.Path+"/", "/"+hostroot.Own+"/")
 }
 
-// namedDir is the path of a directory as it was named: the primary workspace's if none was
-// asked for. PWD has shells call it so; empty if it is called by its own.
+// namedDir returns the path by which a directory was named; without a wish, that of the primary
+// workspace. pwd is the value of PWD that makes shells show this path. It is empty if the directory was
+// named by its own path.
 func namedDir(dir string, asked bool, led, named []spec.Named) (at, pwd string) {
 	slices.SortFunc(led, func(a, b spec.Named) int { return strings.Compare(a.Path, b.Path) })
 	if asked {

@@ -108,8 +108,8 @@ func (m *Preparer) Process(r Resolved, lent []spec.Lease, java bool) driver.Proc
 	return p
 }
 
-// isHidden tells of a directory of an image whether the sandbox has a file system in memory
-// over it, and nothing of its own over that.
+// isHidden reports whether the sandbox has a file system in memory over a directory of an image, and
+// does not have its own directory over that.
 func (m *Preparer) isHidden(dir string) bool {
 	if !strings.HasPrefix(dir, "/tmp/") && !strings.HasPrefix(dir, hostroot.SharedMemory+"/") {
 		return false
@@ -119,7 +119,7 @@ func (m *Preparer) isHidden(dir string) bool {
 	})
 }
 
-// environment is what every program inside starts with; later entries win.
+// environment returns the first environment of every program inside; later entries win.
 func (m *Preparer) environment(who wire.Account, c wire.Command, lent []spec.Lease, java bool) []string {
 	path := m.searchPath(who, c.Caller)
 	env := append([]string{"LANG=C.UTF-8"}, m.language(c.Caller)...)
@@ -145,7 +145,7 @@ func (m *Preparer) environment(who wire.Account, c wire.Command, lent []spec.Lea
 		"SANDBOX_ID="+m.Spec.ID,
 		"WORKSPACE_DIR="+m.Spec.Primary(),
 	)
-	if who.UID != 0 { // npm install -g needs no sudo; what it installs is in PATH
+	if who.UID != 0 { // npm install -g needs no sudo; the installed programs are in PATH
 		env = append(env, "NPM_CONFIG_PREFIX="+who.Home+"/.local")
 	}
 	env = append(env, trust.Environment()...)
@@ -155,7 +155,7 @@ func (m *Preparer) environment(who wire.Account, c wire.Command, lent []spec.Lea
 		env = append(env, trust.JavaOptions)
 	}
 	env = append(env, gitConfig(lent, who.UID == 0 && m.Launch.Image != nil)...)
-	if len(m.Launch.Git) > 0 { // in the place of the system's, which it includes
+	if len(m.Launch.Git) > 0 { // replaces the system's configuration, which it includes
 		env = append(env, "GIT_CONFIG_SYSTEM="+hostroot.GitConfigPath)
 	}
 	env = append(env, placeholders(lent)...)
@@ -166,7 +166,7 @@ func (m *Preparer) environment(who wire.Account, c wire.Command, lent []spec.Lea
 	return append(env, hostroot.SearchPathVariable+"="+lastValue(env, "PATH", path))
 }
 
-// lastValue is what the last variable of a name has, if there is one.
+// lastValue returns the value of the last variable of a name, or otherwise without one.
 func lastValue(env []string, name, otherwise string) string {
 	for _, kv := range env {
 		if n, v, ok := strings.Cut(kv, "="); ok && n == name && v != "" {

@@ -37,7 +37,8 @@ func TestLastWins(t *testing.T) {
 	}
 }
 
-// The result has each name once, with its last value, and is its own result.
+// TestLastWinsProperties checks that the result has each name once, with its last value, and that a
+// second pass does not change it.
 func TestLastWinsProperties(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 2))

@@ -55,8 +55,8 @@ func New(o Options) *Watch { return &Watch{Options: o} }
 // processes are those of the wall, which may have deleted files open.
 type processes interface{ Pids() []int }
 
-// hasLimit tells whether there is a limit to watch over. A build step writes to its root
-// layer, which the wall bounds.
+// hasLimit reports whether there is a limit to watch. A build step writes to its root layer, which the
+// wall bounds.
 func (w *Watch) hasLimit() bool { return w.Limit > 0 && w.Spec.Build == nil }
 
 // ownTree is a part of the sandbox's files outside of the host's own directories.
@@ -176,7 +176,7 @@ func (w *Watch) Follow(ctx context.Context, wall processes) {
 	watch.Run(ctx, w.first)
 }
 
-// judgeUse notes the disk use, and tells whether the sandbox may go on.
+// judgeUse notes the disk use, and reports whether the sandbox may go on.
 func (w *Watch) judgeUse(use spec.DiskUse, look quota.Look) bool {
 	w.Status.Note(func(st *spec.Status) { // if the keeper dies, the next one counts anew
 		st.Disk = &use

@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Disk limits of a sandbox besides the bytes of its own limit.
+// Disk limits of a sandbox besides its own byte limit.
 const (
 	bytesPerFile = 16 << 10 // one file for this much of the limit, as ext4 does it
 	minFiles     = 100_000  // but at least this many
@@ -32,8 +32,8 @@ func rootLimit(limit, saved int64) int64 {
 	return most
 }
 
-// LayerLimit is the size limit, in bytes, of a root layer that starts from a save, and of Docker's
-// file system beside it; each has this limit of its own.
+// LayerLimit is the size limit, in bytes, of a root layer that starts from a save. The same limit
+// applies, separately, to Docker's file system beside it.
 func (w *Watch) LayerLimit(saved string) (int64, error) {
 	if !w.hasLimit() { // the root layer then gets the whole limit
 		return w.Limit, nil

@@ -1,5 +1,5 @@
-// Package grants holds what a sandbox may do on the network at the moment: the rules in force, and the
-// secrets that are lent.
+// Package grants holds the current network permissions of a sandbox: the rules in force, and the lent
+// secrets.
 package grants
 
 import (
@@ -38,7 +38,7 @@ type Options struct {
 	Launch  *launch.Settings
 	Traffic *traffic.Log
 	Log     *slog.Logger
-	// OnUnlent hears which leases have no effect, after the keeper itself took leases back.
+	// OnUnlent is called with the leases without effect, after the keeper itself took leases back.
 	OnUnlent func([]spec.Unlent)
 }
 
@@ -58,7 +58,7 @@ func New(o Options) (*Grants, error) {
 	return g, err
 }
 
-// UseGateway names the gateway that obeys.
+// UseGateway sets the gateway that enforces them.
 func (g *Grants) UseGateway(w Gateway) { g.gateway = w }
 
 // Policy returns the rules in force.
@@ -68,7 +68,7 @@ func (g *Grants) Policy() *policy.Policy {
 	return g.rulesInForce
 }
 
-// Inspects tells whether the gateway looks into requests.
+// Inspects reports whether the gateway inspects requests.
 func (g *Grants) Inspects() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

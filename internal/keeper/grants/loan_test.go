@@ -37,7 +37,7 @@ func (g *lender) SetLoans(loans []wire.Loan) error {
 // is only masked, and marked with a "*".
 func (g *lender) holds() string { return g.list(false) }
 
-// masks is holds with the further masked values behind each value: "ID=VALUE-FORMER".
+// masks is holds with the further masked values after each value: "ID=VALUE-FORMER".
 func (g *lender) masks() string { return g.list(true) }
 
 func (g *lender) list(masked bool) string {

@@ -1,4 +1,4 @@
-// Package hostchanges tells programs inside what the host changes in shared directories.
+// Package hostchanges tells programs inside about changes by the host in shared directories.
 package hostchanges
 
 import (
@@ -23,7 +23,7 @@ import (
 // takes about a kilobyte of the kernel's memory.
 const maxHostDirs = 2048
 
-// Watch tells programs inside what the host does in shared directories.
+// Watch tells programs inside about changes by the host in shared directories.
 type Watch struct {
 	mounts []driver.Mount
 	init   *initlink.Link
@@ -36,9 +36,9 @@ func New(mounts []driver.Mount, init *initlink.Link, log *slog.Logger, event fun
 	return &Watch{mounts, init, log, event}
 }
 
-// Follow makes inotify inside report what the host does in shared directories. The keeper
-// watches only host directories that a program inside watches. Without one, the only cost is a
-// pending question to init.
+// Follow makes inotify inside report changes by the host in shared directories. The keeper watches only
+// host directories that a program inside watches. Without one, the only cost is a pending question to
+// init.
 func (h *Watch) Follow(ctx context.Context) {
 	if !slices.ContainsFunc(h.mounts, machine.SharedWithHost) {
 		return

@@ -219,7 +219,7 @@ func (l *Link) awaitReply(ctx context.Context, q wire.InitAsk, send func(wire.Fr
 // maxWords is how much of init's text is passed on, in bytes: it ends up in logs.
 const maxWords = 1 << 10
 
-// Clip shortens a text of the inside to what may be logged.
+// Clip shortens a text of the inside for the log.
 func Clip(words string) string {
 	return strings.ToValidUTF8(words[:min(len(words), maxWords)], "")
 }
@@ -268,11 +268,11 @@ func (l *Link) Spawn(ctx context.Context, sp wire.Spawn) (*Stream, int, error) {
 	}
 }
 
-// unconfirmed is the error for a program that init was told to start, if init did not say whether
-// it has.
+// unconfirmed returns the error for a program that init was told to start, if init did not report
+// whether it has.
 func unconfirmed(why error) error { return spec.Errorf(spec.ErrMayHaveRun, "%w", why) }
 
-// forgetStream drops what init still sends for a stream.
+// forgetStream makes the link drop further frames of a stream.
 func (l *Link) forgetStream(id uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

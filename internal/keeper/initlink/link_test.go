@@ -156,7 +156,7 @@ func TestExitBeforeReply(t *testing.T) {
 	}
 }
 
-// TestHostileInit checks what the inside may say first, and later. Each of these ends the link, and
+// TestHostileInit checks invalid first and later frames of the inside. Each of them ends the link, and
 // with it every wait.
 func TestHostileInit(t *testing.T) {
 	header := func(kind byte, stream, size uint32) []byte {

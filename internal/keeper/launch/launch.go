@@ -1,4 +1,4 @@
-// Package launch describes what the engine hands to a keeper.
+// Package launch describes the settings that the engine hands to a keeper.
 package launch
 
 import (
@@ -10,10 +10,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Settings are what a keeper cannot find out by itself: it runs with an empty
-// environment, in its own namespaces.
-// An empty request follows when the keeper is in its control group; before that it starts no
-// process. The keeper answers with a Launched in a wire.Reply once the sandbox takes commands,
+// Settings are the facts that a keeper cannot find out by itself: it runs with an empty environment, in
+// its own namespaces. An empty request follows when the keeper is in its control group; before that it
+// starts no process. The keeper answers with a Launched in a wire.Reply once the sandbox takes commands,
 // or with a wire.Failure.
 type Settings struct {
 	PID     int    `json:"pid"`     // the keeper's own pid on the host

@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostroot"
 )
 
-// buildMounts lists the mounts over the root of a sandbox for steps of a build. All else
-// is in the root layer, the home and /tmp too: it is what a step results in.
+// buildMounts lists the mounts over the root of a sandbox for steps of a build. Everything else,
+// including the home and /tmp, is in the root layer, because it is the step's result.
 func (b *Builder) buildMounts(scratch string) ([]driver.Mount, error) {
 	list := []driver.Mount{{Target: hostroot.SharedMemory, Memory: true, Mode: 0o1777, Size: b.Launch.Memory / 4}}
 	for _, m := range []struct{ source, target string }{

@@ -10,9 +10,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/guest"
 )
 
-// dockerMount is the mount for the images of a sandbox's own Docker. The root layer cannot hold
-// them: one overlay cannot be put over another, and without overlays each image layer copies
-// all those below. The mount has a byte limit of its own, like that of the root layer.
+// dockerMount is the mount for the images of a sandbox's own Docker. The root layer cannot hold them:
+// one overlay cannot be put over another, and without overlays each image layer copies all those below.
+// The mount has its own byte limit, like that of the root layer.
 func (b *Builder) dockerMount() (driver.Mount, error) {
 	dir := b.Dir.Kept()
 	if err := os.RemoveAll(dir); err != nil { // left by a crash; the layer has the files that count
@@ -29,7 +29,7 @@ func (b *Builder) dockerMount() (driver.Mount, error) {
 	return driver.Mount{Source: dir, Target: guest.DockerData, Memory: true, Kept: true, Mode: 0o711, Size: limit}, err
 }
 
-// dockerWish says what init does at Docker's socket.
+// dockerWish returns init's argument for Docker's socket.
 func (b *Builder) dockerWish() string {
 	switch {
 	case b.Spec.Build != nil: // the step's result is the contents of its root

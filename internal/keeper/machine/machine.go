@@ -1,5 +1,5 @@
-// Package machine assembles what the wall of a sandbox is built from: the root tree, the mounts over
-// it, and what init attaches.
+// Package machine assembles the parts that the wall of a sandbox is built from: the root tree, the
+// mounts over it, and the mounts that init attaches.
 package machine
 
 import (
@@ -27,8 +27,8 @@ import (
 // openFiles bounds the open files of one process inside.
 const openFiles = 65536
 
-// Builder assembles what the wall is built from, all of it in this process's own mount namespace:
-// nothing needs undoing when it dies.
+// Builder assembles the parts of the wall, all in this process's own mount namespace: nothing needs
+// undoing when the process dies.
 type Builder struct {
 	Options
 	account wire.Account      // see Account
@@ -43,7 +43,7 @@ type Options struct {
 	Layers layer.Store
 	Launch *launch.Settings
 	Limits layerLimits // of the root layer and of Docker's files
-	// CheckLayer has the saved root layer checked.
+	// CheckLayer makes the builder check the saved root layer.
 	CheckLayer bool
 	// Event writes an event of the sandbox.
 	Event func(kind string, fields map[string]any)
@@ -56,13 +56,13 @@ type layerLimits interface {
 	LayerLimit(saved string) (int64, error)
 }
 
-// Built is what the wall is built from, and what its builder learned of the host.
+// Built is the result of a builder: the parts of the wall, and the facts that it learned of the host.
 type Built struct {
 	driver.Machine
 	Attach []wire.Attachment                     // mounts that init makes
 	Trust  func(certificate, known []byte) error // makes the inside trust an authority, and ssh its hosts
 	Java   bool                                  // the host's Java finds the sandbox's authority by itself
-	Gaps   []string                              // what of the host is missing inside
+	Gaps   []string                              // parts of the host that are missing inside
 }
 
 // New makes a builder of a sandbox's machine.
@@ -109,7 +109,7 @@ func (b *Builder) Build(mounts []driver.Mount) (Built, error) {
 
 // describe describes the wall of an assembled tree.
 func (b *Builder) describe(root string, mounts []driver.Mount) (driver.Machine, error) {
-	// First: where the root is an image, it must not cover later mounts.
+	// This mount comes first: if the root is an image, it must not cover later mounts.
 	mounts = append([]driver.Mount{ownPrograms(root)}, mounts...)
 	run := filepath.Join(b.Dir.Scratch(), "wall")
 	if err := os.Mkdir(run, 0o700); err != nil {
@@ -139,7 +139,7 @@ func (b *Builder) describe(root string, mounts []driver.Mount) (driver.Machine, 
 	}, nil
 }
 
-// sameBuild refuses to go on if a program was replaced since the engine looked at it.
+// sameBuild returns an error if a program was replaced since the engine looked at it.
 func (b *Builder) sameBuild(root string) error {
 	build, err := driver.Build("/proc/self/exe", filepath.Join(root, hostroot.Own, "guest"))
 	if err != nil {
@@ -152,17 +152,15 @@ func (b *Builder) sameBuild(root string) error {
 	return nil
 }
 
-// ownPrograms shows Bothy's own directory of the tree once more, as a mount:
-// what root inside does to the root layer is kept, and must not keep init from
-// starting.
+// ownPrograms mounts Bothy's own directory of the tree over itself. Changes that root inside makes in
+// the root layer are kept, and must not keep init from starting.
 func ownPrograms(root string) driver.Mount {
 	return driver.Mount{
 		Source: filepath.Join(root, hostroot.Own), Target: "/" + hostroot.Own, ReadOnly: true, Exclusive: true,
 	}
 }
 
-// privateTmpfs gives the keeper a place for run-time files that only its own
-// mount namespace sees.
+// privateTmpfs makes a directory for run-time files that only the keeper's own mount namespace sees.
 func privateTmpfs(dir string) error {
 	if err := nsproc.Enter(); err != nil {
 		return err

@@ -19,8 +19,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// listMounts lists the mounts over the root, outer ones first, and makes the mount
-// points that the sandbox needs in its own directories.
+// listMounts lists the mounts over the root, outer ones first, and makes the mount points that the
+// sandbox needs in its own directories.
 func (b *Builder) listMounts(scratch string) ([]driver.Mount, error) {
 	if b.Spec.Build != nil {
 		return b.buildMounts(scratch)
@@ -32,7 +32,7 @@ func (b *Builder) listMounts(scratch string) ([]driver.Mount, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Files in memory leave room for what would remove them again.
+	// File systems in memory leave room for the programs that clean them up.
 	list := []driver.Mount{
 		{Target: "/tmp", Memory: true, Mode: 0o1777, Size: b.Launch.Memory / 2},
 		{Target: hostroot.SharedMemory, Memory: true, Mode: 0o1777, Size: b.Launch.Memory / 4},
@@ -114,7 +114,7 @@ type installation struct {
 	source, target string // directories
 }
 
-// installed are the agent's program and what that runs on.
+// installed returns the agent's program and its runtime.
 func (b *Builder) installed() (list []installation) {
 	p := b.Spec.Program
 	if p == nil {
@@ -127,10 +127,10 @@ func (b *Builder) installed() (list []installation) {
 	return list
 }
 
-// pinSource mounts a directory or file of the host at a place of the keeper's own, and returns that
-// place. The path had no symbolic link when the sandbox was created. A program that can write to a
-// directory above it, in another sandbox for instance, may have put one there since. pinSource follows
-// no link, and mounts exactly the file that it opened.
+// pinSource mounts a directory or file of the host at one of the keeper's own paths, and returns that
+// path. The source's path had no symbolic link when the sandbox was created. A program that can write to
+// a directory above it, for example in another sandbox, may have put a link there since. pinSource
+// follows no link, and mounts exactly the file that it opened.
 func (b *Builder) pinSource(source, at string) (string, error) {
 	fd, kind, err := openNoLinks(source)
 	switch {
@@ -163,10 +163,10 @@ func (b *Builder) pinSource(source, at string) (string, error) {
 	return at, nil
 }
 
-// asFound refuses another directory than the one that the engine found at a path, and has written down.
+// asFound refuses another directory than the one that the engine found and recorded at a path.
 func (b *Builder) asFound(source string, fd int) error {
 	i := slices.IndexFunc(b.Launch.Mounted, func(m spec.Mounted) bool { return m.Source == source })
-	if i < 0 { // it is none of the sandbox's own workspaces and volumes
+	if i < 0 { // not a workspace or volume of the sandbox
 		return nil
 	}
 	id, err := hostpath.IdentityOf(fd)
@@ -176,9 +176,8 @@ func (b *Builder) asFound(source string, fd int) error {
 	return err
 }
 
-// makePoints makes the mount points that lie in other mounts: in the sandbox's
-// own home, which is a directory of ours, and for private directories. Anything
-// else is not ours to make in a workspace.
+// makePoints makes the mount points that are in other mounts: in the sandbox's own home, which is one of
+// our directories, and for private directories. It makes no others in a workspace, which is not ours.
 func (b *Builder) makePoints(list []driver.Mount) error {
 	for i, m := range list {
 		outer, ok := Innermost(list[:i], m.Target)
@@ -204,7 +203,7 @@ func (b *Builder) makePoints(list []driver.Mount) error {
 	return nil
 }
 
-// isClone tells whether a directory is the sandbox's own clone of a workspace.
+// isClone reports whether a directory is the sandbox's own clone of a workspace.
 func (b *Builder) isClone(dir string) bool {
 	for _, c := range clone.Of(b.Spec, b.Dir.Clone) {
 		if c.Tree() == dir {
@@ -214,11 +213,11 @@ func (b *Builder) isClone(dir string) bool {
 	return false
 }
 
-// SharedWithHost tells whether a mount shows files that the host or another sandbox may change.
+// SharedWithHost reports whether a mount shows files that the host or another sandbox may change.
 func SharedWithHost(m driver.Mount) bool { return !m.Memory && !m.Exclusive }
 
-// Innermost finds the deepest of the mounts above target, of two at one
-// place the later, which covers the other.
+// Innermost finds the deepest of the mounts above target. Of two at one place it returns the later,
+// which covers the other.
 func Innermost(list []driver.Mount, target string) (driver.Mount, bool) {
 	var best driver.Mount
 	for _, m := range list {

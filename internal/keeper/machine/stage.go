@@ -19,14 +19,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// The wall mounts by path, in the host's file system and in its own, and follows
-// symbolic links in both. A path through a directory that others may change while it
-// does so would lead it anywhere, with all that this sandbox may reach. So the wall
-// mounts nothing there. It mounts such a thing at a stage, below a directory that is
-// Bothy's own and read-only, and init, before anything else runs inside, attaches it
-// to its target, name by name and through no link (guest/attach.go).
+// The wall mounts by path, in the host's file system and in its own, and follows symbolic links in both.
+// Other processes may change the directories on such a path meanwhile, and lead the wall to any place
+// that this sandbox may reach. So the wall mounts nothing at such a path. It mounts at a stage, in a
+// read-only directory of Bothy's. Before any other program runs inside, init attaches the stage to its
+// target, name by name and through no link (guest/attach.go).
 
-// stageMounts chooses the mounts that init attaches, and notes what it shall do.
+// stageMounts chooses the mounts that init attaches, and records the steps.
 func (b *Builder) stageMounts(list []driver.Mount) {
 	var steps []wire.Attachment
 	for i, m := range list {
@@ -68,8 +67,8 @@ func (b *Builder) anchors() (list []string) {
 	return list
 }
 
-// coverHidden mounts an empty directory over each hidden directory in a mount, in the host's kernel:
-// so the wall's processes cannot reach it either. It stays covered wherever it is renamed to.
+// coverHidden mounts an empty directory over each hidden directory in a mount, in the host's kernel, so
+// that the wall's processes cannot reach it either. It stays covered wherever it is renamed to.
 func (b *Builder) coverHidden(m spec.Mount, source, empty string) error {
 	for _, h := range b.Launch.Hidden {
 		if !isInside(m.Target, h) {

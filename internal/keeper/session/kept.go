@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Kept is what the memory image keeps of a program under init.
+// Kept is the state of a program under init that a memory image keeps.
 type Kept struct {
 	Info   spec.Session `json:"info"`
 	Stream uint32       `json:"stream"`
@@ -46,7 +46,7 @@ func (t *Table) Kept() (last int, list []Kept) {
 	return t.next, list
 }
 
-// SetLast has new sessions numbered after those of another keeper.
+// SetLast makes new sessions be numbered after those of another keeper.
 func (t *Table) SetLast(last int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

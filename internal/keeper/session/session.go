@@ -47,7 +47,7 @@ type Session struct {
 	notes   []string      // for the person, about the end
 }
 
-// Ending tells how the sandbox ended to programs that end with it.
+// Ending tells programs that end with the sandbox how it ended.
 type Ending struct {
 	Explain func() error    // explains the end; waits for it a little
 	Fell    <-chan struct{} // closed when the sandbox has ended
@@ -69,11 +69,12 @@ func (s *Session) Info() spec.Session { return s.info }
 // Done is closed when the program has ended.
 func (s *Session) Done() <-chan struct{} { return s.life.Done() }
 
-// Result tells how the program ended, once it has.
+// Result returns how the program ended, once it has.
 func (s *Session) Result() (exit wire.Ended, err error) { return s.exit, s.err }
 
-// ReportIdle has tell hear since when the program waits for a person, or nil when it does not. runs
-// says that the program has run for a while: before its first output a new one only starts up.
+// ReportIdle makes the session call tell with the time since which the program waits for a person, or
+// nil when it does not wait. runs says that the program has run for a while: before its first output a
+// new one only starts up.
 func (s *Session) ReportIdle(tell func(since *time.Time), runs bool) {
 	s.idle = newIdle(idleTime, tell)
 	if runs {

@@ -226,7 +226,7 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// TestCommand checks what a terminal may send; the rest is dropped.
+// TestCommand checks the frames that a terminal may send; others are dropped.
 func TestCommand(t *testing.T) {
 	l, in := connectInit(t)
 	in.Hello()

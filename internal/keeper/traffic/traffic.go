@@ -1,5 +1,4 @@
-// Package traffic writes the log of what the gateway reports, within bounds that the inside cannot
-// exceed.
+// Package traffic writes the log of the gateway's reports, within bounds that the inside cannot exceed.
 package traffic
 
 import (
@@ -152,12 +151,12 @@ func (t *Log) holdKind(key spec.NetworkRecord, now time.Time) *repeated {
 	return a
 }
 
-// isRare tells whether a record is of an event that the inside cannot cause.
+// isRare reports whether a record is of an event that the inside cannot cause.
 func isRare(r spec.NetworkRecord) bool {
 	return r.Event == spec.NetworkPolicy || r.Event == spec.NetworkRenewal
 }
 
-// repeats tells whether a record is of an event that costs the inside nothing: a refusal, a failure,
+// repeats reports whether a record is of an event that costs the inside nothing: a refusal, a failure,
 // a connection over which nothing could pass.
 func repeats(r spec.NetworkRecord) bool {
 	if r.Event == spec.NetworkFlow {
@@ -204,7 +203,7 @@ func (a *repeated) addRecord(r spec.NetworkRecord) {
 }
 
 // takeLine takes a line from the bucket of a kind of event; a long record takes several. Allowed traffic
-// has buckets of its own, and so have refused packets of any kind.
+// has its own buckets, and so have refused packets of any kind.
 func (t *Log) takeLine(r spec.NetworkRecord, now time.Time) bool {
 	of := r.Event
 	switch {

@@ -1,4 +1,4 @@
-// Package usage measures what processes use of the host: processor time and memory.
+// Package usage measures the use of the host by processes: processor time and memory.
 package usage
 
 import (

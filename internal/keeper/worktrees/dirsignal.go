@@ -42,8 +42,8 @@ func notifyChanges() chan os.Signal {
 	return changes
 }
 
-// watchDir watches the directory that fd has open, for events of those above. It ignores directories
-// beyond the limit.
+// watchDir watches the directory that fd has open, for the given events. It ignores directories beyond
+// the limit.
 func (s *signalledDirs) watchDir(fd, events int) {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {

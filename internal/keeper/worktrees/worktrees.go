@@ -110,7 +110,7 @@ func (w *Guard) Protect(init asker, fresh bool) {
 	w.tellInit(context.Background(), fresh)
 }
 
-// hasShared tells whether the search is done and found shared directories.
+// hasShared reports whether the search is done and found shared directories.
 func (w *Guard) hasShared() bool {
 	select {
 	case <-w.found:

@@ -1,5 +1,5 @@
-// Package ascii compares and shows text of which only the letters of ASCII count, as in names, paths
-// and headers that may come from anybody.
+// Package ascii compares and quotes text in which only ASCII letters count, such as names, paths and
+// headers from untrusted sources.
 package ascii
 
 import (
@@ -7,18 +7,17 @@ import (
 	"strings"
 )
 
-// Fold makes ASCII letters lower case. It does not allocate if there are none
-// to change.
+// Fold makes ASCII letters lower case. It does not allocate if nothing changes.
 func Fold(s string) string {
 	for i := range len(s) {
 		if 'A' <= s[i] && s[i] <= 'Z' {
-			return strings.ToLower(s) // all callers have ASCII
+			return strings.ToLower(s) // all callers pass ASCII
 		}
 	}
 	return s
 }
 
-// IsASCII tells texts of nothing else.
+// IsASCII reports whether a text is only ASCII.
 func IsASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
@@ -28,15 +27,15 @@ func IsASCII(s string) bool {
 	return true
 }
 
-// IsAlphanumeric tells letters and digits.
+// IsAlphanumeric reports whether a character is a letter or a digit.
 func IsAlphanumeric(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || IsDigit(c)
 }
 
-// IsDigit tells decimal digits.
+// IsDigit reports whether a character is a decimal digit.
 func IsDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// HexByte reads the two hexadecimal digits that a text begins with.
+// HexByte reads two hexadecimal digits at the beginning of a text.
 func HexByte(s string) (byte, bool) {
 	if len(s) < 2 {
 		return 0, false
@@ -58,7 +57,7 @@ func hexDigit(c byte) (byte, bool) {
 	return 0, false
 }
 
-// Quote shows text that may come from anybody: escaped, and not at any length.
+// Quote formats text from untrusted sources: escaped, and of limited length.
 func Quote(s string) string {
 	const most = 120
 	if len(s) > most {

@@ -63,7 +63,7 @@ func jsonItems(d *json.Decoder, open json.Delim, depth int) (*Node, error) {
 			if err != nil {
 				return nil, err
 			}
-			n.Keys = append(n.Keys, key.(string)) // the decoder has seen to it
+			n.Keys = append(n.Keys, key.(string)) // the decoder guarantees this
 		}
 		item, err := jsonValue(d, depth+1)
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package document reads YAML and JSON strictly: what is unknown, doubled, null or empty is an error at
-// its line.
+// Package document reads YAML and JSON strictly: unknown, duplicate, null or empty parts are errors that
+// name their line.
 package document
 
 import (
@@ -11,15 +11,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Node is a document after its syntax is gone. YAML and JSON both become nodes,
-// and one reader is strict about them: an unknown key, a key twice, null, and
-// anything empty is an error, because a policy that says less than its author
-// thinks is how allow-lists become allow-all.
+// Node is a part of a document without its syntax. YAML and JSON both become nodes, and one reader is
+// strict about them: an unknown key, a duplicate key, null, and anything empty is an error. A policy
+// that says less than its author thinks would turn an allow-list into allow-all.
 type Node struct {
 	Kind  Kind
 	Text  string   // of a scalar
-	Line  int      // where it begins; 0 is unknown
-	End   int      // where it ends
+	Line  int      // its first line; 0 means unknown
+	End   int      // its last line
 	Keys  []string // of a map, beside items
 	Items []*Node  // of a map or list
 }
@@ -39,7 +38,7 @@ func (k Kind) String() string {
 	return [...]string{"nothing", "text", "a number", "true or false", "a list", "a map"}[k]
 }
 
-// Fail is an error at a node's place.
+// Fail returns an error at a node's place.
 func (n *Node) Fail(format string, args ...any) *spec.Error {
 	e := spec.Errorf(spec.ErrUsage, format, args...)
 	if n.Line > 0 {
@@ -48,7 +47,7 @@ func (n *Node) Fail(format string, args ...any) *spec.Error {
 	return e
 }
 
-// Locate puts a node's place before an error from elsewhere.
+// Locate puts a node's place before an error of another package.
 func (n *Node) Locate(err error) error {
 	if err == nil || n.Line == 0 {
 		return err
@@ -67,12 +66,12 @@ func (n *Node) want(key string, kind Kind) error {
 	return nil
 }
 
-// IsEmpty tells a list or map without anything in it.
+// IsEmpty reports whether a node is an empty list or map.
 func (n *Node) IsEmpty() bool {
 	return n.Kind == List && len(n.Items) == 0 || n.Kind == Map && len(n.Keys) == 0
 }
 
-// ReadMap calls read for each key of a map, which must be among those known.
+// ReadMap calls read for each key of a map. Each key must be a known one.
 func (n *Node) ReadMap(what string, known []string, read func(key string, v *Node) error) error {
 	if err := n.want(what, Map); err != nil {
 		return err
@@ -105,7 +104,7 @@ func (n *Node) ReadList(key string, read func(v *Node) error) error {
 	return nil
 }
 
-// ReadText reads text; empty only counts where it means something.
+// ReadText reads text. Empty text is accepted only where it has a meaning.
 func (n *Node) ReadText(key string, into *string) error {
 	if err := n.want(key, Text); err != nil {
 		return err

@@ -14,10 +14,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file is the only one that knows the YAML library.
+// Only this file uses the YAML library.
 
-// Bounds of a document. A project's file comes from anybody, and the parser
-// takes time by the square of the length in the worst case.
+// Bounds of a document. A project's file comes from untrusted sources, and the parser takes quadratic
+// time in the worst case.
 const (
 	maxDocument = 1 << 20 // of the user's own
 	maxForeign  = 64 << 10
@@ -49,7 +49,7 @@ func ParseKey(data []byte, key string) (*Node, error) {
 	}
 	for _, pair := range m.Values {
 		k, ok := pair.Key.(*ast.StringNode)
-		if !ok { // a merge key, an anchor: it may stand for the one we look for
+		if !ok { // a merge key or an anchor may stand for the key that we look for
 			return nil, place(pair.GetToken()).Fail("a key is not plain text")
 		}
 		if k.Value == key {
@@ -59,15 +59,15 @@ func ParseKey(data []byte, key string) (*Node, error) {
 	return nil, nil
 }
 
-// Unmarked is a document without the byte order mark that some editors write before it:
-// with it, the first key would be another one.
+// Unmarked returns a document without the byte order mark that some editors write. With the mark, the
+// first key would be another one.
 func Unmarked(data []byte) []byte { return bytes.TrimPrefix(data, []byte("\ufeff")) }
 
 func parseTree(data []byte, limit int) (body ast.Node, err error) {
 	if len(data) > limit {
 		return nil, spec.Errorf(spec.ErrUsage, "it is larger than %d bytes", limit)
 	}
-	defer func() { // the parser's, on text from anybody
+	defer func() { // a panic of the parser, on untrusted text
 		if r := recover(); r != nil {
 			body, err = nil, spec.Errorf(spec.ErrUsage, "it is not YAML: %v", r)
 		}
@@ -87,7 +87,7 @@ func parseTree(data []byte, limit int) (body ast.Node, err error) {
 	return file.Docs[0].Body, nil
 }
 
-// checkTokens bounds the depth of what the parser gets to see.
+// checkTokens bounds the depth of the tokens that the parser gets.
 func checkTokens(tokens token.Tokens) error {
 	depth := 0
 	for _, t := range tokens {

@@ -1,5 +1,5 @@
-// Package hostname says which host names there are, in the form they are judged in, and which of them
-// lead into a private network or never leave the sandbox.
+// Package hostname checks host names and returns them in the form in which they are judged. It knows
+// which names lead into a private network or never leave the sandbox.
 package hostname
 
 import (
@@ -15,11 +15,10 @@ const (
 	maxLabel = 63
 )
 
-// Clean gives a host name in the form it is judged in: lower case, without
-// the dot of the root. Only ASCII is a name: what people read as another script
-// travels as punycode, and a rule must say exactly what it means. A name that
-// some resolver would take for an address (its last label is a number, as in
-// 127.1 or 0x7f.1) is refused, because names and addresses have different rules.
+// Clean returns a host name in the form in which it is judged: lower case, without the dot of the root.
+// A name must be ASCII: names in other scripts travel as punycode, and a rule must mean exactly one
+// name. Clean refuses a name that some resolver would take for an address (its last label is a number,
+// as in 127.1 or 0x7f.1), because names and addresses have different rules.
 func Clean(s string) (string, error) {
 	name := strings.TrimSuffix(s, ".")
 	if why := nameFault(name); why != "" {
@@ -32,7 +31,7 @@ func Clean(s string) (string, error) {
 	return ascii.Fold(name), nil
 }
 
-// nameFault says what is wrong with a name; nothing is the empty string.
+// nameFault describes the fault of a name; "" means that it has none.
 func nameFault(name string) string {
 	switch {
 	case name == "":
@@ -72,8 +71,8 @@ func labelFault(label string) string {
 	return ""
 }
 
-// numeric tells labels that the classic address parsers read as a number:
-// decimal, octal or hexadecimal.
+// numeric reports whether the classic address parsers read a label as a number: decimal, octal or
+// hexadecimal.
 func numeric(label string) bool {
 	if rest, ok := strings.CutPrefix(ascii.Fold(label), "0x"); ok {
 		return strings.Trim(rest, "0123456789abcdef") == ""
@@ -81,23 +80,22 @@ func numeric(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// gatewayZone holds the names the gateway answers itself; no rule is about them.
-// The name that docker has for the host is an alias of one of them.
+// gatewayZone is the zone of the names that the gateway answers itself; no rule is about them. Docker's
+// name for the host is an alias of one of them.
 const (
 	gatewayZone = "bothy"
 	dockerHost  = "host.docker.internal"
 )
 
-// PrivateZones are domains whose names mean something else on every network
-// (RFC 6761, 6762 appendix G, 7686, 8375, 9476; .internal by ICANN). A name in
-// them, or of one label, leads into the host's own network, so that neither a
-// default nor a rule for everything reaches it: a rule has to name it.
+// PrivateZones are domains whose names mean something else on every network (RFC 6761, 6762 appendix G,
+// 7686, 8375, 9476; .internal by ICANN). A name in them, or of one label, leads into the host's own
+// network. So neither a default nor a rule for everything reaches it: a rule has to name it.
 var PrivateZones = []string{
 	"localhost", "local", "internal", "intranet", "private", "corp", "home", "lan",
 	"home.arpa", "onion", "alt",
 }
 
-// IsPrivate tells names that only a rule naming them can allow.
+// IsPrivate reports whether only a rule that names it can allow a name.
 func IsPrivate(name string) bool {
 	if strings.IndexByte(name, '.') < 0 {
 		return true
@@ -110,8 +108,8 @@ func IsPrivate(name string) bool {
 	return false
 }
 
-// IsUnroutable tells names that never leave the sandbox: localhost is itself, and
-// the gateway's own names are not the world's.
+// IsUnroutable reports whether a name never leaves the sandbox: localhost is the sandbox itself, and the
+// gateway's own names mean nothing outside.
 func IsUnroutable(name string) bool {
 	for _, zone := range []string{"localhost", gatewayZone, dockerHost} {
 		if name == zone || IsBelow(name, zone) {
@@ -121,13 +119,13 @@ func IsUnroutable(name string) bool {
 	return false
 }
 
-// IsBelow tells whether name is a name under zone, at any depth, not zone itself.
+// IsBelow reports whether name is under zone, at any depth, and not zone itself.
 func IsBelow(name, zone string) bool {
 	n := len(name) - len(zone)
 	return n > 1 && name[n-1] == '.' && name[n:] == zone
 }
 
-// Parent is the name without its first label; empty for a single label.
+// Parent returns the name without its first label; "" for a single label.
 func Parent(name string) string {
 	_, rest, _ := strings.Cut(name, ".")
 	return rest

@@ -1,5 +1,5 @@
-// Package override finds what asks a server to take a request for one of another method, path or host
-// than its first line says.
+// Package override finds the parts of a request that ask a server to use another method, path or host
+// than the first line says.
 package override
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
 )
 
-// Fields by which some servers take a request for another one than its first line says.
-// To programs behind CGI an underscore in a name is a dash.
+// Fields by which some servers take a request for another one than its first line says. Programs behind
+// CGI read an underscore in a name as a dash.
 var (
 	methodFields = []string{"x-http-method-override", "x-http-method", "x-method-override"}
 	pathFields   = []string{
@@ -51,14 +51,14 @@ func Method(header map[string][]string, query string, inBody bool) string {
 	return ""
 }
 
-// NamesMethod tells whether a text that is whole has such a parameter.
+// NamesMethod reports whether a complete text has such a parameter.
 func NamesMethod(text []byte) bool {
 	var names MethodNames
 	return names.Finds(text) || names.Finds([]byte("&"))
 }
 
-// Path returns the part of a request that asks the server to use another path, and
-// with it another query.
+// Path returns the part of a request that asks the server to use another path, and with it another
+// query.
 func Path(header map[string][]string) string {
 	if name := oneOf(header, pathFields); name != "" {
 		return "field " + name
@@ -79,7 +79,7 @@ func otherHost(header map[string][]string) string {
 	return ""
 }
 
-// namesHost tells a Forwarded field with the parameter host, as the most generous reader sees
+// namesHost reports whether a Forwarded field has the parameter host, as the most lenient reader sees
 // it.
 func namesHost(value string) bool {
 	for part := range strings.FieldsFuncSeq(value, func(r rune) bool { return strings.ContainsRune(",; \t\"", r) }) {
@@ -91,7 +91,7 @@ func namesHost(value string) bool {
 	return false
 }
 
-// IsField tells fields by which some server takes a request for another one.
+// IsField reports whether some server takes a request for another one because of a field.
 func IsField(field string) bool {
 	is := func(f string) bool { return sameField(field, f) }
 	return is(forwarded) || slices.ContainsFunc(methodFields, is) || slices.ContainsFunc(pathFields, is) || slices.ContainsFunc(hostFields, is)
@@ -110,7 +110,7 @@ func oneOf(header map[string][]string, fields []string) (found string) {
 	return found
 }
 
-// sameField compares a name with one in small letters and dashes.
+// sameField compares a name with one in lower case and dashes.
 func sameField(name, want string) bool {
 	if len(name) != len(want) {
 		return false
@@ -134,9 +134,9 @@ func sameField(name, want string) bool {
 // two methods in forms.
 const methodParam = "_method"
 
-// isMethodParam tells the name of such a parameter, decoded, also as PHP reads it: without
-// spaces before it, to the first zero, and with '.' for '_'; and as those do that make lists
-// of "_method[]" and look for what stands first in them, or leave out brackets before it.
+// isMethodParam reports whether a decoded name is that of such a parameter, as lenient servers read it.
+// PHP drops spaces before it, ends it at the first zero byte, and reads '.' as '_'. Some servers make
+// lists of "_method[]" and use the first element, or ignore brackets before the name.
 func isMethodParam(name []byte) bool {
 	name = bytes.TrimLeft(name, beforeName)
 	if n := bytes.IndexAny(name, "\x00[]"); n >= 0 {
@@ -161,7 +161,7 @@ type MethodNames struct {
 // maxParamName is longer than any name that MethodNames looks for.
 const maxParamName = 32
 
-// Finds takes a piece, and tells whether the name of such a parameter ends there.
+// Finds takes a piece, and reports whether the name of such a parameter ends there.
 func (m *MethodNames) Finds(piece []byte) bool {
 	for i := 0; i < len(piece); i++ {
 		if m.inValue {
@@ -191,8 +191,8 @@ func (m *MethodNames) Finds(piece []byte) bool {
 	return false
 }
 
-// add takes one more character of the name. It drops the ignored characters before the
-// name, which may be more than a name is long.
+// add appends a character of the name. It drops the ignored characters before the name, which may be
+// longer than any name.
 func (m *MethodNames) add(c byte) {
 	if len(m.name) > 0 || strings.IndexByte(beforeName, c) < 0 {
 		m.name = append(m.name, c)

@@ -1,5 +1,5 @@
-// Package urlpath gives the path of a request the one form in which rules compare paths, and reads the
-// patterns of rules.
+// Package urlpath normalises the path of a request to the one form in which rules compare paths, and
+// reads the patterns of rules.
 package urlpath
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxPath bounds a path, as it comes and in the normal form; servers commonly stop at 8 KiB.
+// maxPath bounds a path, both as it comes and in normal form; servers commonly stop at 8 KiB.
 const maxPath = 8 << 10
 
 // Error says why a request path cannot be judged. It is of class [spec.ErrDenied]: the
@@ -28,7 +28,7 @@ type Error struct {
 
 func (e *Error) Error() string { return "path " + ascii.Quote(e.Path) + " " + e.Why }
 
-// Unwrap gives the class.
+// Unwrap returns the class.
 func (e *Error) Unwrap() error { return spec.ErrDenied }
 
 // Normalize returns the path of a request, without its query, in the form that rules
@@ -36,11 +36,10 @@ func (e *Error) Unwrap() error { return spec.ErrDenied }
 // digits. The result has no "*", which is reserved for patterns. Paths that differ only in
 // their escapes give the same result.
 //
-// Refused are "." and ".." segments, empty segments ("//"), escaped slashes and
-// backslashes, escapes of escapes (%252f), bytes that are not UTF-8, the
-// characters that Unicode folds to one of these, control characters, and
-// everything RFC 3986 does not allow raw. So a path that passes may be sent on
-// as it came: there is one way to read it.
+// It refuses "." and ".." segments, empty segments ("//"), escaped slashes and backslashes, escapes of
+// escapes (%252f), bytes that are not UTF-8, characters that Unicode folds to one of these, control
+// characters, and everything that RFC 3986 does not allow raw. So an accepted path may be sent on as it
+// came: it has only one reading.
 func Normalize(p string) (string, *Error) {
 	fail := func(why string, ambiguous bool) (string, *Error) {
 		return "", &Error{Path: p, Why: why, Ambiguous: ambiguous}
@@ -74,7 +73,7 @@ func Normalize(p string) (string, *Error) {
 	return normal, nil
 }
 
-// plainPath tells paths that need no decoding.
+// plainPath reports whether a path needs no decoding.
 func plainPath(p string) bool {
 	for i := range len(p) {
 		if !literal(p[i]) && p[i] != '/' {
@@ -84,8 +83,8 @@ func plainPath(p string) bool {
 	return true
 }
 
-// literal tells bytes that are literal in the normal form: unreserved and sub-delims of RFC
-// 3986, ':' and '@', but not '*'.
+// literal reports whether a byte is literal in the normal form: unreserved and sub-delims of RFC 3986,
+// ':' and '@', but not '*'.
 func literal(c byte) bool {
 	switch c {
 	case '-', '.', '_', '~', '!', '$', '&', '\'', '(', ')', '+', ',', ';', '=', ':', '@':
@@ -94,8 +93,8 @@ func literal(c byte) bool {
 	return ascii.IsAlphanumeric(c)
 }
 
-// tolerated tells bytes that browsers send raw although RFC 3986 wants them
-// escaped, and that no server reads as anything else.
+// tolerated reports whether browsers send a byte raw although RFC 3986 requires an escape. No server
+// reads these bytes in another way.
 func tolerated(c byte) bool { return c == '[' || c == ']' || c == '|' }
 
 func unescapePath(p string) (decoded, why string) {
@@ -143,21 +142,21 @@ func ambiguousText(raw, decoded string) string {
 	return ""
 }
 
-// lookalike tells characters whose compatibility form (NFKC) contains a
-// character that gives a path its structure.
+// lookalike reports whether the compatibility form (NFKC) of a character contains a character that
+// structures a path.
 func lookalike(r rune) bool {
 	return r >= 0x80 && strings.ContainsAny(norm.NFKC.String(string(r)), `./\%`)
 }
 
-// ambiguousSegments finds segments that servers drop or climb by. Some servers treat the
-// text after a ';' as a parameter and ignore trailing dots, spaces and invisible
-// characters. So "..;x" is a "..", and so is ".. ".
+// ambiguousSegments finds segments that servers drop or climb by. Some servers treat the text after a
+// ';' as a parameter and ignore trailing dots, spaces and invisible characters. So "..;x" is a "..", and
+// so is ".. ".
 func ambiguousSegments(p string) string {
 	rest, more := p[1:], true
 	for more {
 		var seg string
 		seg, rest, more = strings.Cut(rest, "/")
-		if seg != "" && ascii.IsAlphanumeric(seg[0]) { // as nearly all do
+		if seg != "" && ascii.IsAlphanumeric(seg[0]) { // most segments begin so
 			continue
 		}
 		bare, _, _ := strings.Cut(seg, ";")

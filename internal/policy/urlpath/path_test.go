@@ -158,7 +158,7 @@ func FuzzNormalizePath(f *testing.F) {
 	})
 }
 
-// suffix is the slash path.Clean removes.
+// suffix is the slash that path.Clean removes.
 func suffix(p string) string {
 	if p != "/" && strings.HasSuffix(p, "/") {
 		return "/"

@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Pattern is a path of a rule: literal segments, "*" for exactly one that
-// is not empty, and at the end "**" for one or more.
+// Pattern is a path of a rule: literal segments, "*" for exactly one segment that is not empty, and at
+// the end "**" for one or more.
 type Pattern struct {
 	segments []string
 	open     bool   // ends in "**"
@@ -19,8 +19,8 @@ type Pattern struct {
 	plain    bool   // lead is everything but the "**"
 }
 
-// Parse reads a pattern. Its literal segments must be written as Normalize
-// writes them, because paths are compared in that form.
+// Parse reads a pattern. Its literal segments must be in the form of Normalize, because paths are
+// compared in that form.
 func Parse(s string) (Pattern, error) {
 	fail := func(why string) (Pattern, error) {
 		return Pattern{}, spec.Errorf(spec.ErrUsage, "path %s %s", ascii.Quote(s), why)
@@ -53,16 +53,16 @@ func Parse(s string) (Pattern, error) {
 	return p.led(), nil
 }
 
-// New returns the pattern of some segments, of which "*" stands for any one. An open one
-// goes on with one or more.
+// New returns the pattern of some segments; "*" stands for any segment. An open pattern continues with
+// one or more segments.
 func New(segments []string, open bool) Pattern {
 	return Pattern{segments: segments, open: open}.led()
 }
 
-// BeginsOpen tells whether the first segment may be any.
+// BeginsOpen reports whether the first segment may be any.
 func (p *Pattern) BeginsOpen() bool { return len(p.segments) == 0 || p.segments[0] == "*" }
 
-// Prefix is the text before the first wildcard, which all matching paths begin with.
+// Prefix returns the text before the first wildcard, with which all matching paths begin.
 func (p *Pattern) Prefix() string { return p.lead }
 
 // led fills in lead.
@@ -76,10 +76,10 @@ func (p Pattern) led() Pattern {
 	return p
 }
 
-// IsEverything tells the pattern that asks nothing.
+// IsEverything reports whether the pattern matches every path.
 func (p Pattern) IsEverything() bool { return p.open && len(p.segments) == 0 }
 
-// Matches reads the pattern to the letter, as a rule that allows is read.
+// Matches reads the pattern to the letter, as for an allow rule.
 func (p *Pattern) Matches(path string) bool {
 	if !strings.HasPrefix(path, p.lead) {
 		return false
@@ -101,8 +101,8 @@ func (p *Pattern) Matches(path string) bool {
 	return p.open == more
 }
 
-// MatchesLoosely reads the pattern as a rule that denies is read: both sides have
-// gone through Loosen, and "/x/**" includes "/x".
+// MatchesLoosely reads the pattern as for a deny rule: both sides have gone through Loosen, and "/x/**"
+// includes "/x".
 func (p *Pattern) MatchesLoosely(path string) bool {
 	if !strings.HasPrefix(path, p.lead) {
 		return false
@@ -131,9 +131,9 @@ func (p Pattern) Loosened() Pattern {
 	return p
 }
 
-// Loosen removes what some servers ignore, so that two paths that any server reads alike
-// are equal: see looseSegment. It removes a slash at the end, too. It does not handle paths
-// that servers split into different segments; those are ambiguous.
+// Loosen removes the parts that some servers ignore, so that two paths that any server reads alike
+// become equal: see looseSegment. It also removes a slash at the end. It does not handle paths that
+// servers split into different segments; those are ambiguous.
 func Loosen(path string) string {
 	segments := strings.Split(path, "/")
 	for i, seg := range segments {
@@ -146,17 +146,17 @@ func Loosen(path string) string {
 	return path
 }
 
-// looseSegment removes from a segment in normal form the case of letters, compatibility forms
-// (NFKC) and characters that are not seen, parameters behind ';', streams of NTFS behind "::" and
-// ":$", and dots and spaces at the end. The wildcard stays.
+// looseSegment removes from a segment in normal form the case of letters, compatibility forms (NFKC),
+// invisible characters, parameters after ';', NTFS streams after "::" and ":$", and dots and spaces at
+// the end. It keeps the wildcard.
 func looseSegment(seg string) string {
 	if seg == "*" {
 		return seg
 	}
 	if strings.IndexByte(seg, '%') >= 0 {
-		decoded, _ := unescapePath(seg) // in normal form: an error does not happen
+		decoded, _ := unescapePath(seg) // in normal form, so no error can occur
 		decoded = norm.NFKC.String(strings.Map(visible, decoded))
-		seg = strings.ToLower(strings.ToUpper(decoded)) // some compare in capitals: ı is an I
+		seg = strings.ToLower(strings.ToUpper(decoded)) // some servers compare in capitals: ı is an I
 	}
 	seg, _, _ = strings.Cut(ascii.Fold(seg), ";")
 	seg, _, _ = strings.Cut(seg, "::")
@@ -164,7 +164,7 @@ func looseSegment(seg string) string {
 	return escapePath(strings.TrimRightFunc(seg, trailing))
 }
 
-// visible drops characters that are not seen.
+// visible drops invisible characters.
 func visible(r rune) rune {
 	if unicode.In(r, unicode.Cf, unicode.Variation_Selector) {
 		return -1
@@ -172,6 +172,5 @@ func visible(r rune) rune {
 	return r
 }
 
-// trailing tells characters that servers, and file systems below them, drop at the end of a
-// name.
+// trailing reports whether servers, or their file systems, drop a character at the end of a name.
 func trailing(r rune) bool { return r == '.' || unicode.IsSpace(r) || visible(r) < 0 }

@@ -26,7 +26,7 @@ const Self = "/proc/self/exe"
 // no other. Its data crosses pipes only.
 func Do(ctx context.Context, program string, o vault.Order, env ...string) (vault.Answer, error) {
 	var a vault.Answer
-	if os.Args[0] == vault.Argv0 { // a program that does not play the role would start itself for ever
+	if os.Args[0] == vault.Argv0 { // a program that does not play the role would start itself forever
 		return a, errors.New("this process is to open values itself")
 	}
 	in, err := json.Marshal(o)

@@ -20,7 +20,7 @@ func LoginKey(ctx context.Context, program string, d *vault.Document, env ...str
 		return nil, spec.Errorf(nil, "there is no key to seal it with").WithHint("stop the sandbox, and start it again: that makes one, or says why it cannot")
 	}
 	key := make([]byte, sealedfile.KeySize)
-	_, _ = rand.Read(key) // it does not fail
+	_, _ = rand.Read(key) // it cannot fail
 	sealed, err := Seal(ctx, program, d.Recipient, "the key of a login", []byte(hex.EncodeToString(key)), env...)
 	if err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func adopt(o vault.Order) (vault.Answer, error) {
 	return vault.Answer{Guard: o.Guard, Recipient: id.Recipient().String(), Identity: o.Identity}, nil
 }
 
-// identity gives the key that opens values.
+// identity returns the key that opens values.
 func identity(ctx context.Context, o vault.Order) (*age.X25519Identity, error) {
 	text := o.Identity
 	var err error
@@ -75,7 +75,7 @@ func identity(ctx context.Context, o vault.Order) (*age.X25519Identity, error) {
 		return nil, err
 	}
 	id, err := age.ParseX25519Identity(strings.TrimSpace(text))
-	if err != nil { // age's own words may quote the key
+	if err != nil { // age's own text may quote the key
 		return nil, errors.New("the key of the secrets is corrupted")
 	}
 	if o.Recipient != "" && id.Recipient().String() != o.Recipient {

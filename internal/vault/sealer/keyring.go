@@ -21,10 +21,10 @@ const (
 	serviceName = "org.freedesktop.secrets"
 	servicePath = dbus.ObjectPath("/org/freedesktop/secrets")
 	iface       = "org.freedesktop.Secret."
-	none        = dbus.ObjectPath("/") // the path of nothing
+	none        = dbus.ObjectPath("/") // the path that means none
 )
 
-// keyring is a conversation with it.
+// keyring is a conversation with that program.
 type keyring struct {
 	ctx     context.Context
 	bus     *dbus.Conn
@@ -32,7 +32,7 @@ type keyring struct {
 	quiet   bool // do not prompt the user
 }
 
-// secret is a value on the bus, which is a socket of the user's.
+// secret is a value on the bus, which is a socket of the user.
 type secret struct {
 	Session     dbus.ObjectPath
 	Parameters  []byte
@@ -128,7 +128,7 @@ func (k *keyring) prompt(at dbus.ObjectPath) error {
 	}
 }
 
-// find gives the items with attributes, unlocked.
+// find returns the items with attributes, unlocked.
 func (k *keyring) find(attributes map[string]string) ([]dbus.ObjectPath, error) {
 	var open, locked []dbus.ObjectPath
 	if err := k.call(servicePath, "Service.SearchItems", []any{attributes}, &open, &locked); err != nil {
@@ -181,7 +181,7 @@ func describe(attributes map[string]string) string {
 	return strings.Join(list, " ")
 }
 
-// ours are the attributes of the item with the key.
+// ours returns the attributes of the item with the key.
 func ours(recipient string) map[string]string {
 	return map[string]string{"application": "bothy", "recipient": recipient}
 }
@@ -223,7 +223,7 @@ func keep(ctx context.Context, quiet bool, recipient, key string) error {
 	return err
 }
 
-// kept gives the key back.
+// kept returns the key.
 func kept(ctx context.Context, recipient string) (string, error) {
 	key, err := lookUp(ctx, ours(recipient))
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/vault"
 )
 
-// fakeKeyring answers for the Secret Service, with one collection. Once locked,
-// it asks a question before it opens.
+// fakeKeyring plays the Secret Service, with one collection. If it is locked, it asks a question before
+// it opens.
 type fakeKeyring struct {
 	bus *dbus.Conn
 
@@ -33,7 +33,7 @@ type fakeItem struct {
 
 const collectionPath = servicePath + "/collection/login"
 
-// needKeyring starts a bus of the test's own with a keyring on it.
+// needKeyring starts a private bus with a keyring on it.
 func needKeyring(t *testing.T) *fakeKeyring {
 	t.Helper()
 	program, err := exec.LookPath("dbus-daemon")
@@ -128,14 +128,14 @@ func (c fakeCollection) CreateItem(properties map[string]dbus.Variant, s secret,
 	return c.f.add(attributes, s), none, nil
 }
 
-// set says how the user and the keyring behave from now on.
+// set changes the behaviour of the user and the keyring from now on.
 func (f *fakeKeyring) set(locked, dismiss bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.locked, f.dismiss = locked, dismiss
 }
 
-// counts gives the number of items, and of questions so far.
+// counts returns the number of items, and of questions so far.
 func (f *fakeKeyring) counts() (items, asked int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,8 +1,8 @@
-// Package sealer is the process that seals and opens the values of secrets, and
-// talks to the desktop's keyring. It lives as long as one order takes.
+// Package sealer is the process that seals and opens the values of secrets, and talks to the desktop's
+// keyring. It lives for one order.
 //
-// It is a process of its own because no other process ever holds the key that
-// opens values: this one cannot be traced or dumped by others of its user.
+// It is a separate process, so that no other process ever holds the key that opens values: this one
+// cannot be traced or dumped by other processes of its user.
 package sealer
 
 import (
@@ -22,10 +22,10 @@ import (
 // maxOrder bounds an order in bytes.
 const maxOrder = 32 << 20
 
-// patience is how long a keyring may take, which may ask the user.
+// patience bounds the time of a keyring, which may ask the user.
 const patience = time.Minute
 
-// Main does one order and gives the exit code.
+// Main carries out one order and returns the exit code.
 func Main(in io.Reader, out io.Writer) int {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})

@@ -13,8 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/override"
 )
 
-// Finder looks for the field in the body of a form. A body is passed on only up to that field: a server that got no more has no whole
-// form.
+// Finder looks for the field in the body of a form. A body is passed on only up to that field: a server
+// that got no more does not have a whole form.
 type Finder interface {
 	// Finds takes a piece of the body, and reports whether the field begins there.
 	Finds(piece []byte) bool
@@ -66,7 +66,7 @@ type fields struct{ override.MethodNames }
 
 // parts reads the heads of a form's parts, at any place: a file in the form that contains such a
 // line is taken for a head, too. Servers differ in which line names a part, and in where the line
-// ends. So a line begins behind its words, wherever these are. It ends where no server reads on:
+// ends. So a line begins after its words, wherever these are. It ends where no server reads on:
 // with the head, or at the colon of another line.
 type parts struct {
 	last   []byte // the last bytes before, as far as they may contain the words

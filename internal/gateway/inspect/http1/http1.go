@@ -37,7 +37,7 @@ func NewWriter(w io.Writer) *bufio.Writer {
 	return b
 }
 
-// PutWriter gives a writer up. What it has not flushed is dropped.
+// PutWriter returns a writer to the pool. Bytes that were not flushed are dropped.
 func PutWriter(b *bufio.Writer) {
 	b.Reset(nil)
 	writers.Put(b)
@@ -51,7 +51,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, BufferSize); return 
 // NewBuffer returns a buffer for copying a body. PutBuffer takes it back.
 func NewBuffer() *[]byte { return buffers.Get().(*[]byte) }
 
-// PutBuffer gives a buffer up.
+// PutBuffer returns a buffer to the pool.
 func PutBuffer(b *[]byte) { buffers.Put(b) }
 
 // ParseLength reads the value of a Content-Length field: decimal digits, and nothing else.

@@ -48,12 +48,12 @@ type state uint8
 
 const (
 	atHead     state = iota
-	inHead           // behind the request line
+	inHead           // after the request line
 	inBody           // of a known length
 	atChunk          // the size of a chunk
 	inChunk          // its bytes
 	behind           // the end of its line
-	inTrailer        // behind the last chunk
+	inTrailer        // after the last chunk
 	afterFault       // no bytes are taken any more
 )
 

@@ -10,7 +10,7 @@ import (
 )
 
 // A request's bytes are counted as they are written for its server: over HTTP/1 and a WebSocket
-// behind it every byte, in link. Over HTTP/2 net/http writes, and compresses the head. So the head
+// after it every byte, in link. Over HTTP/2 net/http writes, and compresses the head. So the head
 // is counted as text, and the body with its frames.
 
 // frameHead is the length of an HTTP/2 frame's head.
@@ -76,7 +76,7 @@ type countedBody struct {
 	io.ReadCloser
 	m       *uploadlimit.Meter
 	trailer http.Header // filled when the body ends
-	err     error       // the error behind the last byte that may be sent
+	err     error       // the error after the last byte that may be sent
 }
 
 func (b *countedBody) Read(p []byte) (int, error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostproxy"
 )
 
-// TestForwarded checks what a proxy that refuses CONNECT is sent instead, and that none of its
-// answers shows its password.
+// TestForwarded checks the request to a proxy that refuses CONNECT, and that none of its answers shows
+// its password.
 func TestForwarded(t *testing.T) {
 	const key = "bWU6cEBzcy8/d29yZA==" // me:p@ss/?word
 	for _, tt := range []struct {

@@ -46,8 +46,7 @@ type link struct {
 // MaxAnswerHead bounds the head of an answer, in bytes.
 const MaxAnswerHead = 256 << 10
 
-// linkBuffer is for the heads of answers, and small bodies. Large ones are read
-// past it.
+// linkBuffer is for the heads of answers, and small bodies. Large bodies bypass it.
 const linkBuffer = 4 << 10
 
 func newLink(u *Servers, s *server, c net.Conn, out *outside) *link {
@@ -111,7 +110,7 @@ func (l *link) isQuiet() bool {
 }
 
 // isEmpty reports whether TLS holds no bytes that it has read from the network but not delivered yet:
-// a record behind the last answer would be taken for the next answer.
+// a record after the last answer would be taken for the next answer.
 func (l *link) isEmpty() bool {
 	t, ok := l.conn.(*tls.Conn)
 	if !ok {
@@ -203,7 +202,7 @@ type AnswerBody struct {
 	stop    func() bool   // watching the context
 	body    io.ReadCloser // without its framing
 	length  int64         // -1: unknown
-	last    bool          // there may be no other request behind it
+	last    bool          // there may be no other request after it
 	over    bool
 }
 
@@ -312,7 +311,7 @@ func (b *AnswerBody) failure(ctx context.Context, err error) error {
 	return err
 }
 
-// rawBody is a connection behind a 101.
+// rawBody is a connection after a 101.
 type rawBody struct{ b *AnswerBody }
 
 func (c *rawBody) Read(p []byte) (int, error)  { return c.b.link.r.Read(p) }

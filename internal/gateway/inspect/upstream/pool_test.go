@@ -65,7 +65,7 @@ func secureLink(t *testing.T) (l *link, near, far *recorder, peer *tls.Conn) {
 	return newLink(u, &server{}, client, out), near, far, peer
 }
 
-// TestQuietOverTLS checks bytes behind a server's answer that are in TLS, where the kernel does not
+// TestQuietOverTLS checks bytes after a server's answer that are in TLS, where the kernel does not
 // know of them.
 func TestQuietOverTLS(t *testing.T) {
 	l, _, far, server := secureLink(t)

@@ -18,7 +18,7 @@ type Host struct {
 	TLS  bool
 }
 
-// String returns the host with its port, as a URL has it.
+// String returns the host with its port, as in a URL.
 func (h Host) String() string { return net.JoinHostPort(h.Hostname(), strconv.Itoa(int(h.Port))) }
 
 // Hostname returns the name or the address.
@@ -29,7 +29,8 @@ func (h Host) Hostname() string {
 	return h.Addr.String()
 }
 
-// Trip is a request's way to its server: what it may hold and send, and who is told about it.
+// Trip describes a request on its way to its server: the memory and the budget that it uses, and its
+// watcher.
 type Trip struct {
 	Hold    *held.Hold         // bytes, until the request is over
 	Window  *held.Hold         // of its answer, if that is wide
