@@ -9,8 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// spoil returns an agent that changes protected files in some of its tries, and says that it is
-// done.
+// spoil makes the agent change protected files in some of its tries, and say that it is done.
 func spoil(f *fake, when func(n int) bool) {
 	f.work = func(n int) (Work, error) {
 		f.spoilt = f.spoilt || when(n)
@@ -18,7 +17,7 @@ func spoil(f *fake, when func(n int) bool) {
 	}
 }
 
-// TestGuard checks that protected files are put back before the next try, and before the loop ends
+// TestGuard checks that protected files are restored before the next try, and before the loop ends
 // without one.
 func TestGuard(t *testing.T) {
 	p := plan()
@@ -47,7 +46,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestGuardOfNothing checks that no file is looked at as long as none was changed.
+// TestGuardOfNothing checks that no file is checked as long as none was changed.
 func TestGuardOfNothing(t *testing.T) {
 	p := plan()
 	p.Protect = []string{"test"}
@@ -90,8 +89,8 @@ func TestGuardKills(t *testing.T) {
 	}
 }
 
-// TestTeamGuard checks that with several workers the files are put back where they were changed,
-// and that no other worker gets the change.
+// TestTeamGuard checks that with several workers the files are restored where they were changed, and
+// that no other worker gets the change.
 func TestTeamGuard(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
 	p.Protect = []string{"test"}

@@ -11,7 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A hint is taken back unless an iteration that counts was told it, or is told it just now.
+// TestClear checks that a hint is taken back unless an iteration that counts was told it, or is being
+// told it.
 func TestClear(t *testing.T) {
 	limit := Work{Iteration: 1, Verdict: spec.VerdictLimit}
 	told := []any{run.Began, nil, Baseline, Verdict{}, Hinted, Advice{"1", "a"}, Iteration, Begun{Iteration: 1, Hints: 1}, Hinted, Advice{"2", "b"}}
@@ -34,8 +35,8 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// TestClearWorkers checks the same for several workers: a worker that was told a hint keeps it,
-// and the hints of a try without a result are for the next worker.
+// TestClearWorkers checks the same for several workers: a worker that was told a hint keeps it, and the
+// hints of a try without a result go to the next worker.
 func TestClearWorkers(t *testing.T) {
 	by := By{Worker: 1}
 	told := []any{
@@ -99,9 +100,9 @@ func TestStalledByFailure(t *testing.T) {
 	}
 }
 
-// TestHintedLast checks that an untold hint is more to do, even if the agent says that it is done
-// and all checks agree. This also holds for the last try at a task, and before a reviewer is
-// asked. The hint has an iteration of its own, if the limit allows one.
+// TestHintedLast checks that an untold hint is more work, even if the agent says that it is done and all
+// checks agree. This is also true for the last try at a task, and before a reviewer is asked. The hint
+// gets an iteration of its own, if the limit allows one.
 func TestHintedLast(t *testing.T) {
 	tasks, last := plan(), plan()
 	tasks.Tasks, last.Limits.MaxIterations = &Tasks{Tries: 1}, 1
@@ -202,7 +203,7 @@ func TestTeamHintLate(t *testing.T) {
 		}
 		judged := 0
 		b.judge = func(files) string {
-			if judged++; judged == 3 { // with the changes made by hand
+			if judged++; judged == 3 { // including the ones by hand
 				must(t, r.Leave(run.Message{Kind: run.Hint, Text: "mind the gap", Actor: "ann"}))
 			}
 			return ""
