@@ -110,8 +110,8 @@ type fetched struct {
 }
 
 type fetchedBranch struct {
-	Branch  string `json:"branch"` // as inside; empty: a detached HEAD
-	Ref     string `json:"ref"`    // as on the host
+	Branch  string `json:"branch"` // name inside; empty: a detached HEAD
+	Ref     string `json:"ref"`    // name on the host
 	Old     string `json:"old,omitempty"`
 	New     string `json:"new"`
 	Result  string `json:"result"`

@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// runTarget is the sandbox to run in, and what the command brings for it.
+// runTarget is the sandbox to run in, and the settings of the command for it.
 type runTarget struct {
 	provision.Target
 	agent *provision.AgentRef

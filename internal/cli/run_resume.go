@@ -21,8 +21,8 @@ type resumedRun interface {
 	raise(limits *run.Limits) error // changes the limits in the plan, if the run can be resumed within them
 	more() bool                     // it stopped at a limit that was raised since
 	made() bool                     // its sandboxes were made
-	finish(a *app) error            // does what a process was to do after the end
-	unfinished() bool               // finish has something to do
+	finish(a *app) error            // does what a process had to do after the end
+	unfinished() bool               // finish has something left to do
 	goOn(cmd *cobra.Command, a *app, h *run.Host, events []run.Event, raised *run.Limits) error
 }
 

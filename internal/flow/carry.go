@@ -80,8 +80,9 @@ type Carrier struct {
 	// Call tells a person of a question while other steps are running, once for each question, in a
 	// goroutine of its own. An interrupted call is repeated. It may be nil.
 	Call func(context.Context, Asking)
-	// Rest ends side tasks of the flow when the flow waits, or has ended, while this process still has it.
-	// It may be nil. It returns soon once a person has answered: then the flow continues.
+	// Rest finishes what runs beside the flow, such as notices, when the flow waits or has ended, while
+	// this process still has it. It may be nil. It returns soon once a person has answered: then the flow
+	// continues.
 	Rest func(answered func() bool)
 
 	state   *State
