@@ -119,7 +119,7 @@ const (
 	TalkToolResult = "tool_result"
 	TalkUsage      = "usage"
 	TalkLimit      = "limit" // an allowance is used up: Text, Until
-	TalkError      = "error" // Text; the agent may go on
+	TalkError      = "error" // Text; the agent may continue
 	TalkEnd        = "end"   // Verdict, Text
 	// TalkUnknown is a document that matches no rule, with Raw, or a line that is not JSON, with
 	// Text.

@@ -53,7 +53,7 @@ func (a *app) provideDocker(ctx context.Context, e *engine.Engine, sb *spec.Sand
 }
 
 // installDocker lets a sandbox read Debian's packages and installs the daemon. If apt-get fails, it
-// prints a note and the run goes on.
+// prints a note and the run continues.
 func (a *app) installDocker(ctx context.Context, in *headless.Session) error {
 	err := in.Engine.EditPolicy(ctx, in.Sandbox, func(f *policy.File) error { return f.AddPreset("debian") })
 	if err != nil {

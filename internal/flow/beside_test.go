@@ -48,7 +48,7 @@ func (b *bench) again(given map[string]string) {
 // patience is how long a test waits for an expected event.
 const patience = time.Minute
 
-// meeting makes jobs wait until a number of them are there.
+// meeting makes jobs wait until a number of them have arrived.
 type meeting struct {
 	mu   sync.Mutex
 	left int

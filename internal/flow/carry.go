@@ -48,7 +48,7 @@ type Job struct {
 	Drafts  map[string][]byte // likewise, but writable
 	Output  string            // path below Place of the expected document; empty: none
 	Limit   time.Duration
-	Budget  spec.Budget // what models may cost for it
+	Budget  spec.Budget // limits of its model usage
 	Log     io.Writer   // its messages
 }
 

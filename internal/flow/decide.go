@@ -29,7 +29,7 @@ type Decision struct {
 	Why  string
 
 	Room  string      // of Work; empty: it has a sandbox of its own
-	Share spec.Budget // what models may cost for it
+	Share spec.Budget // limits of its model usage
 	Part  bool        // others have the rest of the budget
 }
 

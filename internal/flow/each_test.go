@@ -502,7 +502,7 @@ func TestForsaken(t *testing.T) {
 	if e := s.Step("implementor.5"); e.Status != Pending {
 		t.Errorf("the last is %s", e.Status)
 	}
-	b.do = fine // the model is there again
+	b.do = fine // the model is available again
 	b.want(b.carry(), run.Completed, "done", "implementor.2.4 checks.2.1 reviewer.2.1 judge.2.1 implementor.3.4 checks.3.1 reviewer.3.1 judge.3.1 "+
 		"implementor.4.4 checks.4.1 reviewer.4.1 judge.4.1 implementor.5.1 checks.5.1 reviewer.5.1 judge.5.1 report.1")
 

@@ -80,7 +80,7 @@ func (p *Plan) Raise(l *run.Limits) {
 	}
 }
 
-// Budget returns the limits of what models may cost for the whole flow.
+// Budget returns the limits of model usage for the whole flow.
 func (p *Plan) Budget() spec.Budget { return spec.Budget{Tokens: p.Limits.Tokens, USD: p.Limits.USD} }
 
 // Check refuses a plan that could not be carried on, and fills in the defaults. given are the files, by

@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file decides where a due step runs, and how much models may cost for it, while other steps are
+// This file decides where a due step runs, and its limits of model usage, while other steps are
 // running.
 
 // atWork returns the nodes that are running.

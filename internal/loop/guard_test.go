@@ -28,7 +28,7 @@ func TestGuard(t *testing.T) {
 	if s.Status != run.Limited || !slices.Equal(f.putBack, []int{1, 2, 3}) || f.spoilt {
 		t.Fatalf("it is %s (%s), put back behind %v", s.Status, s.Reason, f.putBack)
 	}
-	// After a rewind to a spoilt checkpoint, they are put back before the next try, too.
+	// After a rewind to a spoilt checkpoint, they are restored before the next try, too.
 	_, err := rewind(t, p, f, r, nil, 2)
 	must(t, err)
 	spoil(f, func(int) bool { return false })
@@ -38,7 +38,7 @@ func TestGuard(t *testing.T) {
 	if f.since[len(f.since)-1] == 0 {
 		t.Errorf("the last was compared with nothing")
 	}
-	// After a rewind to before the first iteration, none has to be put back.
+	// After a rewind to before the first iteration, no file has to be restored.
 	_, err = rewind(t, p, f, r, nil, 0)
 	must(t, err)
 	if s = goOn(t.Context(), t, p, f, r); s.Status != run.Completed || len(f.putBack) != 4 {

@@ -59,8 +59,8 @@ type Job struct {
 	Model  string        // empty: the agent's own choice
 	Limit  time.Duration // working time limit; 0: none
 	Idle   time.Duration // limit of the time without activity; 0: none
-	Budget spec.Budget   // what models may cost in its sandbox, over the sandbox's lifetime
-	Rest   spec.Budget   // what all agents together may still cost; zero: no limit
+	Budget spec.Budget   // limits of model usage in its sandbox, over the sandbox's lifetime
+	Rest   spec.Budget   // remaining model usage for all agents together; zero: no limit
 	// Session is the session to continue; empty: start a new one.
 	Session string
 	// Output receives all output of the agent.

@@ -81,7 +81,7 @@ func (l Limits) Check() error {
 	return spec.Budget{Tokens: l.Tokens, USD: l.USD}.Check()
 }
 
-// Budget returns the limits of what models may cost for the whole loop.
+// Budget returns the limits of model usage for the whole loop.
 func (p *Plan) Budget() spec.Budget { return spec.Budget{Tokens: p.Limits.Tokens, USD: p.Limits.USD} }
 
 // Stall says how often in a row an iteration may bring no progress. Zero is unlimited.

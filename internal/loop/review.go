@@ -60,7 +60,7 @@ type ReviewJob struct {
 	Prompt     string
 	Files      map[string][]byte // its input files, by their paths below ReviewPlace
 	Limit      time.Duration
-	Budget     spec.Budget // what models may cost
+	Budget     spec.Budget // limits of model usage
 }
 
 // Opinion is the reviewer's result.

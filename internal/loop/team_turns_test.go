@@ -104,7 +104,7 @@ func TestTeamTurnsCrash(t *testing.T) {
 }
 
 // TestTeamTurnsRemoved checks that a worker's places for the second agent are replaced after a person
-// removes them. Only work that was there, and not joined, is repeated.
+// removes them. Only work in them that was not joined is repeated.
 func TestTeamTurnsRemoved(t *testing.T) {
 	racetest.Skip(t)
 	for _, kind := range []string{Baseline, Took, Handed, Iteration, Worked, Kept, Judged, Joined, Settled, Closed} {

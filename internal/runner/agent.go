@@ -66,7 +66,7 @@ type report struct {
 	digest transcript.Digest
 	status int
 	said   string // the end of its standard error
-	ended  int    // the line with its end report; 0 if it has not ended, or went on since
+	ended  int    // the line with its end report; 0 if it has not ended, or has continued since
 	stayed string // how it was stopped after that, if it did not exit by itself
 }
 

@@ -158,7 +158,7 @@ func (d *printout) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Used stops the sandbox of a room, and returns what models have used for it.
+// Used stops the sandbox of a room, and returns its model usage.
 func (s *Flow) Used(ctx context.Context, room string) (flow.Used, error) {
 	sb := s.sandboxes[room]
 	if sb == nil {

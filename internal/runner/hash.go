@@ -57,7 +57,7 @@ func readTree(ctx context.Context, in *headless.Session, sb *spec.Sandbox, rel, 
 		return false, err
 	}
 	err = read(r)
-	r.Close() // a program that goes on writing unreadable data would wait for ever
+	r.Close() // a program that keeps writing unreadable data would wait for ever
 	if jerr := job(); jerr != nil {
 		err = jerr
 	}

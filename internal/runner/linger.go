@@ -18,9 +18,9 @@ func (l *lingerError) Error() string {
 }
 
 // linger waits for the exit of an agent that has reported its end. Further output restarts the
-// wait: some agents have more to tell, and some go on after all.
+// wait: some agents have more to tell, and some continue after all.
 type linger struct {
-	ended  func() bool // it has reported its end, and has not gone on since
+	ended  func() bool // it has reported its end, and has not continued since
 	after  time.Duration
 	giveUp *time.Timer
 }

@@ -43,7 +43,7 @@ func (p *pace) pause(r rate, now time.Time) time.Duration {
 	return -p.left*r.share + time.Millisecond
 }
 
-// wait waits until the sandbox may go on.
+// wait waits until the sandbox may continue.
 func (p *pace) wait(ctx context.Context, r rate) error {
 	pause := p.pause(r, time.Now())
 	switch {

@@ -80,7 +80,7 @@ func take(ctx context.Context, o build.Order, attrs map[string]string) (*snapsho
 	}
 	s := &snapshot{o.Snapshot, maxContext, map[[2]uint64]string{}}
 	var dirs []dirMode
-	var failed error // the filter would skip over a missing file and go on
+	var failed error // the filter would skip a missing file and continue
 	err = filtered.Walk(ctx, "", func(name string, e fs.DirEntry, err error) error {
 		if failed = err; err == nil {
 			failed = s.add(files, name, e, &dirs)
