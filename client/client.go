@@ -181,7 +181,7 @@ func (c *Client) command(ctx context.Context, args []string) *exec.Cmd {
 }
 
 // endTime is how long a command may take to end after that signal, and how long its leftover processes
-// may go on printing.
+// may keep printing.
 const endTime = 2 * time.Second
 
 // failure returns the error for a failed run of bothy. Its class is that of the exit code.

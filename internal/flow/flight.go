@@ -160,7 +160,7 @@ func (c *Carrier) keepLanding(l landing) error {
 		l.err, l.used = errStale, Short{Tokens: l.done.Tokens, USD: l.done.USD, Seen: l.done.Seen, Said: l.done.Said}
 	}
 	if l.err != nil {
-		switch { // otherwise the next carrier counts it
+		switch { // if the usage is unknown, the next carrier counts it
 		case l.unknown == nil:
 		case l.unknown.Error() == l.err.Error(): // for example, the sandbox was removed
 			return l.err

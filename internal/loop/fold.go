@@ -86,7 +86,7 @@ type State struct {
 	holder    string            // the agent whose place has the worker's result; empty: the first agent; see noHolder
 	tampered  bool              // protected files have changed, as far as is known
 	spent     map[string]int    // iterations at each task, of all workers
-	tried     int               // of a worker: iterations by others before it took the task
+	tried     int               // of a worker: iterations at the task before it took it
 	outrun    map[string]int    // how often others finished something first, by task
 	alone     []string          // tasks to do while every other worker is idle
 	sessions  map[string]string // that agents can continue, by the owner of a place

@@ -203,7 +203,7 @@ func TestTeamHintLate(t *testing.T) {
 		}
 		judged := 0
 		b.judge = func(files) string {
-			if judged++; judged == 3 { // including the ones by hand
+			if judged++; judged == 3 { // with the changes made by hand
 				must(t, r.Leave(run.Message{Kind: run.Hint, Text: "mind the gap", Actor: "ann"}))
 			}
 			return ""

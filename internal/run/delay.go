@@ -5,7 +5,7 @@ import "time"
 // Delay says that a run continues by itself later, because no model can be asked before.
 type Delay struct {
 	For   string    // RateLimited or Overloaded
-	Since time.Time // the first of the failed tries in a row
+	Since time.Time // the first of the tries in a row: the same for the whole wait
 	Until time.Time
 }
 

@@ -146,7 +146,7 @@ func ofSeat(list []loop.Place, seat loop.Seat) []loop.Place {
 	return slices.DeleteFunc(slices.Clone(list), func(o loop.Place) bool { return o.Seat != seat })
 }
 
-// allowBudget limits what models may cost in a place: to the rest of the budget, if other places share
+// allowBudget limits the model usage of a place: to the rest of the budget, if other places share
 // it.
 func (s *Loop) allowBudget(ctx context.Context, at Place, used spec.Bill, job loop.Job) error {
 	if !s.places.hasAny() {

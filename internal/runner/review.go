@@ -44,7 +44,7 @@ func (s *Loop) Review(ctx context.Context, job loop.ReviewJob) (o loop.Opinion, 
 
 // proofFor makes a copy of the work for a reviewer: with its program, its variables and, unless its
 // model is a mock, its login. Its presets replace those of the agent whose work is judged. budget limits
-// what models may cost.
+// its model usage.
 func (s *Loop) proofFor(ctx context.Context, p checkpoint.Point, of *spec.Agent, program *spec.Program, budget spec.Budget) (*spec.Sandbox, error) {
 	as, err := s.engine.ReplaceAgent(s.Sandbox, of, program)
 	if err != nil {
