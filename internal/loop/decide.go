@@ -236,7 +236,7 @@ func reviewOf(p *Plan, s, w *State, now time.Time) *Step {
 }
 
 // toJoin returns the step after a merge, or after the result is in the loop's sandbox. It returns nil if
-// a hint must be told first: then the merge is put off.
+// a hint must be delivered first: then the merge is put off.
 func toJoin(p *Plan, s, w *State, now time.Time) *Step {
 	if w.step == Rejudged {
 		if step := reviewOf(p, s, w, now); step != nil {
@@ -358,8 +358,8 @@ func Unproven(p *Plan, s *State) bool {
 // unproven explains why the loop does not believe the agent.
 const unproven = "what checks it was green before already, so that nothing shows that it is done"
 
-// wanted reports whether one more iteration is wanted although the work is done. An untold hint is more
-// work.
+// wanted reports whether one more iteration is wanted although the work is done. An undelivered hint is
+// more work.
 func wanted(p *Plan, s *State) bool {
 	if s.Task != nil && s.Task.Closed { // too late for more work
 		return false

@@ -30,7 +30,7 @@ const (
 	Guarded = "guarded" // Guard: protected files were restored
 
 	Hinted   = "hinted"   // Advice
-	Cleared  = "cleared"  // no data: untold hints are taken back
+	Cleared  = "cleared"  // no data: undelivered hints are withdrawn
 	Took     = "took"     // Taken: the current task from here
 	Closed   = "closed"   // Finished
 	PutBack  = "put_back" // Left: the task is for others
@@ -89,7 +89,7 @@ type Hand struct {
 type Begun struct {
 	By
 	Iteration int    `json:"iteration"`       // from 1
-	Hints     int    `json:"hints,omitempty"` // number of hints that the agent is told
+	Hints     int    `json:"hints,omitempty"` // number of hints delivered to the agent
 	Agent     string `json:"agent,omitempty"` // set if several take turns
 	Model     string `json:"model,omitempty"`
 	Session   string `json:"session,omitempty"` // the session that it continues

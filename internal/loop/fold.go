@@ -63,7 +63,7 @@ type State struct {
 	Join    *Join    `json:"-"`                 // of a worker: its result, merged with the others'
 
 	step      string // the last step of the current iteration that has a result
-	shown     int    // number of hints that the current iteration is told
+	shown     int    // number of hints delivered to the current iteration
 	crashedBy string // how the sandbox last ended under the agent
 	red, fail string // the last red gates, and the agent's last failure
 	told      map[string]bool
@@ -80,7 +80,7 @@ type State struct {
 	unjudged  bool              // files may have changed since the gates' verdict
 	stale     bool              // files may have changed since the checkpoint: a new carrier has begun
 	own       *Verdict          // the gates' verdict on a worker's result, by itself
-	given     []string          // hints that a worker is told until it has worked; or was told, until that is kept
+	given     []string          // hints of a worker until it has worked; or delivered ones until that is recorded
 	lost      bool              // the iteration's work was lost with its place
 	turns     int               // iterations that a worker has begun
 	holder    string            // the agent whose place has the worker's result; empty: the first agent; see noHolder
@@ -286,7 +286,7 @@ func (s *State) hint(a Advice) {
 	}
 }
 
-// clear removes the hints that the current iteration was not told.
+// clear removes the hints that were not delivered to the current iteration.
 func (s *State) clear() { s.Hints = s.Hints[:s.shown:s.shown] }
 
 // letGo ends the work at a task: a stall at one task says nothing about the next.
@@ -417,5 +417,5 @@ func (s *State) start() int64 {
 	return s.Baseline.Checkpoint
 }
 
-// Told returns how many hints the current iteration was told.
+// Told returns the number of hints delivered to the current iteration.
 func (s *State) Told() int { return s.shown }

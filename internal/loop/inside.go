@@ -3,7 +3,7 @@ package loop
 import "strings"
 
 // insideMark begins a hint that came from inside a sandbox. The agent itself may have sent it, so it
-// does not count as a person's: the next iteration is told it, but it does not keep the loop from being
+// does not count as a person's: the next iteration receives it, but it does not keep the loop from being
 // done.
 const insideMark = "Said inside the sandbox, by nobody known: "
 
@@ -20,5 +20,5 @@ func FromInside(hints []string) (n int) {
 	return n
 }
 
-// Urged reports whether people have sent hints that no iteration was told yet.
+// Urged reports whether people have sent hints that no iteration has received yet.
 func (s *State) Urged() bool { return FromInside(s.Hints) < len(s.Hints) }

@@ -173,7 +173,7 @@ func (l *Loop) hearMessage(m run.Message) (taken bool, err error) {
 	return true, advise(m, l.appendEvent)
 }
 
-// advise keeps hints of a person, or takes them back.
+// advise records hints of a person, or their withdrawal.
 func advise(m run.Message, keep func(kind, actor string, data any) error) error {
 	switch m.Kind {
 	case run.Hint:

@@ -178,7 +178,7 @@ func TestReviewJob(t *testing.T) {
 	}
 }
 
-// TestObjections checks that an objection is told until its reviewer is asked again.
+// TestObjections checks that the agent receives an objection until the reviewer is asked again.
 func TestObjections(t *testing.T) {
 	f := &fake{changes: func(int) int { return 1 }, green: func(n int) bool { return n != 2 }}
 	f.work = func(int) (Work, error) { return says(done) }
@@ -262,7 +262,7 @@ func TestReviewResume(t *testing.T) {
 }
 
 // TestReviewTasks checks that each task is reviewed before it is closed. A task that the reviewer
-// objects to is put back, and the next task is not told the objection.
+// objects to is put back, and the next task does not receive the objection.
 func TestReviewTasks(t *testing.T) {
 	p, r, d := desk(t, "blue", "red")
 	p.Gates = reviewed().Gates[:1]
@@ -285,7 +285,7 @@ func TestReviewTasks(t *testing.T) {
 	}
 }
 
-// TestReviewRewound rewinds to a reviewer's objection: the agent is told it again.
+// TestReviewRewound rewinds to a reviewer's objection: the agent receives it again.
 func TestReviewRewound(t *testing.T) {
 	p := reviewed()
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: func(int) int { return 1 }, green: func(int) bool { return true }}

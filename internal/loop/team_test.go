@@ -843,8 +843,8 @@ func TestTeamLost(t *testing.T) {
 	})
 }
 
-// TestTeamHint checks that a hint is told to one worker, the next; and to another if that one has no
-// result.
+// TestTeamHint checks that a hint is delivered to one worker, the next; and to another if that one has
+// no result.
 func TestTeamHint(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
 	must(t, r.Leave(run.Message{Kind: run.Hint, Text: "mind the gap", Actor: "ann"}))

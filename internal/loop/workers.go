@@ -167,7 +167,7 @@ func (s *State) workerTook(w *State, t Taken) {
 	w.holder, w.before = "", s.LastVerdict()
 }
 
-// workerBegan begins an iteration. A worker that is told a hint keeps it until it has worked.
+// workerBegan begins an iteration. A worker that receives a hint keeps it until it has worked.
 func (s *State) workerBegan(w *State, b Begun) {
 	if b.Iteration > s.Iteration {
 		s.Iteration = b.Iteration
@@ -272,8 +272,8 @@ func (s *State) dismiss(w *State) {
 }
 
 // rest is called when no process carries the loop on any more. Then it is unknown whether workers still
-// have their tasks. A merge may be outdated when the loop is resumed. An interrupted iteration has told
-// no hint.
+// have their tasks. A merge may be outdated when the loop is resumed. Hints of an interrupted iteration
+// count as undelivered.
 func (s *State) rest() {
 	s.shown = 0
 	for _, w := range slices.Backward(s.Workers) { // put each worker's hints before the current ones

@@ -32,7 +32,7 @@ type Server struct {
 // Bounds of hints from inside.
 const (
 	maxHint  = 4 << 10 // of one text, in bytes
-	maxHints = 8       // hints that no iteration has read yet
+	maxHints = 8       // hints that no iteration has received yet
 	pace     = 200 * time.Millisecond
 )
 

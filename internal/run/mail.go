@@ -22,7 +22,7 @@ const (
 	Stop  = "stop"  // end for good, at once
 	Pause = "pause" // end after this iteration, and continue later
 	Hint  = "hint"  // Text is for the next iteration
-	Clear = "clear" // take back the hints that no iteration was told
+	Clear = "clear" // withdraw the hints that no iteration has received
 	Reply = "reply" // Data is a person's answer to a question
 	Told  = "told"  // Data is a question that a person was told while no process carried the run on
 )
@@ -68,7 +68,7 @@ func (r *Run) Waits(m Message) (bool, error) {
 }
 
 // after returns a time later than those of all waiting messages, whatever the clock was when they were
-// left. So a message that takes hints back does not come before them.
+// left. So a message that withdraws hints does not come before them.
 func after(dir string, now int64) int64 {
 	entries, _ := os.ReadDir(dir) // writing there reports the error
 	for _, e := range entries {
