@@ -196,7 +196,7 @@ func (a *app) printFetch(sb *spec.Sandbox, f fetched, dry bool) error {
 	return nil
 }
 
-// noteStaying prints the data that is not fetched and goes with the sandbox.
+// noteStaying prints the data that is not fetched and is deleted with the sandbox.
 func (a *app) noteStaying(sb *spec.Sandbox, f fetched) {
 	switch {
 	case f.Uncommitted == nil:

@@ -124,7 +124,7 @@ func cancelRun(l anyRun) error {
 	return err
 }
 
-// endAll stops the sandboxes of an orphaned run, since its process may have left an agent at work.
+// endAll stops the sandboxes of an orphaned run, since its process may have left an agent running.
 func endAll(e *engine.Engine, ids ...string) error {
 	for _, id := range ids {
 		sb, err := e.Find(id)
@@ -174,7 +174,7 @@ func (a *app) removeUnread(r *run.Run, force bool, why error) error {
 	return nil
 }
 
-// removeRun removes a run that no process is running, with the sandboxes that go with it. They would
+// removeRun removes a run that no process is running, with the sandboxes that belong to it. They would
 // be orphans without it.
 func (a *app) removeRun(ctx context.Context, l anyRun) error {
 	h, events, err := l.record().run.Host()
@@ -192,7 +192,7 @@ func (a *app) removeRun(ctx context.Context, l anyRun) error {
 	return err
 }
 
-// eraseRun removes a run that this process holds, and the sandboxes that go with it.
+// eraseRun removes a run that this process holds, and the sandboxes that belong to it.
 func eraseRun(ctx context.Context, l anyRun, h *run.Host) (kept []string, err error) {
 	if kept, err = l.clear(ctx); err != nil {
 		return nil, err

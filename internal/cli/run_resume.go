@@ -89,7 +89,7 @@ func (a *app) tidyRun(ctx context.Context, l anyRun, h *run.Host, names []string
 	return l.finish(a)
 }
 
-// unmake removes a run that was cut short while its sandboxes were created. Some may be missing or
+// unmake removes a run that was interrupted while its sandboxes were created. Some may be missing or
 // lack their secrets, and no work was done yet. The error says so.
 func unmake(ctx context.Context, l anyRun, h *run.Host) error {
 	kept, err := eraseRun(ctx, l, h)

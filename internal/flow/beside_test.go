@@ -1130,7 +1130,7 @@ func TestRandomBeside(t *testing.T) {
 	}
 }
 
-// Work fails there, when the others are at work.
+// Work fails there while the others are running.
 func (b *brokenShop) Work(ctx context.Context, job Job) (Done, error) {
 	if job.Room == b.room {
 		b.m.here()

@@ -52,7 +52,7 @@ func (c *calls) want(t *testing.T, list ...string) {
 	c.list = nil
 }
 
-// asking is a flow that asks two questions while a step is at work.
+// asking is a flow that asks two questions while a step is running.
 const asking = `
 name: asking
 steps:

@@ -286,7 +286,7 @@ func TestTornStories(t *testing.T) {
 		for _, st := range s.Steps {
 			most := want[st.ID]
 			if now := before.Step(st.ID); now.Status == run.Running {
-				most++ // it was cut short
+				most++ // it was interrupted
 			}
 			if n < len(lines)-2 && st.Attempts != most {
 				t.Fatalf("after %d events %s was tried %d times, not %d", n, st.ID, st.Attempts, most)

@@ -80,7 +80,7 @@ func Next(p *Plan, s *State, now time.Time) Step {
 	if until := s.wakes(now); s.step == Worked && until.After(now) { // a reviewer's delay does not count here
 		return Step{Wait: until}
 	}
-	if s.step == Iteration || s.step == Worked { // cut short, or of no account
+	if s.step == Iteration || s.step == Worked { // it was interrupted, or does not count
 		return Step{Iterate: s.Iteration}
 	}
 	if s.Iteration >= p.Limits.MaxIterations {

@@ -16,7 +16,7 @@ const (
 // Status is the state of a run in one word.
 type Status string
 
-// Statuses of a run. A run that is running and has no host was cut short.
+// Statuses of a run. A run that is running and has no host was interrupted.
 const (
 	Queued      Status = "queued"
 	Running     Status = "running"
@@ -49,7 +49,7 @@ func Crash() Result {
 // Stopped is the result of a run that a person has ended.
 func Stopped() Result { return Result{Status: Cancelled, Reason: "stopped"} }
 
-// Crashed reports whether a run was cut short by a crash. No command returned its exit code.
+// Crashed reports whether a crash interrupted a run. No command returned its exit code.
 func (r *Result) Crashed() bool { return r.Status == Interrupted && r.Signal == 0 }
 
 // ExitCode returns the exit code of the command that carried the run on. partly says that the run

@@ -124,7 +124,7 @@ type renewal struct {
 	kept      bool // some change that was made here was kept
 }
 
-// renew takes over the changes of a task's entry, and returns the result list that the task
+// renew imports the changes of a task's entry, and returns the result list that the task
 // belongs to. A task that is closed here stays closed.
 func (g *Graph) renew(old, t *Task, overwrite bool, now time.Time, taken *Taken) (*[]string, error) {
 	if old.Status == Tombstone {
@@ -153,7 +153,7 @@ func (g *Graph) renew(old, t *Task, overwrite bool, now time.Time, taken *Taken)
 	return r.list(taken), g.putRenewed(old, &r)
 }
 
-// field takes over a field.
+// field imports a changed field.
 func (r *renewal) field(f entryField, there string) {
 	here, was := f.get(r.task), r.was.Said[f.name]
 	mine := hashOf(here) != was
@@ -186,7 +186,7 @@ func withNote(notes, more string) string {
 	return joinNotes(notes, more)
 }
 
-// needs takes over the dependencies of the entry.
+// needs imports the dependencies of the entry.
 func (r *renewal) needs(now time.Time) {
 	t, known := r.task, r.was.Said != nil
 	has := t.needs()

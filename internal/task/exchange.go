@@ -114,7 +114,7 @@ type Taken struct {
 
 // Import takes tasks over: new ones and those that were changed later than the ones here; with
 // overwrite also the others. Tasks that are claimed here stay. If a task here came from an entry
-// of a list, the entry's later changes are taken over. A circle is refused.
+// of a list, the entry's later changes are imported. A circle is refused.
 func (g *Graph) Import(list []*Task, overwrite bool, now time.Time) (Taken, error) {
 	taken := Taken{[]string{}, []string{}, []string{}, []string{}, []string{}, []string{}}
 	for _, t := range list {
