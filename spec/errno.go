@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// errnoHints is the advice for errors of the host, if there is no more specific advice.
+// errnoHints is the advice for host errors without more specific advice.
 var errnoHints = []struct {
 	errnos []syscall.Errno
 	hint   string
