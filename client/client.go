@@ -28,12 +28,12 @@ type Client struct {
 	Env []string
 }
 
-// Sandbox says what to create. An empty field is as if the option of "bothy create" with its name
-// were left out.
+// Sandbox says what to create. An empty field means that the option of "bothy create" with its name is
+// left out.
 type Sandbox struct {
 	Name       string
 	Agent      string   // an agent, "shell", or a program by its path
-	Workspaces []string // DIR[:ro], the first is where commands run
+	Workspaces []string // DIR[:ro]; commands start in the first
 	Volumes    []string // SRC[:DST][:ro]
 	// WorkspaceMode is "live", "review" or "clone". Default: live.
 	WorkspaceMode string
@@ -42,13 +42,13 @@ type Sandbox struct {
 	User          string
 	Workdir       string
 
-	Presets, Allow, Deny []string // of the network
+	Presets, Allow, Deny []string // network rules
 	Secrets              []string // NAME[:TIME]
 	Lend                 []string // TOOL[:HOST], tools of this host whose credentials to lend: github, npm, ssh ...
 	Mock                 string   // a script that plays the providers of models
 
-	Budget     spec.Budget // of models; zero: any
-	Checkpoint string      // made by itself: each-turn, each-commit, 10m
+	Budget     spec.Budget // for models; zero: no limit
+	Checkpoint string      // automatic ones: each-turn, each-commit, 10m
 
 	CPUs         float64
 	Memory, Disk string // 4g
@@ -99,8 +99,8 @@ func (s *Sandbox) args() []string {
 	return args
 }
 
-// Create creates a sandbox and gives it as it was written down. It is started by
-// the first command in it. A name that is taken is spec.ErrConflict.
+// Create creates a sandbox and returns its description. The first command in it will start it. If the
+// name is taken, the error is spec.ErrConflict.
 func (c *Client) Create(ctx context.Context, s Sandbox) (*spec.Sandbox, error) {
 	vars, err := secretly(s.Env)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *Client) Create(ctx context.Context, s Sandbox) (*spec.Sandbox, error) {
 	return &made, c.json(ctx, &made, append(append(args, "--", s.Agent), s.Workspaces...), files...)
 }
 
-// Listed is a sandbox as a list shows it.
+// Listed is an entry in a list of sandboxes.
 type Listed struct {
 	Name       string   `json:"name"`
 	ID         string   `json:"id"`
@@ -125,7 +125,7 @@ type Listed struct {
 	Workspaces []string `json:"workspaces"`
 }
 
-// List gives all sandboxes, by name.
+// List returns all sandboxes, sorted by name.
 func (c *Client) List(ctx context.Context) ([]Listed, error) {
 	var doc struct {
 		Sandboxes []Listed `json:"sandboxes"`
@@ -139,13 +139,13 @@ func (c *Client) Stop(ctx context.Context, name string) error {
 	return c.json(ctx, nil, []string{"stop", "--", name})
 }
 
-// Remove removes a sandbox with everything that belongs to it, at once. If it does not exist, the
-// error is spec.ErrNotFound.
+// Remove removes a sandbox with everything that belongs to it, at once. If the sandbox does not exist,
+// the error is spec.ErrNotFound.
 func (c *Client) Remove(ctx context.Context, name string) error {
 	return c.json(ctx, nil, []string{"rm", "--force", "--", name})
 }
 
-// json runs a command and reads its answer.
+// json runs a command and decodes its answer.
 func (c *Client) json(ctx context.Context, answer any, args []string, files ...*os.File) error {
 	if err := supported(); err != nil {
 		return err
@@ -166,8 +166,8 @@ func (c *Client) json(ctx context.Context, answer any, args []string, files ...*
 	return nil
 }
 
-// command prepares a run of bothy. When the context ends, bothy and the command inside are asked to
-// end, and shortly after are killed.
+// command prepares a run of bothy. When the context ends, bothy and the command inside get a signal to
+// end, and are killed shortly after.
 func (c *Client) command(ctx context.Context, args []string) *exec.Cmd {
 	program := c.Program
 	if program == "" {
@@ -180,11 +180,11 @@ func (c *Client) command(ctx context.Context, args []string) *exec.Cmd {
 	return cmd
 }
 
-// endTime is how long a command may take to end after it was asked to, and how long its leftover
-// processes may go on printing.
+// endTime is how long a command may take to end after that signal, and how long its leftover processes
+// may keep printing.
 const endTime = 2 * time.Second
 
-// failure is the error of a run of bothy, of the class of its exit code.
+// failure returns the error for a failed run of bothy. Its class is that of the exit code.
 func failure(ctx context.Context, what string, err error, complaint string) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

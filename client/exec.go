@@ -17,33 +17,32 @@ import (
 // Command is a program to run in a sandbox.
 type Command struct {
 	Args    []string
-	Env     map[string]string // over the sandbox's own
+	Env     map[string]string // overrides the sandbox's own
 	Workdir string            // empty: the first workspace
-	User    string            // empty: the sandbox's
-	Stdin   io.Reader         // nil: nothing to read
-	// Stdout and Stderr receive the output. Without both it goes to Result.Output.
+	User    string            // empty: the sandbox's user
+	Stdin   io.Reader         // nil: no input
+	// Stdout and Stderr receive the output. If both are nil, it goes to Result.Output.
 	Stdout, Stderr io.Writer
-	// Timeout is how long it may take. Then it is ended with all processes that it started. 0: no
+	// Timeout limits the run time. After it the command ends, with all processes that it started. 0: no
 	// limit.
 	Timeout time.Duration
 }
 
-// Result is how a command ended.
+// Result is the result of a command.
 type Result struct {
-	ExitCode int    // 128 plus the signal, if one ended it
-	Output   string // both streams, in their order
+	ExitCode int    // 128 plus the signal, if a signal ended it
+	Output   string // both streams, in order
 	Notes    []string
 }
 
 const terminate = syscall.SIGTERM
 
-// statusFD is the first of exec.Cmd's ExtraFiles.
+// statusFD is the number of the first file in exec.Cmd's ExtraFiles.
 const statusFD = 3
 
-// Exec runs a command in a sandbox, and starts the sandbox if it is stopped. A command that ends
-// with an exit code is not an error, whatever the code. A command that timed out is
-// spec.ErrTimeout, one that does not exist spec.ErrNoSuchBinary. The result has the output in any
-// case.
+// Exec runs a command in a sandbox, and starts the sandbox if it is stopped. A command that ends with an
+// exit code is not an error, whatever the code. The error is spec.ErrTimeout after a timeout, and
+// spec.ErrNoSuchBinary if the command does not exist. The result has the output in any case.
 func (c *Client) Exec(ctx context.Context, sandbox string, command Command) (Result, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -76,7 +75,7 @@ func (c *Client) Exec(ctx context.Context, sandbox string, command Command) (Res
 	if cause := context.Cause(ctx); cause != nil {
 		return result, cause
 	}
-	if end == nil { // it did not come as far as having a status to tell
+	if end == nil { // it failed before it could report a status
 		return result, failure(ctx, "exec", waited, printed.String())
 	}
 	return result, end()
@@ -103,8 +102,8 @@ func (c *Command) args(sandbox string) []string {
 	return append(append(args, "--", sandbox), c.Args...)
 }
 
-// readStatus reads bothy's status messages, until they end. End returns the error, and is nil if
-// bothy never reported an end.
+// readStatus reads bothy's status messages until their end. The returned end reports the error, and is
+// nil if bothy never reported an end.
 func readStatus(r io.Reader) (result Result, end func() error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
@@ -131,5 +130,5 @@ func readStatus(r io.Reader) (result Result, end func() error) {
 	return result, end
 }
 
-// envFile is the option for the n-th of exec.Cmd's ExtraFiles.
+// envFile returns the option for the n-th file of exec.Cmd's ExtraFiles.
 func envFile(n int) string { return fmt.Sprintf("--env-file=/proc/self/fd/%d", statusFD+n) }

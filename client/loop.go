@@ -12,13 +12,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// The three calls of programs that run agents in loops: a sandbox for each loop
-// and tool, commands in it, and the end of all sandboxes of the loop.
+// These are the three calls of programs that run agents in loops: a sandbox for each loop and tool,
+// commands in it, and the removal of all sandboxes of the loop.
 
 const loopPrefix = "loop-"
 
 // CreateLoopSandbox returns the sandbox of a loop for a tool, an agent's name, in a directory:
-// loop-ID-TOOL. Calling it again returns the same, so that a step can be repeated. If another
+// loop-ID-TOOL. Calling it again returns the same sandbox, so that a step can be repeated. If another
 // sandbox has that name, the error is spec.ErrConflict.
 func (c *Client) CreateLoopSandbox(ctx context.Context, loopID, tool, workDir string) (sandbox string, err error) {
 	if loopID == "" || tool == "" {
@@ -50,26 +50,26 @@ func realDir(dir string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// namesOf gives the names an agent goes by: it may have been asked for by another.
+// namesOf returns all names of an agent: an earlier call may have used another one.
 func (c *Client) namesOf(ctx context.Context, agent string) []string {
 	var described struct {
 		Aliases []string `json:"aliases"`
 	}
-	// An agent without a description has the one name.
+	// An agent without a description has only this name.
 	_ = c.json(ctx, &described, []string{"agent", "show", "--json", "--", agent})
 	return append(described.Aliases, agent)
 }
 
-// ExecOptions are those of ExecInSandbox.
+// ExecOptions are the options of ExecInSandbox.
 type ExecOptions struct {
 	Env     map[string]string
 	WorkDir string
 	Timeout time.Duration
 }
 
-// ExecInSandbox runs a command in a sandbox and returns its exit code and output. It is an error
-// only if the command could not be run. A timeout is exit code spec.ExitTimeout, and no process of
-// the command is left.
+// ExecInSandbox runs a command in a sandbox and returns its exit code and output. It returns an error
+// only if the command could not run. After a timeout, the exit code is spec.ExitTimeout, and no process
+// of the command is left.
 func (c *Client) ExecInSandbox(ctx context.Context, sandbox string, command []string, o ExecOptions) (exitCode int, output string, err error) {
 	r, err := c.Exec(ctx, sandbox, Command{Args: command, Env: o.Env, Workdir: o.WorkDir, Timeout: o.Timeout})
 	if errors.Is(err, spec.ErrTimeout) {
@@ -89,7 +89,7 @@ func (c *Client) DestroyLoopSandbox(ctx context.Context, loopID string) error {
 	}
 	var errs []error
 	for _, s := range list {
-		// The text after the loop's id must be a tool: loop 1's sandboxes are not those of loop 1-a.
+		// The text after the loop's ID must be a tool: loop 1-a's sandboxes do not belong to loop 1.
 		tool, ok := strings.CutPrefix(s.Name, loopPrefix+loopID+"-")
 		if !ok || !slices.Contains(c.namesOf(ctx, s.Agent), tool) {
 			continue

@@ -10,12 +10,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// supported returns why this platform is not supported: on Linux, nil.
+// supported returns why this platform is not supported; nil on Linux.
 func supported() error { return nil }
 
-// secretly writes variables where only bothy reads them. They are meant for the inside: other users
-// who list processes and programs of the host must not see them. It returns the file for an option
-// --env-file, nil without variables.
+// secretly writes variables where only bothy reads them. They are for the inside: other users of the
+// host who list processes and programs must not see them. It returns the file for an option --env-file,
+// or nil without variables.
 func secretly(vars map[string]string) (*os.File, error) {
 	if len(vars) == 0 {
 		return nil, nil

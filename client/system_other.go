@@ -9,10 +9,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// supported is why nothing can be done here.
+// supported returns why this platform is not supported.
 func supported() error {
 	return spec.Errorf(spec.ErrSandbox, "sandboxes need Linux, and this is %s/%s", runtime.GOOS, runtime.GOARCH)
 }
 
-// secretly refuses all variables, and so what would need them.
+// secretly fails for any variables, because other platforms cannot hide them.
 func secretly(map[string]string) (*os.File, error) { return nil, supported() }

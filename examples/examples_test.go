@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// tour runs a script as a person would, in a directory of its own, and returns its output. It must
+// tour runs a script as a person would, in a fresh directory, and returns its output. The script must
 // leave nothing behind.
 func tour(t *testing.T, script string) (string, error) {
 	t.Helper()
@@ -35,8 +35,8 @@ func tour(t *testing.T, script string) (string, error) {
 	return string(out), err
 }
 
-// TestTourCanFail takes the sandbox out of the tour: it must notice. That the
-// tour passes is tested in package test.
+// TestTourCanFail checks that the tour fails if it does not use a sandbox. Package test checks that the
+// tour passes.
 func TestTourCanFail(t *testing.T) {
 	text, err := os.ReadFile("tour.sh")
 	if err != nil {
@@ -46,7 +46,7 @@ func TestTourCanFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A server that answers, as outside of a sandbox.
+	// A server that answers, as it would outside of a sandbox.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestTourCanFail(t *testing.T) {
 	}
 }
 
-// TestSandboxRalph has the one-line script run a fake bothy that only prints its arguments.
+// TestSandboxRalph runs the one-line script with a fake bothy that only prints its arguments.
 func TestSandboxRalph(t *testing.T) {
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "bothy"), []byte("#!/bin/sh\nprintf '%s|' \"$@\"\n"), 0o755); err != nil {
@@ -106,8 +106,7 @@ func TestSandboxRalph(t *testing.T) {
 	}
 }
 
-// TestLooplia has the script that knows Looplia's words run a fake bothy that only prints its
-// arguments.
+// TestLooplia runs the script with Looplia's words and a fake bothy that only prints its arguments.
 func TestLooplia(t *testing.T) {
 	bin, home := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "bothy"), []byte("#!/bin/sh\nprintf '%s|' \"$@\"\n"), 0o755); err != nil {
@@ -122,7 +121,7 @@ func TestLooplia(t *testing.T) {
 	}
 	for _, c := range []struct {
 		args []string
-		want string // empty: it is refused
+		want string // empty: refused
 	}{
 		{[]string{"run", "kit", "--file", "./my article.md"}, "flow|run|--rm|--into|" + home + "/.looplia/sandbox|--agent|claude|--file|./my article.md|" + home + "/.looplia/workflows/kit.md|"},
 		{[]string{"run", "kit", "--sandbox-id", "kit-2026-01-12-ab3f"}, "flow|resume|--|kit-2026-01-12-ab3f|"},

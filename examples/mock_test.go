@@ -30,8 +30,8 @@ type part struct {
 	Content string         `json:"content,omitempty"`
 }
 
-// TestMock has the least of agents work for the model of the example, in a
-// directory of its own. In test/agents a real one does.
+// TestMock runs a minimal agent against the model of the example, in a directory of its own. test/agents
+// does that with a real agent.
 func TestMock(t *testing.T) {
 	text, err := os.ReadFile("mock/hello.yaml")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestMock(t *testing.T) {
 	}
 }
 
-// work follows the model until it calls no tool, and returns its last words.
+// work obeys the model until it calls no tool any more, and returns its last words.
 func work(t *testing.T, url, dir, prompt string) string {
 	t.Helper()
 	talk := []message{{Role: "user", Content: []part{{Type: "text", Text: prompt}}}}

@@ -1,21 +1,21 @@
 package spec
 
-// Agent describes the command line of one coding agent: where it comes from, how Bothy starts it
-// with all permissions, and its needs at home and from the network. It is only data: Bothy's code
-// does not refer to an agent by name.
+// Agent describes the command line of one coding agent: its source, how Bothy starts it with all
+// permissions, and its needs at home and from the network. It is only data: Bothy's code does not refer
+// to an agent by name.
 type Agent struct {
 	Version int      `json:"version"`
 	Name    string   `json:"name"`
 	Aliases []string `json:"aliases,omitempty"`
-	Title   string   `json:"title"` // as its maker writes it
-	// Default are the commands that mean this agent where none is named.
+	Title   string   `json:"title"` // as its maker spells it
+	// Default are the commands for which this agent is the default.
 	Default []string `json:"default,omitempty"`
 
 	// Runtime marks a runtime that agents' programs run on, not an agent. It has a name, a program
 	// and a source, and nothing else.
 	Runtime bool `json:"runtime,omitempty"`
 
-	// Told is a file that tells the version of a runtime that Bothy did not install and cannot ask.
+	// Told is a file that holds the version of a runtime that Bothy did not install and cannot ask.
 	Told *AgentTold `json:"told,omitempty"`
 
 	// Install is the source of the program. Nil: the program must exist on the host or in the
@@ -56,14 +56,14 @@ type Agent struct {
 	// too. Nil: none are.
 	Servers *AgentServers `json:"servers,omitempty"`
 
-	// Presets are those of the network policy that it cannot work without.
+	// Presets are the presets of the network policy that the agent cannot work without.
 	Presets []string `json:"presets,omitempty"`
-	// Allow are hosts beside them, as targets of that policy.
+	// Allow are further hosts that it needs, as targets of that policy.
 	Allow []string `json:"allow,omitempty"`
-	// Credentials are services of the vault, or of Services, it can log in with, the best
-	// first. One of them is enough.
+	// Credentials are services of the vault, or of Services, that it can log in with, the best first.
+	// One of them is enough.
 	Credentials []string `json:"credentials,omitempty"`
-	// Services are those that the vault does not know, by their names.
+	// Services are services that the vault does not know, by their names.
 	Services map[string]AgentService `json:"services,omitempty"`
 	// Reach maps a service to the further presets that its credential needs. Only a sandbox that is
 	// lent that credential gets them.
@@ -76,12 +76,12 @@ type Agent struct {
 	// Refused is the list of keys that the user told the agent not to use. Bothy does not lend them
 	// by itself.
 	Refused []AgentRefused `json:"refused,omitempty"`
-	// Tokens are those of other programs of the host that it takes as well, the best first.
+	// Tokens are tokens of other programs of the host that the agent also accepts, the best first.
 	Tokens []AgentToken `json:"tokens,omitempty"`
 	// Elsewhere are the settings on the host that point the agent to another server than those of
 	// its services. The first that is set counts. Credentials for that server are not lent.
 	Elsewhere []AgentElsewhere `json:"elsewhere,omitempty"`
-	// Mock configures the agent when a script plays the model. Nil: it needs no settings.
+	// Mock configures the agent when its model is a mock. Nil: it needs no settings.
 	Mock *AgentMock `json:"mock,omitempty"`
 	// Server configures the agent for a model server of the user's own. Nil: the description does
 	// not say how.
@@ -97,7 +97,7 @@ type AgentServer struct {
 	Model map[string]string `json:"model,omitempty"`
 	// NeedsModel says that the agent does not choose a model by itself.
 	NeedsModel bool `json:"needs_model,omitempty"`
-	// Key are the variables for the agent's credential at that server, which is sent in Place.
+	// Key are the variables for the agent's credential at that server. Requests carry it in Place.
 	Key   []string `json:"key"`
 	Place Place    `json:"place"`
 	// Ignored are variables that users often set for this, but that the agent does not read.
@@ -112,54 +112,53 @@ type AgentService struct {
 	Env   []string `json:"env"`
 }
 
-// AgentMock tells an agent that a script plays the model.
+// AgentMock configures an agent whose model is a mock.
 type AgentMock struct {
 	// Service is the vault's service whose provider the script plays. It is for an agent that has no
 	// model provider of its own but can be pointed at one. Default: the agent's first credential
 	// that is for models.
 	Service string `json:"service,omitempty"`
-	// Env tells the agent; {key} in it stands for the made-up key.
+	// Env configures the agent; {key} in it stands for the made-up key.
 	Env map[string]string `json:"env"`
 }
 
-// AgentSource is where a program comes from: a package of an npm registry.
+// AgentSource is the source of a program: a package of an npm registry.
 type AgentSource struct {
-	// Package is the one whose versions and tags are meant.
+	// Package is the package whose versions and tags count.
 	Package string `json:"package"`
-	// Version is the version or tag that is meant where none is asked for.
-	// Default: the tag latest.
+	// Version is the version or tag to use if the user names none. Default: the tag latest.
 	Version string `json:"version,omitempty"`
-	// Platforms says, for "OS/ARCH", "OS/ARCH/LIBC", "OS/ARCH/LIBC/baseline" or
-	// "any", which package holds the program. The most particular key counts. A
-	// key without a libc stands for every one: a static program, or a script.
+	// Platforms says, for "OS/ARCH", "OS/ARCH/LIBC", "OS/ARCH/LIBC/baseline" or "any", which package
+	// holds the program. The most specific key counts. A key without a libc stands for every one: a
+	// static program, or a script.
 	Platforms map[string]AgentPlatform `json:"platforms"`
 	// Needs is the runtime of the program, if the package does not contain it.
 	Needs *AgentNeed `json:"needs,omitempty"`
 }
 
-// AgentTold is a file beside a program that tells the program's version.
+// AgentTold is a file beside a program that holds the program's version.
 type AgentTold struct {
-	File string `json:"file"` // from the directory of the program: ../include/x.h
+	File string `json:"file"` // relative to the directory of the program: ../include/x.h
 	// Lines are prefixes of the lines that hold the parts of the version, the major first.
 	Lines []string `json:"lines"`
 }
 
-// AgentNeed is a runtime that a program needs. The host's is used if it is new
-// enough and visible inside, or the image's; else one that is installed as agents are.
+// AgentNeed is a runtime that a program needs. Bothy uses the host's if it is new enough and visible
+// inside, or else the image's; otherwise it installs one as it installs agents.
 type AgentNeed struct {
 	Name    string `json:"name"`    // of the runtime's description
-	Version string `json:"version"` // the oldest that will do
+	Version string `json:"version"` // the oldest that works
 }
 
 // AgentPlatform says which package holds the program for a platform.
 type AgentPlatform struct {
-	// Package is the name under which AgentSource.Package depends on it, which
-	// may be an alias of another. Empty: AgentSource.Package itself.
+	// Package is the name under which AgentSource.Package depends on it, which may be an alias. Empty:
+	// AgentSource.Package itself.
 	Package string `json:"package,omitempty"`
-	// Version is given if AgentSource.Package does not depend on it: {version}
-	// in it stands for that of AgentSource.Package.
+	// Version is set if AgentSource.Package does not depend on it. {version} in it stands for the
+	// version of AgentSource.Package.
 	Version string `json:"version,omitempty"`
-	// Binary is the program, beneath the package's directory.
+	// Binary is the path of the program in the package's directory.
 	Binary string `json:"binary"`
 }
 
@@ -179,11 +178,11 @@ type AgentFile struct {
 	Barred string `json:"barred,omitempty"`
 }
 
-// AgentServers is a file of configuration, in JSON or, if it ends with .toml, in TOML,
-// below the home directory on the host and inside.
+// AgentServers is a configuration file in JSON or, if its name ends with .toml, in TOML. Its path is
+// below the home directory, on the host and inside.
 type AgentServers struct {
 	File string `json:"file"`
-	// Directory is as that of a login, on the host.
+	// Directory is as in AgentLogin, on the host.
 	Directory string `json:"directory,omitempty"`
 	Key       string `json:"key"` // the member that maps names to servers
 	// Projects is the member that holds the servers of single projects: by the project's directory
@@ -191,10 +190,9 @@ type AgentServers struct {
 	Projects string `json:"projects,omitempty"`
 }
 
-// AgentLogin describes the file, in JSON, in which an agent keeps the tokens of
-// OAuth that it was given when its user logged in on the host, and how they are
-// renewed. Access, Refresh, Expires, Identity, Renewed and those in Keep are JSON
-// pointers (RFC 6901) to members of objects.
+// AgentLogin describes the file, in JSON, in which an agent keeps the OAuth tokens of its user's login
+// on the host, and how they are renewed. Access, Refresh, Expires, Identity, Renewed and those in Keep
+// are JSON pointers (RFC 6901) to members of objects.
 type AgentLogin struct {
 	// File is below the home directory, on the host and inside. Directory is the host's variable
 	// that names another directory for it, or VARIABLE/PATH if File is below that directory.
@@ -203,13 +201,13 @@ type AgentLogin struct {
 	// Service is the vault's service: it defines the hosts of the login and its place in a request.
 	Service string `json:"service"`
 
-	Access  string `json:"access"`  // to the token that requests are made with
-	Refresh string `json:"refresh"` // to the one that gets the next
-	// Expires leads to the end of the access token, in milliseconds since 1970.
-	// Empty: the token is a JWT and says so itself.
+	Access  string `json:"access"`  // to the access token
+	Refresh string `json:"refresh"` // to the refresh token
+	// Expires leads to the expiry of the access token, in milliseconds since 1970. Empty: the token is a
+	// JWT that contains it.
 	Expires  string `json:"expires,omitempty"`
 	Identity string `json:"identity,omitempty"` // to an ID token, a JWT
-	Renewed  string `json:"renewed,omitempty"`  // to when it was renewed last, as RFC 3339 has it
+	Renewed  string `json:"renewed,omitempty"`  // to the time of the last renewal, in the form of RFC 3339
 
 	// Keep are further parts of the file that the agent needs inside. Claims are the JWT claims that
 	// it needs. Neither may be secret.
@@ -218,15 +216,15 @@ type AgentLogin struct {
 
 	Endpoint string `json:"endpoint"` // the URL where tokens are renewed
 	Client   string `json:"client"`   // the agent's ID there
-	// ClientSecret is required by some servers beside Client. It is not secret, since the program is
-	// public (RFC 8252, section 8.5).
+	// ClientSecret is required by some servers in addition to Client. It is not secret, since the
+	// program is public (RFC 8252, section 8.5).
 	ClientSecret string `json:"client_secret,omitempty"`
-	// Form is how the endpoint is asked; empty: as OAuth has it.
+	// Form is the form of requests to the endpoint; empty: the form of OAuth.
 	Form string `json:"form,omitempty"`
 	// Lock says that the agent, while it renews, makes a lock directory beside the directory of the
 	// file: the same name with .lock appended.
 	Lock bool `json:"lock,omitempty"`
-	// Again is what to run on the host to log in again.
+	// Again is the command to log in again on the host.
 	Again string `json:"again"`
 	// Capture says how the host keeps a login that the agent makes inside. Nil: the description does
 	// not say how.
@@ -235,14 +233,14 @@ type AgentLogin struct {
 
 // AgentKey is an API key in a file of the host in which an agent keeps its settings.
 type AgentKey struct {
-	// File is below the home directory. It is JSON, or lines NAME=VALUE if it is called .env.
-	// Directory is as that of a login.
+	// File is below the home directory. It is JSON, or lines NAME=VALUE if its name is .env. Directory
+	// is as in AgentLogin.
 	File      string `json:"file"`
 	Directory string `json:"directory,omitempty"`
 	// Service is the vault's service that the key is for, one of the agent's credentials.
 	Service string `json:"service"`
-	// Key is a JSON pointer (RFC 6901) to it, through objects, in which a name that ends
-	// with * is that of the one member that begins so; or NAME.
+	// Key is a JSON pointer (RFC 6901) to the key, through objects, or a NAME. In a pointer, a name that
+	// ends with * matches the one member that begins so.
 	Key string `json:"key"`
 	// Command says that the field holds a command that prints the key. Bothy never runs it, but
 	// tells the user about it.
@@ -254,21 +252,20 @@ type AgentKey struct {
 
 // AgentRefused is a list, in a file of the host, of refused keys or of their last characters.
 type AgentRefused struct {
-	// File, in JSON, Directory and Service are as those of an AgentKey; Key is a JSON
-	// pointer to the list.
+	// File, in JSON, Directory and Service are as in AgentKey; Key is a JSON pointer to the list.
 	File      string `json:"file"`
 	Directory string `json:"directory,omitempty"`
 	Service   string `json:"service"`
 	Key       string `json:"key"`
-	// Last is how many last characters of each key the list has. None: the whole key.
+	// Last is how many of the last characters of each key the list has. 0: the whole key.
 	Last int `json:"last,omitempty"`
 }
 
 // AgentToken is a token of another program of the host, which may permit more than the agent needs.
-// It is lent as the agent's own credential would be, but only for Paths.
+// Bothy lends it like the agent's own credential, but only for Paths.
 type AgentToken struct {
-	Tool    string   `json:"tool"`    // as bothy secret sources has it
-	Server  string   `json:"server"`  // whose token of it
+	Tool    string   `json:"tool"`    // name in bothy secret sources
+	Server  string   `json:"server"`  // server of the tool that the token is for
 	Service string   `json:"service"` // of the vault, one of the agent's credentials
 	Paths   []string `json:"paths"`   // of the service's hosts
 }
@@ -277,10 +274,10 @@ type AgentToken struct {
 type AgentElsewhere struct {
 	// Variable is the variable that holds it; empty: none.
 	Variable string `json:"variable,omitempty"`
-	// Services are those of the agent's credentials whose server it names; none: all.
+	// Services are the services, among the agent's credentials, whose server it names; none: all.
 	Services []string `json:"services,omitempty"`
-	// File, Directory and Key name a file that may also hold it, as those of an AgentKey. The file
-	// may be TOML, or JSON with comments, too. The variable is read first.
+	// File, Directory and Key name a file that may also hold it, as in AgentKey. The file may also be
+	// TOML, or JSON with comments. The variable is read first.
 	File      string `json:"file,omitempty"`
 	Directory string `json:"directory,omitempty"`
 	Key       string `json:"key,omitempty"`
@@ -298,5 +295,5 @@ type AgentCapture struct {
 	Pass []string `json:"pass,omitempty"` // members of the response that are not secret
 }
 
-// FormJSON is the form of an endpoint that is asked in JSON.
+// FormJSON is the form of an endpoint that takes JSON.
 const FormJSON = "json"

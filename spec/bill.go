@@ -13,12 +13,12 @@ type Tokens struct {
 	Output     int64 `json:"output_tokens"`      // including thinking
 }
 
-// Plus adds.
+// Plus returns the sum.
 func (t Tokens) Plus(o Tokens) Tokens {
 	return Tokens{t.Input + o.Input, t.Cached + o.Cached, t.CacheWrite + o.CacheWrite, t.Output + o.Output}
 }
 
-// Minus takes off.
+// Minus returns the difference.
 func (t Tokens) Minus(o Tokens) Tokens {
 	return Tokens{t.Input - o.Input, t.Cached - o.Cached, t.CacheWrite - o.CacheWrite, t.Output - o.Output}
 }
@@ -29,19 +29,18 @@ func (t Tokens) Counted() int64 { return t.Input + t.CacheWrite + t.Output }
 // Bill is the usage of the models that a sandbox asked, as its gateway read it from their answers.
 type Bill struct {
 	Models []BillItem `json:"models"` // sorted by their names
-	// Limited is the last time that a provider said that an allowance is used up; nil:
-	// none did.
+	// Limited is the last time that a provider reported a used-up allowance; nil: none did.
 	Limited *Limited `json:"limited,omitempty"`
-	// Overloaded is likewise the last time that a provider said that it cannot answer any client
-	// just now.
+	// Overloaded is likewise the last time that a provider reported that it can answer no client at the
+	// moment.
 	Overloaded *Limited `json:"overloaded,omitempty"`
-	// Failed is the last time that a question came to nothing for any other reason: the
-	// provider refused it, as without a key (401), or could not be reached.
+	// Failed is the last time that a request failed for any other reason: the provider refused it, for
+	// example without a key (401), or could not be reached.
 	Failed *Limited `json:"failed,omitempty"`
 }
 
-// Refusal returns the last of these since a time that no answer has followed. Nil: every provider
-// has answered.
+// Refusal returns the last of these since the given time, unless the provider has answered since. Nil:
+// every provider has answered.
 func (b Bill) Refusal(since time.Time) (last *Limited) {
 	for _, l := range []*Limited{b.Limited, b.Overloaded, b.Failed} {
 		if l != nil && !l.Over && !l.At.Before(since) && (last == nil || l.At.After(last.At)) {
@@ -51,13 +50,13 @@ func (b Bill) Refusal(since time.Time) (last *Limited) {
 	return last
 }
 
-// Limited is a question that a provider refused: because too much was asked (429),
-// because it had too much to do (502, 503, 504, 529), or for another reason.
+// Limited is a refusal by a provider: because the client asked too much (429), because the provider was
+// overloaded (502, 503, 504, 529), or for another reason.
 type Limited struct {
 	At    time.Time `json:"at"`
 	Host  string    `json:"host"`
-	Until time.Time `json:"until,omitzero"` // when it may be asked again; zero: it did not say
-	Over  bool      `json:"over,omitempty"` // it has answered a question since
+	Until time.Time `json:"until,omitzero"` // when to ask again; zero: the provider did not say
+	Over  bool      `json:"over,omitempty"` // it has answered a request since
 	// Status is the HTTP status; 0: the provider refused within an answer, or did not answer.
 	Status int `json:"status,omitempty"`
 	// Why says what happened to a request without an answer. Empty: the provider answered.
@@ -72,20 +71,20 @@ type Claimed struct {
 
 // BillItem is the usage of one model.
 type BillItem struct {
-	Model   string `json:"model"` // as it calls itself; empty: no answer said
+	Model   string `json:"model"` // its own name; empty: no answer named one
 	Answers int64  `json:"answers"`
-	// Guessed is how many of the answers did not say how many tokens they took, or
-	// broke off before they did: these are reckoned from bytes.
+	// Guessed is how many of the answers did not report their tokens, or broke off before: their tokens
+	// are estimated from bytes.
 	Guessed int64 `json:"guessed,omitempty"`
 	// Unseen counts conversations in a protocol that the gateway cannot read. They add nothing to
 	// the tokens.
 	Unseen int64 `json:"unseen,omitempty"`
 	Tokens
-	USD      float64 `json:"usd"`                // of those that have a price
-	Unpriced int64   `json:"unpriced,omitempty"` // tokens that have none
+	USD      float64 `json:"usd"`                // of the tokens with a known price
+	Unpriced int64   `json:"unpriced,omitempty"` // tokens without a known price
 }
 
-// Total is the sum of all models.
+// Total returns the sum over all models.
 func (b Bill) Total() (sum BillItem) {
 	for _, m := range b.Models {
 		sum.Answers += m.Answers
@@ -112,7 +111,7 @@ func (b Bill) Since(earlier Bill) BillItem {
 
 // Budget bounds the model usage of a sandbox over its lifetime. Zero means unlimited.
 type Budget struct {
-	Tokens int64   `json:"tokens,omitempty"` // as [Tokens.Counted] has them
+	Tokens int64   `json:"tokens,omitempty"` // as counted by [Tokens.Counted]
 	USD    float64 `json:"usd,omitempty"`
 }
 

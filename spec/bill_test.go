@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestBudgetCheck takes amounts, and nothing else that a float64 may be.
+// TestBudgetCheck checks that only amounts are accepted, and no other values of a float64.
 func TestBudgetCheck(t *testing.T) {
 	for _, b := range []Budget{{}, {Tokens: 1, USD: 0.5}, {USD: math.MaxFloat64}} {
 		if err := b.Check(); err != nil {

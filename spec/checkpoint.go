@@ -8,7 +8,7 @@ import (
 
 // Occasions for automatic checkpoints.
 const (
-	EachTurn   = "each-turn"   // a question to a model is on its way, and the sandbox waits for the answer
+	EachTurn   = "each-turn"   // a request to a model is on its way, and the sandbox waits for the answer
 	EachCommit = "each-commit" // a branch of a workspace's repository has moved
 )
 
@@ -19,11 +19,11 @@ const minCheckpointTime = time.Second
 type Occasions struct {
 	Turn   bool
 	Commit bool
-	Every  time.Duration // 0: not for the time that has passed
+	Every  time.Duration // 0: not periodically
 }
 
-// ParseOccasions reads them as they are written in a sandbox's spec and behind flags:
-// each-turn, each-commit or a time such as 10m, or several with commas. Empty: never.
+// ParseOccasions reads the text form in specs and options: each-turn, each-commit or a time such as 10m,
+// or several with commas. Empty: never.
 func ParseOccasions(text string) (o Occasions, err error) {
 	if text == "" {
 		return o, nil
@@ -54,7 +54,7 @@ func ParseOccasions(text string) (o Occasions, err error) {
 	return o, nil
 }
 
-// String gives them as ParseOccasions reads them.
+// String formats the occasions as ParseOccasions reads them.
 func (o Occasions) String() string {
 	var words []string
 	if o.Turn {

@@ -10,13 +10,13 @@ import (
 // Devcontainer are the settings that a sandbox keeps from its devcontainer.json. The rest of that
 // file is in its image, its user and its environment.
 type Devcontainer struct {
-	File string `json:"file"` // on the host, as it was when the sandbox was created
-	// Env are variables of every command, NAME=VALUE, beneath those that Bothy sets.
+	File string `json:"file"` // on the host, at the creation of the sandbox
+	// Env are variables of every command, NAME=VALUE. Variables that Bothy sets override them.
 	Env      []string `json:"env,omitempty"`
 	Commands []SetUp  `json:"commands,omitempty"`
 }
 
-// Equal tells whether two want the same; both may be nil.
+// Equal reports whether two have the same settings; both may be nil.
 func (d *Devcontainer) Equal(o *Devcontainer) bool {
 	if d == nil || o == nil {
 		return d == o
@@ -25,15 +25,15 @@ func (d *Devcontainer) Equal(o *Devcontainer) bool {
 	return d.File == o.File && slices.Equal(d.Env, o.Env) && slices.EqualFunc(d.Commands, o.Commands, same)
 }
 
-// SetUp is a command that a devcontainer.json wants run inside at some time.
+// SetUp is a command that a devcontainer.json wants to run inside at some stage.
 type SetUp struct {
 	When string   `json:"when"`           // one of the constants below
 	Name string   `json:"name,omitempty"` // names the command, if the file has several
 	Args []string `json:"args"`
 }
 
-// When commands are run, in the order in which they are: each of the first three once,
-// the others whenever the sandbox is started, and whenever bothy run attaches to it.
+// Stages of commands, in their order. The first three run once each; the others run whenever the sandbox
+// starts, and whenever bothy run attaches to it.
 const (
 	OnCreate      = "onCreateCommand"
 	UpdateContent = "updateContentCommand"
@@ -42,10 +42,10 @@ const (
 	PostAttach    = "postAttachCommand"
 )
 
-// Once tells whether the command is run once in the life of a sandbox.
+// Once reports whether the command runs once in the life of a sandbox.
 func (s SetUp) Once() bool { return s.When != PostStart && s.When != PostAttach }
 
-// Title names the command for people, in one line: its name is anybody's.
+// Title names the command for people, in one line: its name may be hostile.
 func (s SetUp) Title() string {
 	title := s.When
 	if s.Name != "" {

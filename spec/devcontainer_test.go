@@ -2,8 +2,7 @@ package spec
 
 import "testing"
 
-// TestTitle checks that a title is one line, whatever names a file or someone else's checkpoint
-// holds.
+// TestTitle checks that a title is one line, whatever names a file or a foreign checkpoint contains.
 func TestTitle(t *testing.T) {
 	for want, s := range map[string]SetUp{
 		"onCreateCommand":              {When: OnCreate},

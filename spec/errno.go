@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// errnoHints is the advice for errors of the host that no more special advice goes with.
+// errnoHints is the advice for host errors without more specific advice.
 var errnoHints = []struct {
 	errnos []syscall.Errno
 	hint   string
@@ -17,7 +17,7 @@ var errnoHints = []struct {
 	{[]syscall.Errno{syscall.ENOMEM}, "the host has no memory left: stop something, and try again"},
 }
 
-// errnoHint returns the advice for the host's error in a chain, "" without one.
+// errnoHint returns the advice for a host error in a chain, or "".
 func errnoHint(err error) string {
 	for _, h := range errnoHints {
 		for _, errno := range h.errnos {

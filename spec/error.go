@@ -5,28 +5,27 @@ import (
 	"fmt"
 )
 
-// Classes of failure. Errors are told apart with errors.Is; every class has an
-// exit code of its own (see ExitCode).
+// Classes of errors. errors.Is tells them apart; every class has an exit code of its own (see ExitCode).
 var (
 	ErrUsage        = errors.New("usage")
 	ErrDenied       = errors.New("denied")
 	ErrNotFound     = errors.New("not found")
 	ErrConflict     = errors.New("conflict")
-	ErrStopping     = errors.New("stopping") // the sandbox ends just now: try again
+	ErrStopping     = errors.New("stopping") // the sandbox is stopping: try again
 	ErrTimeout      = errors.New("time is over")
-	ErrMayHaveRun   = errors.New("the command may have run") // its answer was lost: never run it again unasked
+	ErrMayHaveRun   = errors.New("the command may have run") // its answer was lost: never run it again without asking the user
 	ErrSandbox      = errors.New("the sandbox itself failed")
 	ErrNotRunnable  = errors.New("command cannot be run")
 	ErrNoSuchBinary = errors.New("command not found")
 )
 
-// Error is a failure a person can do something about: what was tried, on what,
-// why it failed, and what to do next.
+// Error is a failure that a person can do something about: the operation and its object, the cause, and
+// the next step.
 type Error struct {
 	Class error  // one of the Err… above; nil is a plain error
-	Op    string // what was tried, a verb phrase: "start sandbox shell-app"
+	Op    string // the operation, a verb phrase: "start sandbox shell-app"
 	Err   error  // the cause
-	Hint  string // what to do next, a sentence without a full stop; may be empty
+	Hint  string // the next step, a sentence without a full stop; may be empty
 }
 
 func (e *Error) Error() string {
@@ -56,16 +55,16 @@ func Errorf(class error, format string, args ...any) *Error {
 	return &Error{Class: class, Err: fmt.Errorf(format, args...)}
 }
 
-// WithHint adds what to do next and returns the error.
+// WithHint adds the next step and returns the error.
 func (e *Error) WithHint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return e
 }
 
-// Hint finds the innermost advice in a chain of errors. A chain without any that holds an error
-// of the host, such as a full disk, has the advice for that.
+// Hint returns the innermost advice in a chain of errors. If the chain has no advice but holds an error
+// of the host, such as a full disk, it returns the advice for that.
 func Hint(err error) string {
-	if errors.Is(err, ErrNewer) { // whatever else was advised does not help
+	if errors.Is(err, ErrNewer) { // no other advice would help
 		return upgradeHint
 	}
 	if hint := ownHint(err); hint != "" {
@@ -96,7 +95,7 @@ func ownHint(err error) string {
 	return ""
 }
 
-// ExitCode gives the exit code for an error; nil is ExitOK.
+// ExitCode returns the exit code for an error; nil is ExitOK.
 func ExitCode(err error) int {
 	if err == nil {
 		return ExitOK
@@ -144,8 +143,8 @@ func (w *WireError) Err() error {
 	return e
 }
 
-// ClassOf gives the class that an exit code of bothy stands for; nil if none
-// does, as for those of programs inside.
+// ClassOf returns the class for an exit code of bothy, or nil if the code has none, like the codes of
+// programs inside.
 func ClassOf(code int) error {
 	for _, c := range exits {
 		if c.Code == code {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Exit codes of every bothy command. Each means one thing, whatever command ends with it, so
-// that a script need not know how far one came. Otherwise a command that runs a program ends
-// with that program's own code, or 128 plus the signal that ended it.
+// Exit codes of every bothy command. Each means one thing, whichever command returns it, so a script
+// need not know how far a command came. A command that runs a program otherwise returns that program's
+// own code, or 128 plus the signal that ended it.
 const (
 	ExitOK       = 0
 	ExitError    = 1
@@ -16,13 +16,13 @@ const (
 	ExitNotFound = 4
 	ExitConflict = 5
 
-	// Those of a loop or flow, once it has begun.
+	// Exit codes of a loop or flow, once it has begun.
 	ExitAborted   = 6  // the agent gave up
 	ExitWaiting   = 7  // for a person, or for an event outside of the run
-	ExitLimit     = 8  // one of its limits is reached
-	ExitStalled   = 9  // nothing moves any more
-	ExitPartly    = 10 // it came to its end, and left something undone
-	ExitCancelled = 11 // a person stopped it for good
+	ExitLimit     = 8  // it reached one of its limits
+	ExitStalled   = 9  // it makes no progress
+	ExitPartly    = 10 // it ended, and left something undone
+	ExitCancelled = 11 // a person cancelled it
 
 	ExitMayHaveRun  = 123
 	ExitTimeout     = 124
@@ -36,17 +36,17 @@ const (
 type Exit struct {
 	Code  int
 	Name  string
-	class error // nil: it is the end of a run, or no failure
+	class error // nil: the outcome of a run, or success
 }
 
-// exits are all of them. An exit code of two errors stands for the first of them.
+// exits are all exit codes. If two errors share a code, the code stands for the first of them.
 var exits = []Exit{
 	{ExitOK, "done", nil},
 	{ExitUsage, "usage", ErrUsage},
 	{ExitDenied, "denied", ErrDenied},
 	{ExitNotFound, "not_found", ErrNotFound},
 	{ExitConflict, "conflict", ErrConflict},
-	{ExitConflict, "stopping", ErrStopping}, // a conflict with the end of a sandbox
+	{ExitConflict, "stopping", ErrStopping}, // a conflict with the stopping of a sandbox
 	{ExitAborted, "aborted", nil},
 	{ExitWaiting, "waiting", nil},
 	{ExitLimit, "limit", nil},
@@ -65,7 +65,7 @@ var exits = []Exit{
 // for success, and for errors without a class.
 func (x Exit) Class() error { return x.class }
 
-// Exits are the exit codes of bothy's own.
+// Exits returns bothy's own exit codes.
 func Exits() []Exit { return slices.Clone(exits) }
 
 // Exited is the error of a command whose program ended with a code of its own.

@@ -40,7 +40,8 @@ func TestEndsOfRunsAreNoErrors(t *testing.T) {
 	}
 }
 
-// TestExitCodesAreDocumented checks that docs/reference/exit-codes.md lists exactly the exit codes that exist.
+// TestExitCodesAreDocumented checks that docs/reference/exit-codes.md lists exactly the exit codes that
+// exist.
 func TestExitCodesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference/exit-codes.md")
 	if err != nil {

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// Lease lends a secret to one sandbox: where the gateway may use it for requests from the inside,
-// how, and how long. The inside holds a placeholder.
+// Lease lends a secret to one sandbox: for which requests from the inside the gateway may use it, how,
+// and how long. The inside holds a placeholder.
 type Lease struct {
 	ID      string `json:"id"`
 	Secret  string `json:"secret"`  // its name
 	Sandbox string `json:"sandbox"` // the ID of the sandbox that it is lent to
-	// Hosts are targets as in rules of the network policy. Methods and Paths restrict the requests
-	// as there; empty is any. With PlaceAgent Hosts are empty: the agent may log in wherever the
-	// policy lets the sandbox go. They are empty with PlaceSignature too, which is not for logging
-	// in.
+	// Hosts are targets as in rules of the network policy. Methods and Paths restrict the requests in
+	// the same way; empty is any. With PlaceAgent, Hosts is empty: the agent may log in wherever the
+	// policy lets the sandbox connect. With PlaceSignature it is empty too, because that is not for
+	// logging in.
 	Hosts   []string `json:"hosts"`
 	Methods []string `json:"methods,omitempty"`
 	Paths   []string `json:"paths,omitempty"`
 	Place   Place    `json:"place"`
-	// Placeholder stands for the value inside. It has the shape that programs
-	// expect of it, and is different for every lease.
+	// Placeholder stands for the value inside. It has the form that programs expect, and is different
+	// for every lease.
 	Placeholder string `json:"placeholder"`
 	// Renewal is the placeholder of a login's refresh token, whose value never goes inside. A
 	// program that renews with it is given Placeholder again.
 	Renewal string   `json:"renewal,omitempty"`
 	Env     []string `json:"env,omitempty"` // variables inside that hold the placeholder
-	// Tool is the program of the host whose token is lent; empty for other secrets.
-	// Settings tell programs inside of it.
+	// Tool is the program of the host whose token is lent; empty for other secrets. Settings announce
+	// the lease to programs inside.
 	Tool     string    `json:"tool,omitempty"`
 	Settings []Setting `json:"settings,omitempty"`
 	// Captured is the agent that logged in inside. Empty: the secret comes from the host. A captured
@@ -37,28 +37,28 @@ type Lease struct {
 	Until    time.Time `json:"until,omitzero"`
 }
 
-// Setting tells a program inside of a lease, where that program looks.
+// Setting announces a lease to a program inside, in a place where that program looks.
 type Setting struct {
 	Kind SettingKind `json:"kind"`
-	Name string      `json:"name,omitempty"` // of the variable, or the key of git's configuration
-	// Text is the value, or the line. {placeholder} in it stands for that of the
-	// lease, {placeholder:base64} for that in base64.
+	Name string      `json:"name,omitempty"` // name of the variable, or the key of git's configuration
+	// Text is the value, or the line. {placeholder} in it stands for the lease's placeholder,
+	// {placeholder:base64} for that in base64.
 	Text string `json:"text"`
 }
 
 // SettingKind is a place where programs look.
 type SettingKind string
 
-// The kinds.
+// Kinds of settings.
 const (
-	// SettingVariable is a word of an environment variable. Those of several
-	// leases are separated by spaces.
+	// SettingVariable is a word of an environment variable. The words of several leases are separated by
+	// spaces.
 	SettingVariable SettingKind = "variable"
 	SettingGit      SettingKind = "git" // git's configuration
 	SettingNpm      SettingKind = "npm" // a line of ~/.npmrc
 )
 
-// Filled is the text of a setting with the placeholder in it.
+// Filled returns the text of a setting with the placeholder in it.
 func (l *Lease) Filled(s Setting) string {
 	return strings.NewReplacer("{placeholder}", l.Placeholder,
 		"{placeholder:base64}", base64.StdEncoding.EncodeToString([]byte(l.Placeholder))).Replace(s.Text)
@@ -73,5 +73,5 @@ type Unlent struct {
 	Hint   string `json:"hint,omitempty"` // what to do
 }
 
-// Live tells whether the lease counts at a time.
+// Live reports whether the lease is valid at a time.
 func (l *Lease) Live(now time.Time) bool { return l.Until.IsZero() || now.Before(l.Until) }

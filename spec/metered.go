@@ -4,22 +4,22 @@ import "math"
 
 // Amount is the usage that one side reports. Nil means unknown, not zero.
 type Amount struct {
-	Tokens *int64   `json:"tokens"` // as [Tokens.Counted] has them
+	Tokens *int64   `json:"tokens"` // as counted by [Tokens.Counted]
 	USD    *float64 `json:"usd"`
 	// TokensPartly and USDPartly say that the side knows only a part of the usage.
 	TokensPartly bool `json:"tokens_partly,omitempty"`
 	USDPartly    bool `json:"usd_partly,omitempty"`
 }
 
-// Metered is the usage of models as reported by the two sides that can tell. Its zero value is that
-// of no work at all.
+// Metered is the usage of models as reported by the two sides that can tell. Its zero value stands for
+// no work at all.
 type Metered struct {
 	Seen Amount `json:"seen"` // by the gateway, in the answers of models
 	Said Amount `json:"said"` // by the agent
 	// Differ says that one is more than a tenth above the other.
 	Differ bool `json:"differ"`
 
-	works bool // something is added up
+	works bool // some work was added
 }
 
 // Meter compares what the gateway saw of some work with what the agent said. Nil means zero usage.
@@ -30,7 +30,7 @@ func Meter(seen *BillItem, said *Claimed) Metered {
 	}
 	if said != nil {
 		m.Said.Tokens = new(max(said.Tokens, 0))
-		if said.USD > 0 { // several agents have 0 where they do not know
+		if said.USD > 0 { // several agents report 0 if they do not know
 			m.Said.USD = new(said.USD)
 		}
 	}
@@ -85,23 +85,23 @@ func (m *Metered) compare() {
 	m.Differ = m.TokensDiffer() || m.USDDiffers()
 }
 
-// TokensDiffer tells whether both sides know how many tokens there were, and one is more
-// than a tenth above the other.
+// TokensDiffer reports whether both sides know the number of tokens, and one number is more than a tenth
+// above the other.
 func (m *Metered) TokensDiffer() bool {
 	a, b := m.Seen, m.Said
 	return a.Tokens != nil && b.Tokens != nil && !a.TokensPartly && !b.TokensPartly && apart(float64(*a.Tokens), float64(*b.Tokens))
 }
 
-// USDDiffers is TokensDiffer of the money.
+// USDDiffers is TokensDiffer for the cost.
 func (m *Metered) USDDiffers() bool {
 	a, b := m.Seen, m.Said
 	return a.USD != nil && b.USD != nil && !a.USDPartly && !b.USDPartly && apart(*a.USD, *b.USD)
 }
 
-// apart tells whether one is more than a tenth above the other.
+// apart reports whether one number is more than a tenth above the other.
 func apart(a, b float64) bool { return max(a, b) > 1.1*min(a, b) }
 
-// Known tells whether either side knows anything.
+// Known reports whether either side knows anything.
 func (m *Metered) Known() bool {
 	return m.Seen.Tokens != nil || m.Said.Tokens != nil || m.Seen.USD != nil || m.Said.USD != nil
 }

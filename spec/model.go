@@ -2,8 +2,7 @@ package spec
 
 import "time"
 
-// Mock says that the providers of models are played by a script, as long as the
-// sandbox exists.
+// Mock says that a script plays the providers of models, as long as the sandbox exists.
 type Mock struct {
 	// Script is the path that the script was read from. The sandbox uses its own copy.
 	Script string `json:"script"`
@@ -22,27 +21,27 @@ type ModelRequest struct {
 	Time  time.Time `json:"time,omitzero"`
 	Event string    `json:"event,omitempty"`
 
-	N      int    `json:"n"` // from 1, since the sandbox was started
+	N      int    `json:"n"` // from 1, since the start of the sandbox
 	Method string `json:"method"`
 	Host   string `json:"host"`
 	Path   string `json:"path"`  // without the query
 	Bytes  int    `json:"bytes"` // of the body
 
 	API     string `json:"api"`               // anthropic, openai or gemini
-	Model   string `json:"model,omitempty"`   // asked for
+	Model   string `json:"model,omitempty"`   // the requested model
 	Session string `json:"session,omitempty"` // as the agent names it
 	Stream  bool   `json:"stream,omitempty"`
 	Prompt  string `json:"prompt,omitempty"` // the last one
 
-	// Conversation and Turn are indices into the script, the default conversation
-	// behind all others; nil if nothing of the script was asked for.
+	// Conversation and Turn are indices into the script. The default conversation comes after all
+	// others. They are nil if the request is for nothing in the script.
 	Conversation *int `json:"conversation,omitempty"`
 	Turn         *int `json:"turn,omitempty"`
-	// Attempt is how often this turn was asked for with this request.
+	// Attempt is how often this request asked for this turn.
 	Attempt int `json:"attempt,omitempty"`
 	// Outcome is answered (by the script), failed (because the script says so), aside (not a
 	// question of the conversation) or refused (Error says why).
 	Outcome string `json:"outcome"`
-	Status  int    `json:"status,omitempty"` // none if no byte was sent
+	Status  int    `json:"status,omitempty"` // 0 if no byte was sent
 	Error   string `json:"error,omitempty"`
 }

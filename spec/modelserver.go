@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// ModelServer is a server of models of the user's own, which the agent of a sandbox asks
-// instead of its maker's.
+// ModelServer is a model server of the user's own, which the agent of a sandbox asks instead of its
+// maker's.
 type ModelServer struct {
-	// URL is its root as the host calls it, without a slash, or /v1, at its end.
+	// URL is its root URL on the host, without a final slash or /v1.
 	URL string `json:"url"`
-	// Key is the secret that is lent for it; empty: it wants none, or is lent otherwise.
+	// Key is the secret to lend for it; empty: it needs none, or the secret is lent otherwise.
 	Key string `json:"key,omitempty"`
-	// Model is the server's name for the model. Empty: the agent knows it, or is told.
+	// Model is the server's name for the model. Empty: the agent chooses it, or the user tells it.
 	Model string `json:"model,omitempty"`
 }
 
-// HostName is the host's name inside. Only single ports of it can be reached.
+// HostName is the host's name inside. Only single ports of the host can be reached.
 const HostName = "host.bothy"
 
 // NewModelServer parses a user's input.
@@ -61,7 +61,7 @@ func NewModelServer(text, key, model string) (*ModelServer, error) {
 	return s, nil
 }
 
-// isEndpoint tells of a path that an agent appends itself: an address that was copied as a whole.
+// isEndpoint reports whether agents append this path themselves: the user copied a whole address.
 func isEndpoint(path string) bool {
 	path = "/" + strings.TrimRight(path, "/")
 	return slices.ContainsFunc([]string{
@@ -69,11 +69,11 @@ func isEndpoint(path string) bool {
 	}, func(end string) bool { return strings.HasSuffix(path, end) }) || strings.Contains(path, ":generateContent") || strings.Contains(path, ":streamGenerateContent")
 }
 
-// escaped reports a character that would have another meaning in an agent's settings.
+// escaped reports whether a character would have another meaning in an agent's settings.
 func escaped(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"%\{}`, r) }
 
-// ServerOf gives the host and the port that a URL names, and its root: without a user, a
-// query or a fragment. It may have been written for anybody.
+// ServerOf returns the host and the port of a URL, and its root: without a user, a query or a fragment.
+// The URL may be untrusted.
 func ServerOf(text string) (host, port, root string, ok bool) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -112,13 +112,13 @@ func rootOf(scheme, authority, path string) (string, error) {
 	return scheme + "://" + joined(host, port) + path, nil
 }
 
-// usualPort is the port of a scheme's servers; empty if it is neither http nor https.
+// usualPort returns the default port of a scheme; empty if it is neither http nor https.
 func usualPort(scheme string) string {
 	return map[string]string{"http": "80", "https": "443"}[scheme]
 }
 
-// hostPort parts them; a port may be missing. It is done by hand: every process that links this
-// package would pay for package net.
+// hostPort splits them; the port may be missing. It does not use package net, because every process that
+// links this package would pay for that.
 func hostPort(authority string) (host, port string, ok bool) {
 	if rest, is := strings.CutPrefix(authority, "["); is {
 		host, port, ok = strings.Cut(rest, "]")
@@ -155,7 +155,7 @@ func (s *ModelServer) parts() (scheme, host, port, path string) {
 
 func (s *ModelServer) host() string { _, host, _, _ := s.parts(); return host }
 
-// IsLocal tells whether it is at the host's own loopback.
+// IsLocal reports whether the server is on the host's own loopback.
 func (s *ModelServer) IsLocal() bool { return IsLoopback(s.host()) || isHostName(s.host()) }
 
 // IsLoopback reports whether a name or an address is a loopback one.
@@ -165,17 +165,17 @@ func IsLoopback(host string) bool {
 
 func isHostName(host string) bool { return host == HostName || host == "host.docker.internal" }
 
-// InClear tells whether it speaks HTTP without TLS.
+// InClear reports whether the server speaks HTTP without TLS.
 func (s *ModelServer) InClear() bool { scheme, _, _, _ := s.parts(); return scheme == "http" }
 
-// Port is where it answers.
+// Port returns the server's port.
 func (s *ModelServer) Port() uint16 {
 	_, _, port, _ := s.parts()
-	n, _ := strconv.ParseUint(port, 10, 16) // which was judged
+	n, _ := strconv.ParseUint(port, 10, 16) // it was checked before
 	return uint16(n)
 }
 
-// At is how the inside reaches it, as HOST:PORT.
+// At returns the server's address inside, as HOST:PORT.
 func (s *ModelServer) At() string {
 	_, host, port, _ := s.parts()
 	if s.IsLocal() {
@@ -184,7 +184,7 @@ func (s *ModelServer) At() string {
 	return joined(host, port)
 }
 
-// Target is the server's name in a rule or a lease.
+// Target returns the server's name in a rule or a lease.
 func (s *ModelServer) Target() string {
 	_, host, port, _ := s.parts()
 	if s.IsLocal() {
@@ -201,13 +201,13 @@ func (s *ModelServer) Named() string {
 	return "localhost"
 }
 
-// Inside is its root as the inside calls it.
+// Inside returns the server's root URL inside.
 func (s *ModelServer) Inside() string {
 	scheme, _, _, path := s.parts()
 	return scheme + "://" + s.At() + path
 }
 
-// Versioned is Inside for clients that want the version in it: it appends /v1 if the URL has none.
+// Versioned is Inside for clients that want the version in the URL: it appends /v1 if the URL has none.
 func (s *ModelServer) Versioned() string {
 	root := s.Inside()
 	last := root[strings.LastIndexByte(root, '/')+1:]

@@ -11,9 +11,8 @@ const (
 	maxName = 63
 )
 
-// CheckName says whether a name is one a sandbox may carry: 2 to 63
-// characters, letters, digits, '-' and '.', beginning with a letter or digit
-// and not ending in '-' or '.'. "default" is reserved.
+// CheckName refuses an invalid sandbox name. A valid one has 2 to 63 characters: letters, digits, '-'
+// and '.'. It begins with a letter or digit and does not end in '-' or '.'. "default" is reserved.
 func CheckName(name string) error {
 	bad := func(why string) error {
 		return Errorf(ErrUsage, "invalid sandbox name %q: %s", name, why)
@@ -36,9 +35,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// DefaultName is the name of the sandbox of an agent in a directory:
-// "<agent>-<last element of the directory>", with every run of other
-// characters made one '-'.
+// DefaultName returns the name for the sandbox of an agent in a directory: "<agent>-<last element of the
+// directory>", with every run of other characters replaced by one '-'.
 func DefaultName(agent, dir string) string {
 	base := "sandbox"
 	if dir != "" && dir != "/" {

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Place is where in a request a secret belongs.
+// Place is the place of a secret in a request.
 type Place struct {
 	Kind PlaceKind `json:"kind"`
-	Name string    `json:"name,omitempty"` // of the header or the parameter
-	User string    `json:"user,omitempty"` // of PlaceBasic; empty: whichever the client names
+	Name string    `json:"name,omitempty"` // name of the header or the parameter
+	User string    `json:"user,omitempty"` // of PlaceBasic; empty: any that the client names
 }
 
 // PlaceKind is a kind of place.
 type PlaceKind string
 
-// The places.
+// Kinds of places.
 const (
 	PlaceBearer PlaceKind = "bearer" // Authorization: Bearer VALUE
 	PlaceBasic  PlaceKind = "basic"  // the password in Authorization: Basic
-	PlaceHeader PlaceKind = "header" // a header whose whole value it is
+	PlaceHeader PlaceKind = "header" // a header whose whole value is the secret
 	PlaceQuery  PlaceKind = "query"  // a parameter of the query
 	// PlaceAuthorization is PlaceBearer and, with any user, PlaceBasic: the server accepts both, and
 	// clients use both.
@@ -27,21 +27,20 @@ const (
 	// PlaceAgent is not a place in a request: the value is the socket of the host's SSH agent, which
 	// signs.
 	PlaceAgent PlaceKind = "agent"
-	// PlaceSignature is the same agent, asked to sign commits and tags of git, and
-	// nothing else.
+	// PlaceSignature is the same agent, but it may only sign commits and tags of git.
 	PlaceSignature PlaceKind = "signature"
 )
 
-// notForSecrets are headers, in small letters, that frame the message, that a proxy on the way sets
-// or removes, or that say how to read the rest. A secret there would not arrive, or would change
-// the meaning of the request.
+// notForSecrets are headers, in small letters, that frame the message, that proxies on the way set or
+// remove, or that say how to read the rest. A secret there would not arrive, or would change the meaning
+// of the request.
 var notForSecrets = []string{
 	"host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect", "keep-alive",
 	"proxy-connection", "proxy-authorization", "accept-encoding", "content-encoding", "content-type", "date", "range",
 	"if-range", "sec-websocket-key", "sec-websocket-extensions", "sec-websocket-version",
 }
 
-// IsAgent tells that the value is the socket of the host's SSH agent.
+// IsAgent reports whether the value is the socket of the host's SSH agent.
 func (p Place) IsAgent() bool { return p.Kind == PlaceAgent || p.Kind == PlaceSignature }
 
 // Check refuses a place that cannot hold a secret. It is called when a lease is made, and by code
@@ -65,8 +64,8 @@ func (p Place) Check() error {
 	return nil
 }
 
-// isPlaceName tells a word that is written the same way everywhere: letters,
-// digits, '-', '_' and '.'.
+// isPlaceName reports whether a word is written the same way everywhere: letters, digits, '-', '_' and
+// '.'.
 func isPlaceName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))

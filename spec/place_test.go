@@ -32,7 +32,7 @@ func TestPlaceCheck(t *testing.T) {
 		{Kind: PlaceHeader},
 		{Kind: PlaceHeader, Name: "x y"},
 		{Kind: PlaceHeader, Name: "x: y\r\nz"},
-		{Kind: PlaceHeader, Name: "ſ"}, // a letter, but not there
+		{Kind: PlaceHeader, Name: "ſ"}, // a letter, but not in ASCII
 		{Kind: PlaceHeader, Name: "x-key", User: "me"},
 		{Kind: PlaceQuery},
 		{Kind: PlaceQuery, Name: "a=b"},

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// ProtocolTCP is the one protocol whose ports can be published.
+// ProtocolTCP is the only protocol whose ports can be published.
 const ProtocolTCP = "tcp"
 
 // Port publishes a port of the sandbox on the host.
 type Port struct {
 	HostIP   netip.Addr `json:"host_ip,omitzero"` // zero: the loopback, 127.0.0.1 and ::1
-	HostPort uint16     `json:"host_port"`        // zero: whichever is free
+	HostPort uint16     `json:"host_port"`        // zero: any free port
 	Port     uint16     `json:"sandbox_port"`
 	Protocol string     `json:"protocol"`
 }
@@ -73,7 +73,7 @@ func parsePort(s string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// ParseHostPort reads the number of a port of the host.
+// ParseHostPort parses a port number of the host.
 func ParseHostPort(s string) (uint16, error) {
 	n, err := parsePort(s)
 	if err != nil {
@@ -98,7 +98,7 @@ func parseHostIP(s string) (netip.Addr, error) {
 	return a, nil
 }
 
-// String gives the port in the form of the -p flag.
+// String formats the port as the -p flag takes it.
 func (p Port) String() string {
 	inside := strconv.Itoa(int(p.Port))
 	host := ""
@@ -116,10 +116,10 @@ func (p Port) String() string {
 	return p.HostIP.String() + ":" + host + ":" + inside
 }
 
-// Exposed tells whether others than the host itself may connect.
+// Exposed reports whether other machines may connect.
 func (p Port) Exposed() bool { return p.HostIP.IsValid() && !p.HostIP.IsLoopback() }
 
-// Covers tells whether p, which may leave parts out, means the published q.
+// Covers reports whether p, which may leave parts out, matches the published q.
 func (p Port) Covers(q Port) bool {
 	return p.Port == q.Port && p.Protocol == q.Protocol &&
 		(p.HostPort == 0 || p.HostPort == q.HostPort) && (!p.HostIP.IsValid() || p.HostIP == q.HostIP)

@@ -17,27 +17,28 @@ type Request struct {
 
 	// Workspaces are the directories of the host to work on: DIR[:ro]. Commands start in the first.
 	Workspaces []string `json:"workspaces,omitempty"`
-	// ForceWorkspace shares a home directory or / all the same.
+	// ForceWorkspace shares even a home directory or /.
 	ForceWorkspace bool `json:"force_workspace,omitempty"`
 	// WorkspaceMode is WorkspaceLive, WorkspaceReview or WorkspaceClone. Default: live.
 	WorkspaceMode string `json:"workspace_mode,omitempty"`
-	// GitDir says whether to share, too, the directory in which git keeps what belongs to a worktree or a
-	// submodule: GitDirShare or GitDirNone. Default: the plan says why git will not work.
+	// GitDir says whether to share the directory in which git keeps the data of a worktree or a
+	// submodule, too: GitDirShare or GitDirNone. Default: the plan says why git will not work.
 	GitDir string `json:"git_dir,omitempty"`
 	// Volumes are further mounts: SRC[:DST][:ro].
 	Volumes []string `json:"volumes,omitempty"`
-	// Private are paths of the project at which the sandbox has a directory of its own.
+	// Private are paths of the project at which the sandbox gets a directory of its own.
 	Private []string `json:"private,omitempty"`
 	// Tasks is the access of programs inside to the project's tasks: TasksRead ... Default: none.
 	Tasks string `json:"tasks,omitempty"`
 
-	// Template is the word for the root file system: TemplateHost, a saved template, an image, or a path.
-	// Default: TemplateHost.
+	// Template names the root file system: TemplateHost, a saved template, an image, or a path. Default:
+	// TemplateHost.
 	Template string `json:"template,omitempty"`
 	// Pull says when to ask a registry for an image: PullMissing, PullAlways, PullNever or PullLocal.
 	// Default: missing.
 	Pull string `json:"pull,omitempty"`
-	// Docker gives it a Docker daemon of its own. Default: setting docker, or what the template asks for.
+	// Docker gives the sandbox a Docker daemon of its own. Default: setting docker, or the template's
+	// wish.
 	Docker *bool `json:"docker,omitempty"`
 
 	User    string   `json:"user,omitempty"`
@@ -52,24 +53,25 @@ type Request struct {
 	// HostPorts are ports of the host's loopback that the sandbox reaches as host.bothy.
 	HostPorts []string `json:"host_ports,omitempty"`
 
-	// Secrets are lent to it: NAME[:TIME].
+	// Secrets are secrets to lend: NAME[:TIME].
 	Secrets []string `json:"secrets,omitempty"`
-	// Lend names tools of the host whose logins are lent to it: TOOL[:HOST]. "none" leaves out those of
-	// the settings, too.
+	// Lend names tools of the host whose logins to lend: TOOL[:HOST]. "none" also leaves out those of
+	// the settings.
 	Lend []string `json:"lend,omitempty"`
 	// Mock is the path of a script that plays the providers of models.
 	Mock string `json:"mock,omitempty"`
-	// ModelServer is the URL of the server that the agent asks instead of its maker's; "none": not that
-	// of the settings.
+	// ModelServer is the URL of the server that the agent asks instead of its maker's; "none": ignore
+	// that of the settings.
 	ModelServer string `json:"model_server,omitempty"`
-	ModelKey    string `json:"model_key,omitempty"`    // the secret that is lent for it
-	ServerModel string `json:"server_model,omitempty"` // the server's name of the model to ask
+	ModelKey    string `json:"model_key,omitempty"`    // the secret to lend for it
+	ServerModel string `json:"server_model,omitempty"` // the server's name for the model
 
 	Limits Limits `json:"limits,omitzero"`
 	Budget Budget `json:"budget,omitzero"`
-	// IdleTimeout stops it when it was unused so long. Default: setting idle_timeout.
+	// IdleTimeout stops the sandbox when it was unused for so long. Default: setting idle_timeout.
 	IdleTimeout Duration `json:"idle_timeout,omitempty"`
-	// Checkpoint has checkpoints made by themselves: as ParseOccasions reads it. Default: never.
+	// Checkpoint says when to make checkpoints automatically: as ParseOccasions reads it. Default:
+	// never.
 	Checkpoint string `json:"checkpoint,omitempty"`
 
 	// Remove removes the sandbox when its first command has ended.
@@ -87,5 +89,5 @@ const (
 	PullMissing = "missing"
 	PullAlways  = "always"
 	PullNever   = "never"
-	PullLocal   = "local" // never a registry, only Docker
+	PullLocal   = "local" // ask no registry, only Docker
 )

@@ -5,7 +5,7 @@ import "time"
 // State is the state of a sandbox in its life cycle.
 type State string
 
-// The states. A sandbox that was removed has none: it is gone.
+// States of a sandbox. A removed sandbox has none.
 const (
 	Stopped  State = "stopped"
 	Starting State = "starting"
@@ -21,40 +21,39 @@ type Status struct {
 	State     State      `json:"state"`
 	Reason    string     `json:"reason,omitempty"` // why it stopped
 	Crashed   bool       `json:"crashed,omitempty"`
-	CrashTold bool       `json:"crash_told,omitempty"` // a command has said so
+	CrashTold bool       `json:"crash_told,omitempty"` // a command has reported the crash
 	KeeperPID int        `json:"keeper_pid,omitempty"`
 	Cgroup    string     `json:"cgroup,omitempty"` // directory to remove after a crash
 	StartedAt *time.Time `json:"started_at,omitempty"`
 	StoppedAt *time.Time `json:"stopped_at,omitempty"`
 	UsedAt    *time.Time `json:"last_used_at,omitempty"` // the last time a person attached or a command ran
 
-	// Ports are those that are published, with the addresses and ports of the
-	// host at which they are. Of a sandbox that does not run: were, when it ran.
+	// Ports are the published ports, with their actual addresses and ports on the host. For a stopped
+	// sandbox, they are those of its last run.
 	Ports []Port `json:"ports,omitempty"`
 
-	// WaitingSince is since when the agent at its terminal has said nothing: it
-	// waits for a person. Nil if it works, or none runs.
+	// WaitingSince is the time since when the agent at its terminal has been silent: it waits for a
+	// person. Nil if it works, or none runs.
 	WaitingSince *time.Time `json:"waiting_since,omitempty"`
 
 	Limits []Enforcement `json:"limits,omitempty"`
 	// Disk is the sandbox's disk usage; nil before it was counted.
 	Disk *DiskUse  `json:"disk,omitempty"`
 	Root RootLayer `json:"root_layer"`
-	// Gaps are differences between the template's view and the expected one on this host, in
-	// sentences.
+	// Gaps describe how the template's view differs from the expected one on this host, in sentences.
 	Gaps []string `json:"gaps,omitempty"`
-	// Unlent are leases that should be in effect and are not. Of a sandbox that
-	// does not run: were not, when it ran.
+	// Unlent are leases that should be in effect and are not. For a stopped sandbox, they are those of
+	// its last run.
 	Unlent []Unlent `json:"unlent,omitempty"`
-	// NetworkPaused says why no new connection is let through, despite its rules; empty if the
-	// network is not paused.
+	// NetworkPaused says why all new connections are blocked, despite the rules; empty if the network is
+	// not paused.
 	NetworkPaused string `json:"network_paused,omitempty"`
-	// Mounted are the directories of the host that the sandbox sees. Of a sandbox that does
-	// not run: saw, when it ran.
+	// Mounted are the host directories that the sandbox sees. For a stopped sandbox, they are those of
+	// its last run.
 	Mounted []Mounted `json:"mounted,omitempty"`
 }
 
-// Mounted tells which directory was at a path when it was mounted.
+// Mounted identifies the directory that was at a path at the time of the mount.
 type Mounted struct {
 	Source string `json:"source"`
 	Device uint64 `json:"device"`
@@ -72,9 +71,9 @@ type DiskUse struct {
 	// if it was over that when it started.
 	Limit      int64 `json:"limit"`
 	FilesLimit int64 `json:"files_limit"`
-	// Parts are its places, the largest first.
+	// Parts are the places of the sandbox's files, the largest first.
 	Parts []DiskPart `json:"parts"`
-	// Uncounted are directories that could not be looked into.
+	// Uncounted is the number of directories that could not be read.
 	Uncounted int `json:"uncounted,omitempty"`
 }
 
@@ -85,24 +84,23 @@ type DiskPart struct {
 	Files int64  `json:"files"`
 }
 
-// Over tells whether it was too much.
+// Over reports whether the usage exceeds a limit.
 func (d *DiskUse) Over() bool { return d != nil && (d.Bytes > d.Limit || d.Files > d.FilesLimit) }
 
-// RootLayer tells how safe the private layer over the template is.
+// RootLayer says how safe the private layer over the template is.
 type RootLayer struct {
 	// SavedAt is when the layer was last written to disk. Later changes are lost if the keeper or
 	// the wall is killed.
 	SavedAt *time.Time `json:"saved_at,omitempty"`
 	// Bytes is the size of the saved layer on disk.
 	Bytes int64 `json:"bytes"`
-	// Bound is the longest time a change waits for its save while the sandbox
-	// works.
+	// Bound is the longest time that a change waits for its save while the sandbox works.
 	Bound Duration `json:"bound"`
-	// SaveError is why the last save failed, empty when it did not.
+	// SaveError is the error of the last save; empty if it succeeded.
 	SaveError string `json:"save_error,omitempty"`
 }
 
-// Session is one program a person or a script started in a sandbox.
+// Session is one program that a person or a script started in a sandbox.
 type Session struct {
 	ID       string    `json:"id"`
 	Kind     string    `json:"kind"` // agent or exec
@@ -115,8 +113,8 @@ type Session struct {
 
 // Usage is the host's resources that a running sandbox uses.
 type Usage struct {
-	CPUSeconds float64 `json:"cpu_seconds"` // of all its processes since start
-	Memory     int64   `json:"memory"`      // bytes resident, all its processes
+	CPUSeconds float64 `json:"cpu_seconds"` // of all processes since the start
+	Memory     int64   `json:"memory"`      // resident bytes of all processes
 	Processes  int     `json:"processes"`   // inside
 	Sessions   int     `json:"sessions"`
 }

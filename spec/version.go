@@ -11,17 +11,17 @@ import (
 // ErrNewer marks the errors of CheckVersion.
 var ErrNewer = errors.New("a newer Bothy wrote it")
 
-// upgradeHint is the advice for all of them.
+// upgradeHint is the advice for these errors.
 const upgradeHint = "upgrade bothy: this version neither reads nor changes it"
 
-// newerError is such an error. Its text says more.
+// newerError is an error that matches ErrNewer, with a text of its own.
 type newerError struct{ error }
 
 func (newerError) Is(target error) bool { return target == ErrNewer }
 
-// CheckVersion returns a conflict if a document has a version that this Bothy does not know
-// yet. A newer Bothy wrote it, and it is neither read nor written. What names the document, such
-// as its path.
+// CheckVersion returns a conflict if a document has a version that this Bothy does not know yet. A newer
+// Bothy wrote it, so it must be neither read nor written. The parameter what names the document, such as
+// by its path.
 func CheckVersion(what string, found, known int) error {
 	if found <= known {
 		return nil
@@ -30,7 +30,7 @@ func CheckVersion(what string, found, known int) error {
 	return (&Error{Class: ErrConflict, Err: newerError{text}}).WithHint(upgradeHint)
 }
 
-// CheckHead returns an error if a newer Bothy wrote a file that begins with a line like head,
+// CheckHead returns an error if a newer Bothy wrote a file. Such a file begins with a line like head,
 // which ends with the version that this Bothy knows.
 func CheckHead(what string, file []byte, head string) error {
 	words, known, _ := cutVersion(head)
@@ -42,10 +42,10 @@ func CheckHead(what string, file []byte, head string) error {
 	return CheckVersion(what, found, known)
 }
 
-// maxDigits bounds how much longer than ours the version of another head may be.
+// maxDigits bounds how many digits longer than ours the version of another head may be.
 const maxDigits = 8
 
-// cutVersion parts a head into its words and its version.
+// cutVersion splits a head into its words and its version.
 func cutVersion(head string) (words string, version int, ok bool) {
 	head = strings.TrimSuffix(head, "\n")
 	i := strings.LastIndexByte(head, ' ')

@@ -9,17 +9,17 @@ import (
 
 // Ways in which writes of the inside reach the workspaces.
 const (
-	// WorkspaceLive has them reach the host at once. It is the default.
+	// WorkspaceLive writes to the host at once. It is the default.
 	WorkspaceLive = "live"
 	// WorkspaceReview keeps them in a layer until the user applies them.
 	WorkspaceReview = "review"
-	// WorkspaceClone has it work on a private clone of each of them, which is a git
-	// repository; its commits are fetched.
+	// WorkspaceClone gives the sandbox a private clone of each workspace, which is a git repository; its
+	// commits are fetched.
 	WorkspaceClone = "clone"
 )
 
-// WorkspaceError adds the class and a hint to an error from opening one of the caller's
-// directories, which may have been moved away. Of nil it returns nil.
+// WorkspaceError adds the class and a hint to an error from opening one of the caller's directories,
+// which may have been moved away. It returns nil for nil.
 func WorkspaceError(err error) error {
 	const op = "open the workspace"
 	switch {
@@ -34,7 +34,7 @@ func WorkspaceError(err error) error {
 	return &Error{Op: op, Err: err}
 }
 
-// CheckWorkspaceMode refuses a mode that does not exist.
+// CheckWorkspaceMode refuses an unknown mode.
 func CheckWorkspaceMode(mode string) error {
 	switch mode {
 	case "", WorkspaceLive, WorkspaceReview, WorkspaceClone:
@@ -45,7 +45,7 @@ func CheckWorkspaceMode(mode string) error {
 			WorkspaceLive, WorkspaceReview, WorkspaceClone)
 }
 
-// Mode is the workspace mode.
+// Mode returns the workspace mode.
 func (s *Sandbox) Mode() string {
 	if s.WorkspaceMode == "" {
 		return WorkspaceLive
@@ -53,17 +53,17 @@ func (s *Sandbox) Mode() string {
 	return s.WorkspaceMode
 }
 
-// Reviews tells whether writes to one of the workspaces wait for a review.
+// Reviews reports whether writes to a workspace wait for a review.
 func (s *Sandbox) Reviews(m Mount) bool {
 	return s.WorkspaceMode == WorkspaceReview && !m.ReadOnly && slices.Contains(s.Workspaces, m)
 }
 
-// Clones tells whether the sandbox has a private clone of one of the workspaces.
+// Clones reports whether the sandbox has a private clone of a workspace.
 func (s *Sandbox) Clones(m Mount) bool {
 	return s.WorkspaceMode == WorkspaceClone && !m.ReadOnly && slices.Contains(s.Workspaces, m)
 }
 
-// Mounted are the paths inside at which something of the specification is mounted.
+// Mounted returns the paths inside at which the specification mounts something.
 func (s *Sandbox) Mounted() []string {
 	list := slices.Clone(s.Private)
 	for _, m := range slices.Concat(s.Workspaces, s.Volumes) {

@@ -1,6 +1,6 @@
-// Command bothy-build understands Dockerfiles for bothy, whose program is in the same directory. On
-// the host it plans one; inside a sandbox it executes a step of it. It is not for people, who use
-// bothy template build.
+// Command bothy-build understands Dockerfiles for bothy, whose program is in the same directory. On the
+// host it makes a plan from a Dockerfile; inside a sandbox it runs one step of the plan. It is not for
+// people, who use bothy template build.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command bothy-guest runs inside a sandbox as init, sudo and other programs of Bothy's own.
-// Outside it prepares the processes of the wall, which gVisor starts for moments.
+// Command bothy-guest runs inside a sandbox as init, sudo and other programs of Bothy's own. Outside it
+// prepares the short-lived processes of the wall that gVisor starts.
 package main
 
 import (

@@ -21,7 +21,7 @@ func init() { plugged = faulty{plugged} }
 
 type faulty struct{ keeper.Network }
 
-// Open is that of the network, with mistakes.
+// Open is the real network's, with faults.
 func (f faulty) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, error) {
 	log := o.Log
 	o.Log = func(r spec.NetworkRecord) {
@@ -39,7 +39,7 @@ func (f faulty) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, 
 
 type faultyGateway struct{ keeper.Gateway }
 
-// SetHostPorts is that of the gateway, with a mistake.
+// SetHostPorts is the real gateway's, with a fault.
 func (g faultyGateway) SetHostPorts(ports []uint16) {
 	if slices.Contains(ports, 1) {
 		panic("a mistake at port 1")

@@ -16,8 +16,8 @@ import (
 )
 
 func init() {
-	// Bothy does not use the allocation profile. To keep one, Go would record the allocating stack
-	// once in half a megabyte, which takes a hundredth of a start.
+	// Bothy does not use the allocation profile. For it Go would record the allocating stack every half
+	// megabyte, which takes a hundredth of a start.
 	runtime.MemProfileRate = 0
 	if isKeeper(os.Args) {
 		// The wall's processes die with the thread that made them: a keeper makes them from its

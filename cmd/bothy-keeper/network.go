@@ -17,14 +17,14 @@ import (
 	"github.com/bothy-dev/bothy/internal/taskserver"
 )
 
-// network joins what does not know each other: the keeper's idea of a gateway
-// and the gateway.
+// network adapts the gateway to the interface that the keeper expects. The two packages do not import
+// each other.
 type network struct{}
 
-// plugged is the network that keepers get.
+// plugged is the network that keepers use.
 var plugged keeper.Network = network{}
 
-// Open makes a card with a gateway at its other end.
+// Open makes a network card, and a gateway at its other end.
 func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, error) {
 	mock, err := play(o.Mock)
 	if err != nil {
@@ -69,9 +69,9 @@ func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, e
 	}, g, nil
 }
 
-// sources are the addresses whose packets the gateway takes: the card's, and those that networks of
-// containers have, which are private ones. There is no translation of addresses inside, and
-// nobody else behind the card.
+// sources returns the addresses whose packets the gateway accepts: the card's and, for Docker, the
+// private ones of container networks. Nothing inside translates addresses, and no other machine uses the
+// card.
 func sources(docker bool) []netip.Prefix {
 	list := []netip.Prefix{
 		netip.PrefixFrom(namepool.Inside4, namepool.Inside4.BitLen()), netip.PrefixFrom(namepool.Inside6, namepool.Inside6.BitLen()),
@@ -84,7 +84,7 @@ func sources(docker bool) []netip.Prefix {
 	return list
 }
 
-// play makes the model that answers in the place of servers, if one is to.
+// play returns the model that answers in place of real servers, if the sandbox has a mock.
 func play(m *keeper.Mock) (*gateway.Mock, error) {
 	if m == nil {
 		return nil, nil

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command bothy is the command line. It also runs the helpers that need parts of the command line:
-// the processes that seal secrets, install agents, fetch images and keep tasks. They are this
-// program under another name.
+// Command bothy is the command line. It also runs the helpers that need parts of the command line: the
+// processes that seal secrets, install agents, fetch images and keep tasks. They are this program under
+// another name.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 	os.Exit(run(os.Args))
 }
 
-// run plays the role that the first argument names and gives its exit code.
+// run plays the role that the first argument names, and returns its exit code.
 func run(args []string) int {
 	switch args[0] {
 	case look.Argv0:
@@ -49,7 +49,7 @@ func run(args []string) int {
 		return database.Main(args[1], os.Stdin, os.Stdout)
 	case doctor.ProbeArgv0:
 		if len(args) > 1 {
-			return spec.ExitOK // the inner probe: being started was all
+			return spec.ExitOK // the inner probe only checks that it starts
 		}
 		return doctor.Probe()
 	case snapshot.AttendArgv0:

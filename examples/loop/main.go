@@ -1,5 +1,5 @@
-// Command loop gives the same work to a tool again and again, each time with a
-// fresh context, until a check passes: each loop in a sandbox of its own.
+// Command loop gives the same work to a tool again and again, each time with a fresh context, until a
+// check passes. Each loop has a sandbox of its own.
 //
 //	go run ./examples/loop -tool shell -check 'test -s result.txt' -- sh -c 'date >> result.txt'
 //	go run ./examples/loop -tool claude -check 'make test' -- claude -p 'make the tests pass'
@@ -55,7 +55,7 @@ type loop struct {
 	timeout          time.Duration
 }
 
-// where runs a command at the place of work.
+// where runs a command in the sandbox or on the host.
 type where func(ctx context.Context, command []string) (exitCode int, output string, err error)
 
 // run repeats the work until the check passes.
@@ -84,7 +84,7 @@ func (l *loop) run(ctx context.Context) (err error) {
 	return fmt.Errorf("not done after %d iterations", l.most)
 }
 
-// place makes the place of work: a sandbox, or by express wish the host.
+// place prepares the place of work: a sandbox, or the host if the user asks for it.
 func (l *loop) place(ctx context.Context) (where, func() error, error) {
 	if os.Getenv("AGENT_LOOP_HOST") == "1" {
 		fmt.Fprintln(os.Stderr, "loop: AGENT_LOOP_HOST=1: on the host itself, without any wall")
@@ -102,12 +102,11 @@ func (l *loop) place(ctx context.Context) (where, func() error, error) {
 	return at, func() error { return c.DestroyLoopSandbox(context.WithoutCancel(ctx), id) }, nil
 }
 
-// leftTime is how long a command's leftover processes may keep it from ending.
+// leftTime is how long a command's leftover processes may delay its end.
 const leftTime = time.Second
 
-// onHost runs a command in a process group of its own. The whole group ends when its time is over.
-// Processes that left the group go on, since the host has no wall, but onHost does not wait for
-// them.
+// onHost runs a command in a process group of its own. The whole group ends with the timeout. Processes
+// that left the group continue, since the host has no wall, but onHost does not wait for them.
 func (l *loop) onHost(ctx context.Context, command []string) (int, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -118,7 +117,7 @@ func (l *loop) onHost(ctx context.Context, command []string) (int, string, error
 	cmd.WaitDelay = leftTime
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it ended well, and something that it has started holds its output
+		err = nil // the command succeeded, and a process that it started holds its output open
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && context.Cause(ctx) == nil {
 		return exit.ExitCode(), string(out), nil

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestOnHostLeft checks that onHost does not wait for a child that leaves the group and keeps the
-// pipe, whether the time is over or the command has ended by itself.
+// TestOnHostLeft checks that onHost does not wait for a child that leaves the group and keeps the pipe,
+// whether the command timed out or has ended by itself.
 func TestOnHostLeft(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip(err)
@@ -33,7 +33,7 @@ func TestOnHostLeft(t *testing.T) {
 			if code != x.code || err != nil {
 				t.Errorf("%d, %q, %v", code, output, err)
 			}
-			// From the file, for on failure nothing may have been said.
+			// Read the file, because a failed command may have printed nothing.
 			said, err := os.ReadFile(filepath.Join(l.dir, "pid"))
 			if err != nil {
 				t.Fatal(err)

@@ -30,7 +30,7 @@ import (
 type box struct {
 	engine  *engine.Engine
 	sandbox *spec.Sandbox
-	busy    bool // a step is at work in it
+	busy    bool // a step runs in it
 }
 
 // maxBoxes bounds how many sandboxes are kept because later steps may read from them.
@@ -104,8 +104,8 @@ func (b *builder) drop(ctx context.Context, at int) error {
 // streams are a program's streams; an unused one is nil.
 type streams struct{ in, out, err *os.File }
 
-// exec runs bothy-build in a role, as root, and waits for it. The streams are closed
-// here. A program that fails is an error.
+// exec runs bothy-build in a role, as root, and waits for it. It closes the streams here. A program that
+// fails is an error.
 func (x *box) exec(ctx context.Context, role string, s streams) error {
 	conn, err := x.begin(ctx, role, s)
 	for _, f := range []*os.File{s.in, s.out, s.err} {
@@ -137,7 +137,7 @@ func (x *box) exec(ctx context.Context, role string, s streams) error {
 	}
 }
 
-// conversation is one with a keeper.
+// conversation is a conversation with a keeper.
 type conversation interface {
 	Receive() (wire.Frame, error)
 	Close() error
@@ -166,7 +166,7 @@ func (x *box) begin(ctx context.Context, role string, s streams) (conversation, 
 	return conn, nil
 }
 
-// said collects the messages for people that a program writes to a stream.
+// said collects the messages that a program writes to a stream.
 type said struct {
 	w    *os.File
 	done chan struct{}
@@ -215,14 +215,14 @@ func feed(s build.Step, rest io.Reader) (*os.File, error) {
 	go func() {
 		defer w.Close()
 		if _, err := w.Write(append(text, '\n')); err == nil && rest != nil {
-			_, _ = io.Copy(w, rest) // a program that does not read says why
+			_, _ = io.Copy(w, rest) // a program that does not read its input says why
 		}
 	}()
 	return r, nil
 }
 
-// talk runs a program with in as its input. If the program fails, its messages for people become
-// the text of the error.
+// talk runs a program with in as its input. If the program fails, its messages become the text of the
+// error.
 func (x *box) talk(ctx context.Context, role string, in, out *os.File, line func(string)) error {
 	errs, err := listen(line)
 	if err != nil {
@@ -232,7 +232,7 @@ func (x *box) talk(ctx context.Context, role string, in, out *os.File, line func
 	}
 	err = x.exec(ctx, role, streams{in, out, errs.w})
 	select {
-	case <-errs.done: // no process inside has the stream open any more
+	case <-errs.done: // no process inside holds the stream open any more
 	case <-ctx.Done():
 		return errors.Join(err, context.Cause(ctx))
 	}
@@ -249,7 +249,7 @@ func (x *box) plain(ctx context.Context, role string, s build.Step) error {
 	return x.send(ctx, role, s, io.Discard)
 }
 
-// receive has an archive become a directory.
+// receive unpacks an archive into a directory.
 func (x *box) receive(ctx context.Context, s build.Step, archive io.Reader) error {
 	in, err := feed(s, archive)
 	if err != nil {
@@ -273,7 +273,7 @@ func (x *box) send(ctx context.Context, role string, s build.Step, to io.Writer)
 	copied := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(to, r)
-		copied <- err // before the program learns of it, and fails
+		copied <- err // before the program notices the closed stream, and fails
 		_ = r.Close()
 	}()
 	if err := x.talk(ctx, role, in, w, silent); err != nil {
@@ -287,8 +287,8 @@ func (x *box) send(ctx context.Context, role string, s build.Step, to io.Writer)
 	return <-copied
 }
 
-// pass streams from one sandbox to another, without a look at the data: the sender writes to the
-// pipe that the receiver reads from.
+// pass streams from one sandbox to another without reading the data: the sender writes to the pipe that
+// the receiver reads from.
 func pass(ctx context.Context, from *box, what build.Step, to *box, where build.Step) error {
 	text, err := json.Marshal(where)
 	if err != nil {
@@ -310,13 +310,13 @@ func pass(ctx context.Context, from *box, what build.Step, to *box, where build.
 	sent := make(chan error, 1)
 	go func() { sent <- from.talk(ctx, build.RoleSend, order, w, silent) }()
 	received := to.take(ctx, r)
-	if err := <-sent; err != nil { // the receiver has not got all of it
+	if err := <-sent; err != nil { // the receiver got only a part
 		return err
 	}
 	return received
 }
 
-// take has an archive that comes from a pipe become a directory.
+// take unpacks an archive from a pipe into a directory.
 func (x *box) take(ctx context.Context, in *os.File) error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -330,13 +330,13 @@ func (x *box) take(ctx context.Context, in *os.File) error {
 // pipeSize is the wanted capacity in bytes of a pipe that files go through.
 const pipeSize = 1 << 20
 
-// widen makes a pipe larger, if it may be.
+// widen makes a pipe larger, if allowed.
 func widen(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize) }
 
 // maxOutcome bounds the answer of a step, in bytes.
 const maxOutcome = 1 << 20
 
-// do has an operation carried out.
+// do runs an operation.
 func (x *box) do(ctx context.Context, s build.Step, line func(string)) (build.Outcome, error) {
 	var none build.Outcome
 	in, err := feed(s, nil)

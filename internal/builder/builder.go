@@ -1,9 +1,8 @@
-// Package builder carries out the plan of a Dockerfile. It decides which steps have to run, and
-// runs them in sandboxes, one for each root that a step begins with. The root that a step has made
-// is kept for later builds.
+// Package builder runs the plan of a Dockerfile. It decides which steps have to run, and runs them in
+// sandboxes, one for each root that a step starts from. It keeps the resulting root for later builds.
 //
-// On the host, bothy-build opens only the build's own directory. Files that steps copy from each
-// other go from sandbox to sandbox.
+// On the host, bothy-build opens only the build's own directory. Files that steps copy from each other
+// go from sandbox to sandbox.
 package builder
 
 import (
@@ -48,7 +47,7 @@ type Options struct {
 	Text       []byte
 	Args       map[string]string
 	Target     string
-	Name       string // of the image; empty for none
+	Name       string // of the new image; empty for none
 	NoCache    bool
 	// Secrets are values by their ids.
 	Secrets map[string][]byte
@@ -69,7 +68,7 @@ type Event struct {
 	Step    int     `json:"step"` // from 1; 0 for none
 	Steps   int     `json:"steps,omitempty"`
 	Name    string  `json:"name,omitempty"`
-	State   string  `json:"state"` // one of the below
+	State   string  `json:"state"` // one of the states below
 	Text    string  `json:"text,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
 }
@@ -80,7 +79,7 @@ const (
 	Cached  = "cached" // an earlier build ran it, or no vertex needs it
 	Done    = "done"
 	Failed  = "failed"
-	Waiting = "waiting" // the text says for what
+	Waiting = "waiting" // the text says what for
 	Output  = "output"  // a line of its command's output
 	Warning = "warning" // about the Dockerfile
 	Making  = "making"  // the image
@@ -115,7 +114,7 @@ func Run(ctx context.Context, e *engine.Engine, o Options) (img image.Image, err
 	if err != nil {
 		return img, err
 	}
-	hold, err := e.Images().Shelf().Hold() // no image goes that is built on
+	hold, err := e.Images().Shelf().Hold() // keep the images that the build uses
 	if err != nil {
 		return img, err
 	}
@@ -283,7 +282,7 @@ func (b *builder) image(ctx context.Context, ref string) (build.Image, error) {
 	return build.Image{Digest: img.Digest, Config: config}, err
 }
 
-// carryOut goes through the steps in their order.
+// carryOut runs the steps in their order.
 func (b *builder) carryOut(ctx context.Context) error {
 	reached := b.reachable()
 	b.inline = b.inlined(reached)
@@ -351,7 +350,7 @@ func (b *builder) inlined(reached map[int]bool) map[int]bool {
 	return list
 }
 
-// reachable are the vertices that the result needs at all.
+// reachable returns the vertices that the result needs.
 func (b *builder) reachable() map[int]bool {
 	reached := map[int]bool{b.plan.Result: true}
 	for i := range slices.Backward(b.plan.Vertices) {
@@ -362,7 +361,7 @@ func (b *builder) reachable() map[int]bool {
 	return reached
 }
 
-// needs records the vertices that a vertex is made of.
+// needs records the vertices that a vertex uses.
 func (b *builder) needs(i int, into map[int]bool) {
 	v := b.plan.Vertices[i]
 	into[v.Base] = true
@@ -371,7 +370,7 @@ func (b *builder) needs(i int, into map[int]bool) {
 	}
 }
 
-// due are the steps that have to be carried out, and those that need not.
+// due returns the steps to run, and the steps that are cached.
 func (b *builder) due(reached map[int]bool) (todo, cached map[int]bool) {
 	todo, cached = map[int]bool{b.plan.Result: true}, map[int]bool{}
 	for i := range slices.Backward(b.plan.Vertices) {
@@ -403,7 +402,7 @@ func (b *builder) identify(ctx context.Context, reached map[int]bool) error {
 				return err
 			}
 			b.roots[i] = root{id: "image " + img.Digest, base: img.Digest}
-		case build.Context: // each step's key has the files that it uses
+		case build.Context: // each step's key covers the files that it uses
 		case build.Run, build.Files:
 			r, err := b.outcome(ctx, v)
 			if err != nil {
@@ -417,11 +416,10 @@ func (b *builder) identify(ctx context.Context, reached map[int]bool) error {
 	return nil
 }
 
-// keyVersion is that of keys, and of how steps are carried out.
+// keyVersion is the version of the keys, and of the way in which steps run.
 const keyVersion = 4
 
-// outcome identifies the result of a step. Its key is made of the operation and of the roots it
-// works on.
+// outcome identifies the result of a step. Its key covers the operation and the roots that it works on.
 func (b *builder) outcome(ctx context.Context, v build.Vertex) (root, error) {
 	r, err := b.start(ctx, v)
 	if err != nil {
@@ -441,7 +439,7 @@ func (b *builder) outcome(ctx context.Context, v build.Vertex) (root, error) {
 	return r, nil
 }
 
-// start is the root that a step begins with.
+// start returns the root that a step starts from.
 func (b *builder) start(ctx context.Context, v build.Vertex) (root, error) {
 	if v.Base != build.None {
 		return b.roots[v.Base], nil
@@ -450,7 +448,7 @@ func (b *builder) start(ctx context.Context, v build.Vertex) (root, error) {
 	return root{id: "image " + img.Digest, base: img.Digest}, err
 }
 
-// commit makes the image, or finds that an earlier build has made it.
+// commit makes the image, or finds the one that an earlier build has made.
 func (b *builder) commit(ctx context.Context) (image.Image, error) {
 	b.tell(Event{State: Making, Text: b.Name})
 	r, err := b.start(ctx, build.Vertex{Base: b.plan.Result})

@@ -76,7 +76,7 @@ func (b *builder) step(ctx context.Context, i int, ev Event) error {
 	return b.shelf.Put(r.key, step, b.NoCache, func(layer string) error { return b.engine.Builds().SaveStep(ctx, x.sandbox, layer) })
 }
 
-// secrets are the values that a step may read.
+// secrets returns the values of the secrets that a step may read.
 func (b *builder) secrets(v build.Vertex) (map[string][]byte, error) {
 	values := map[string][]byte{}
 	for _, s := range v.Secrets {
@@ -91,8 +91,8 @@ func (b *builder) secrets(v build.Vertex) (map[string][]byte, error) {
 	return values, nil
 }
 
-// bring copies the files that a step reads from another vertex into its sandbox, and returns where
-// they are.
+// bring copies the files that a step reads from another vertex into its sandbox, and returns their
+// directory.
 func (b *builder) bring(ctx context.Context, x *box, v build.Vertex, src build.Source) (string, error) {
 	from := b.plan.Vertices[src.Vertex]
 	if from.Kind == build.Context {
@@ -117,8 +117,8 @@ func (b *builder) bring(ctx context.Context, x *box, v build.Vertex, src build.S
 // taken is a cache that a step has for itself.
 type taken struct {
 	id     string
-	called string // by people
-	name   string // of its directory inside
+	called string // name for people
+	name   string // name of its directory inside
 	lock   *store.Lock
 }
 
@@ -164,7 +164,7 @@ func (b *builder) takeCaches(ctx context.Context, x *box, v build.Vertex, s *bui
 	return list, nil
 }
 
-// lockCache waits for a cache, and reports if it has to.
+// lockCache waits for a cache, and reports the wait.
 func (b *builder) lockCache(ctx context.Context, c build.Cache, ev Event) (*store.Lock, error) {
 	for waits := false; ; {
 		lock, err := b.shelf.TryCache(c.ID)
@@ -189,7 +189,7 @@ func (b *builder) lockCache(ctx context.Context, c build.Cache, ev Event) (*stor
 // maxCache bounds a cache where sandboxes have no limit, in bytes.
 const maxCache = 64 << 30
 
-// bounded is a file that takes a fixed number of bytes and no more. A large archive may have cost
+// bounded is a file that accepts a fixed number of bytes and no more. A large archive may have cost
 // nothing inside: a sparse file becomes an archive of zeros.
 type bounded struct {
 	to   io.Writer
@@ -204,7 +204,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.to.Write(p)
 }
 
-// keepCache saves a cache as a step left it.
+// keepCache saves a cache in the state that a step left.
 func (b *builder) keepCache(ctx context.Context, x *box, c taken) error {
 	if err := b.engine.Builds().CheckRoom(); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// absent tells of the first of several paths that it is nothing at all. Alone it is a
-// directory that is to be shared.
+// absent refuses a word, the first of several paths, that is not an existing file or directory. A single
+// missing path is taken for a directory to share.
 func absent(word string) error {
 	_, err := os.Stat(strings.TrimSuffix(word, ":ro"))
 	if !errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(word, "~") {
@@ -24,8 +24,8 @@ func absent(word string) error {
 		WithHint("a directory that is to be shared is created first, with mkdir -p; a program is a file that may be executed")
 }
 
-// progress shows how far an installation is: on a terminal in one line that is
-// written again, and wiped at the end, elsewhere in a line for each phase.
+// progress shows how far an installation is: on a terminal in one line that is rewritten, and cleared at
+// the end; elsewhere in a line for each phase.
 func (a *app) progress() (told agentprogram.Progress, end func()) {
 	live := term.IsTerminal(a.Err)
 	var last agent.Event

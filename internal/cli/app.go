@@ -238,7 +238,7 @@ func (a *app) readFile(path string, most int64) ([]byte, error) {
 	return g.ReadFile(path, most)
 }
 
-// rules returns the rules that workspaces are judged by.
+// rules returns the rules for directories that may be shared.
 func (a *app) rules(e *engine.Engine, force bool) (workspace.Rules, error) {
 	home, err := store.Home()
 	if err != nil {

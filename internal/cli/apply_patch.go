@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// writePatchTo writes the changes as a patch instead of applying them. Whoever applies the patch is
+// writePatchTo writes the changes as a patch instead of applying them. Its user is
 // not warned again about changes that may run something, or about files that the host has changed
 // meanwhile. So the patch holds both only on request.
 func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed, over map[*reviewed]map[string]bool) error {

@@ -304,8 +304,8 @@ func (a *app) noteBeneath(e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point
 	}
 }
 
-// wantsBack asks before a restore that loses data for good or that changes directories shared with
-// the host. Where the CLI cannot ask, the error's hint is wayBack.
+// wantsBack asks before a restore that loses data for good or that changes directories shared with the
+// host. If the CLI cannot ask, the error's hint is wayBack.
 func (a *app) wantsBack(sb *spec.Sandbox, p checkpoint.Point, o snapshot.RestoreOptions, wayBack string) error {
 	stake := ""
 	if dirs := shared(sb); len(dirs) > 0 && !o.NoWorkspace {

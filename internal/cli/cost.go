@@ -20,7 +20,7 @@ import (
 type cost struct {
 	Name   string        `json:"name"`
 	Budget spec.Budget   `json:"budget"`
-	Total  spec.BillItem `json:"total"` // its model is empty
+	Total  spec.BillItem `json:"total"` // sum over all models; its model is empty
 	spec.Bill
 }
 

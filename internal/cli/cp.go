@@ -76,8 +76,7 @@ to what comes out of a sandbox.`,
 	return c
 }
 
-// splitSandboxPath reads SANDBOX:PATH. Paths that begin with / or . and "-"
-// are the host's.
+// splitSandboxPath parses SANDBOX:PATH. "-", and paths that begin with / or ., belong to the host.
 func splitSandboxPath(arg string) (name, path string, ok bool) {
 	if arg == "-" || strings.HasPrefix(arg, "/") || strings.HasPrefix(arg, ".") {
 		return "", "", false
@@ -86,8 +85,8 @@ func splitSandboxPath(arg string) (name, path string, ok bool) {
 	return name, path, ok && spec.CheckName(name) == nil
 }
 
-// copyOut brings a tree out. What arrives may be anything: it is extracted
-// beneath the destination only. When ctx ends, the file that is being written is removed.
+// copyOut copies a tree out of a sandbox. The archive may be hostile, so it is only extracted beneath
+// the destination. When ctx ends, the file that is being written is removed.
 func (a *app) copyOut(ctx context.Context, paths *hostpath.Guard, start starter, path, dst string, follow bool) error {
 	if dst == "-" {
 		if err := noArchive(a.Out, "redirect standard output, or name a file in its place"); err != nil {
@@ -127,7 +126,7 @@ func (a *app) copyOut(ctx context.Context, paths *hostpath.Guard, start starter,
 	return job()
 }
 
-// classOf is the class of an error for files.
+// classOf returns the class of a file error.
 func classOf(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return spec.ErrNotFound
@@ -138,7 +137,7 @@ func classOf(err error) error {
 func extractTo(paths *hostpath.Guard, r io.Reader, dst, name string) error {
 	br := bufio.NewReaderSize(r, 256<<10)
 	if _, err := br.Peek(1); err == io.EOF {
-		return io.ErrUnexpectedEOF // the other half failed before it began
+		return io.ErrUnexpectedEOF // the program inside failed before it began
 	}
 	root, rename, err := archive.Destination(dst, name, paths.Opener())
 	if err != nil {
@@ -148,7 +147,7 @@ func extractTo(paths *hostpath.Guard, r io.Reader, dst, name string) error {
 	return archive.Extract(br, root, archive.ExtractOptions{Rename: rename, Outward: true, NoHoles: true})
 }
 
-// copyIn sends a tree in.
+// copyIn copies a tree into a sandbox.
 func (a *app) copyIn(paths *hostpath.Guard, start starter, src, path string, follow bool) error {
 	stdin, name := bufio.NewReader(a.In), "."
 	if src == "-" {
@@ -180,14 +179,14 @@ func (a *app) copyIn(paths *hostpath.Guard, start starter, src, path string, fol
 	if jerr := job(); jerr != nil {
 		return jerr
 	}
-	if src == "-" && errors.Is(err, unix.EPIPE) { // behind the archive's end there was more
+	if src == "-" && errors.Is(err, unix.EPIPE) { // more data followed the archive
 		return drain(stdin, a.In)
 	}
 	return err
 }
 
-// drain reads the rest of a pipe behind an archive, such as padding: its writer would fail with a
-// broken pipe.
+// drain reads the rest of a pipe after an archive, such as padding: otherwise its writer would fail with
+// a broken pipe.
 func drain(rest io.Reader, f *os.File) error {
 	if info, err := f.Stat(); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
 		return nil
@@ -196,8 +195,7 @@ func drain(rest io.Reader, f *os.File) error {
 	return err
 }
 
-// mayCopy returns an error for a source that does not answer, is not there, or is a link that
-// may not be followed.
+// mayCopy refuses a source that does not answer, does not exist, or is a link that must not be followed.
 func mayCopy(paths *hostpath.Guard, src string, follow bool) error {
 	if _, err := paths.Find(src); errors.Is(err, spec.ErrSandbox) { // its file system does not answer
 		return err
@@ -223,8 +221,7 @@ func writeTree(paths *hostpath.Guard, w io.Writer, src, name string, follow bool
 	return err
 }
 
-// sourceName is what a source is called at the other end; "." when only its
-// contents are meant.
+// sourceName returns the source's name at the destination; "." to copy only its contents.
 func sourceName(path string) string {
 	if strings.HasSuffix(path, "/.") || path == "." || filepath.Clean(path) == "/" {
 		return "."
@@ -238,7 +235,7 @@ func sourceName(path string) string {
 // starter starts a helper inside on the given streams.
 type starter func(stdin, stdout *os.File, args ...string) (wait func() error, err error)
 
-// helper starts a program of ours inside, to talk with it over pipes.
+// helper starts one of our own programs inside, to talk with it over pipes.
 func (a *app) helper(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, user string, stdin, stdout *os.File, args ...string) (func() error, error) {
 	s := headless.Session{Engine: e, Sandbox: sb, Note: func(text string) { a.Note("%s", text) }}
 	return s.Start(ctx, wire.Command{Args: args, User: user, Dir: "/"}, stdin, stdout)

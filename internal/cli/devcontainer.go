@@ -180,7 +180,7 @@ func (b *devcontainerBuild) parseFeatures(ctx context.Context) error {
 	return err
 }
 
-// aboutFeature returns the metadata of a feature. One in a registry is fetched for that.
+// aboutFeature returns the metadata of a feature. It fetches a feature in a registry first.
 func (b *devcontainerBuild) aboutFeature(ctx context.Context, u devcontainer.Use) ([]byte, error) {
 	if u.Local() {
 		return b.read(filepath.Join(b.dir, u.ID, image.FeatureFile))
@@ -210,8 +210,7 @@ func (b *devcontainerBuild) aboutFeature(ctx context.Context, u devcontainer.Use
 	return []byte(of.Feature), err
 }
 
-// make makes the image. With all it also puts the variables into the image, for users of the image's
-// name.
+// make makes the image. With all it also sets the variables in the image, for users of the image's name.
 func (b *devcontainerBuild) make(ctx context.Context, all bool) (image.Image, error) {
 	defer b.root.Close()
 	base, err := b.base(ctx)

@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// findDockerd is a script that ends with one of the codes below.
+// findDockerd is a script that exits with one of the codes below.
 const findDockerd = `PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 if command -v dockerd; then exit 0; fi
 if ! command -v apt-get; then exit 12; fi
@@ -27,7 +27,7 @@ const (
 	dockerdNowhere = 12
 )
 
-// installDocker has Debian's package installed, by root.
+// installDocker is the command that installs Debian's package, as root.
 const installDocker = "export DEBIAN_FRONTEND=noninteractive; apt-get -q update && apt-get -yq install docker.io"
 
 // provideDocker handles a new sandbox whose template lacks dockerd. At a terminal it asks whether to
@@ -53,7 +53,7 @@ func (a *app) provideDocker(ctx context.Context, e *engine.Engine, sb *spec.Sand
 }
 
 // installDocker lets a sandbox read Debian's packages and installs the daemon. If apt-get fails, it
-// prints a note and the run goes on.
+// prints a note and the run continues.
 func (a *app) installDocker(ctx context.Context, in *headless.Session) error {
 	err := in.Engine.EditPolicy(ctx, in.Sandbox, func(f *policy.File) error { return f.AddPreset("debian") })
 	if err != nil {

@@ -70,10 +70,10 @@ a tiny job in a sandbox of its own: the one sure sign, which costs a request.`,
 	return a.JSONFlag(c)
 }
 
-// tinyJob is what an agent is asked to do.
+// tinyJob is the prompt of tryOut.
 const tinyJob = "Answer with the single word: ready"
 
-// tryOut has an agent do a tiny job.
+// tryOut runs an agent for a tiny job.
 func (a *app) tryOut(ctx context.Context, of *spec.Agent) doctor.Check {
 	c := doctor.Check{Name: "request", Result: doctor.Warn}
 	if of.Headless == nil {
@@ -93,8 +93,8 @@ func (a *app) tryOut(ctx context.Context, of *spec.Agent) doctor.Check {
 	})
 }
 
-// judge tells by an agent's events whether it has done a job: its status says that of
-// few. Nil: there are no events.
+// judge returns a function that reads from an agent's events whether it has done a job: few agents say
+// so by their exit status. It returns nil if the agent's events are not described.
 func judge(of *spec.Agent) func([]byte, int) (bool, string) {
 	if of.Headless.Events == nil {
 		return nil
@@ -118,7 +118,7 @@ func judge(of *spec.Agent) func([]byte, int) (bool, string) {
 	}
 }
 
-// findings prints what was found. That of a host that cannot run sandboxes is an error.
+// findings prints the results of checks. It returns an error if the host cannot run sandboxes.
 func (a *app) findings(checks []doctor.Check) error {
 	failed := 0
 	for _, c := range checks {
@@ -143,7 +143,7 @@ func (a *app) findings(checks []doctor.Check) error {
 	return nil
 }
 
-// examine checks what an agent needs.
+// examine checks an agent's needs.
 func examine(ctx context.Context, e *engine.Engine, of *spec.Agent) ([]doctor.Check, error) {
 	hosts, err := e.PresetHosts(of)
 	if err != nil {
@@ -152,7 +152,7 @@ func examine(ctx context.Context, e *engine.Engine, of *spec.Agent) ([]doctor.Ch
 	return append([]doctor.Check{programCheck(e, of), credentialCheck(e, of)}, doctor.Hosts(ctx, os.Environ(), hosts)...), nil
 }
 
-// programCheck tells which program a new sandbox of an agent runs.
+// programCheck reports which program a new sandbox of an agent runs.
 func programCheck(e *engine.Engine, of *spec.Agent) doctor.Check {
 	c := doctor.Check{Name: "agent " + of.Name, Result: doctor.OK}
 	version, err := e.Programs().InstalledVersion(of)
@@ -172,7 +172,7 @@ func programCheck(e *engine.Engine, of *spec.Agent) doctor.Check {
 	return c
 }
 
-// credentialCheck tells what an agent would log in with.
+// credentialCheck reports which credential an agent would log in with.
 func credentialCheck(e *engine.Engine, of *spec.Agent) doctor.Check {
 	c := doctor.Check{Name: "credential", Result: doctor.OK}
 	found, err := e.Credentials().Values.Find(of)

@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 )
 
-// TestJudge checks that the agent's events count. Agents exit with 0 even if nothing could be done.
+// TestJudge checks that the agent's events count. Agents exit with 0 even if they could do nothing.
 func TestJudge(t *testing.T) {
 	of, err := agent.NewCatalog("").Find("claude")
 	if err != nil {

@@ -110,8 +110,8 @@ type fetched struct {
 }
 
 type fetchedBranch struct {
-	Branch  string `json:"branch"` // as inside; empty: a detached HEAD
-	Ref     string `json:"ref"`    // as on the host
+	Branch  string `json:"branch"` // name inside; empty: a detached HEAD
+	Ref     string `json:"ref"`    // name on the host
 	Old     string `json:"old,omitempty"`
 	New     string `json:"new"`
 	Result  string `json:"result"`
@@ -196,7 +196,7 @@ func (a *app) printFetch(sb *spec.Sandbox, f fetched, dry bool) error {
 	return nil
 }
 
-// noteStaying prints the data that is not fetched and goes with the sandbox.
+// noteStaying prints the data that is not fetched and is deleted with the sandbox.
 func (a *app) noteStaying(sb *spec.Sandbox, f fetched) {
 	switch {
 	case f.Uncommitted == nil:

@@ -98,8 +98,7 @@ func (f *createFlags) add(a *app, c *cobra.Command) {
 	completeFlag(c, "checkpoint", oneOf(spec.EachTurn, spec.EachCommit))
 }
 
-// request returns what the flags ask for. The flags of a field that were not used leave it to the
-// settings.
+// request returns the request of the flags. Fields whose flags were not used are left to the settings.
 func (f *createFlags) request(a *app, who string, paths []string) (req spec.Request, err error) {
 	req = spec.Request{
 		Name: f.name, Agent: who, Version: f.version, Workspaces: paths, ForceWorkspace: f.force, GitDir: f.gitDir,

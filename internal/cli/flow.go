@@ -41,8 +41,8 @@ func (l *flowRun) result() *run.Result { return &l.state.Result }
 
 func (l *flowRun) notice() engine.Notice { return l.noticeIn(l.plan.Directory) }
 
-// readFlow reads the state of a flow. A flow that is recorded as running but has no host was cut
-// short.
+// readFlow reads the state of a flow. A flow that is recorded as running but has no host was
+// interrupted.
 func readFlow(e *engine.Engine, r *run.Run) (*flowRun, error) {
 	l := &flowRun{runRecord: runRecord{engine: e, run: r}}
 	mail, err := l.read(&l.plan, l.fold)

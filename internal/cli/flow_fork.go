@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// flowFork is the sandbox that the copies of a flow start from, instead of PATH as it is.
+// flowFork is the sandbox that the copies of a flow start from, instead of PATH.
 type flowFork struct {
 	text string // SANDBOX, or SANDBOX@CHECKPOINT
 

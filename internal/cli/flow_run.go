@@ -66,8 +66,7 @@ waits for you, 8 if a limit was reached.`,
 	return a.JSONFlag(c)
 }
 
-// addRooms adds the flags of create, adapted to several sandboxes, and the one for the run's
-// directory.
+// addRooms adds the flags of create, adapted to several sandboxes, and the flag for the run's directory.
 func (f *flowFlags) addRooms(a *app, c *cobra.Command) {
 	f.createFlags.add(a, c)
 	c.Flags().Lookup("name").Usage = "the sandboxes are called NAME-AGENT (default: as the run)"

@@ -65,7 +65,7 @@ func TestStopSkipped(t *testing.T) {
 	}
 }
 
-// TestStopUnmade checks that stopping a flow cut short in creation removes its sandboxes, except
+// TestStopUnmade checks that stopping a flow interrupted in creation removes its sandboxes, except
 // those started since, even with rm: true.
 func TestStopUnmade(t *testing.T) {
 	st, err := store.Open(t.TempDir())

@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// hosting is the command line as the host of the runner in which loops and flows run.
+// hosting makes the command line the host of a runner for loops and flows.
 type hosting struct {
 	app    *app
 	engine *engine.Engine

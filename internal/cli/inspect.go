@@ -17,7 +17,7 @@ type inspected struct {
 	*spec.Sandbox
 	Status  spec.Status `json:"status"`
 	Network network     `json:"network"`
-	// Leases are what it is lent, without values, those that ran out too.
+	// Leases are the sandbox's leases, without values, including expired ones.
 	Leases    []spec.Lease   `json:"leases"`
 	Directory string         `json:"directory"`
 	Sessions  []spec.Session `json:"sessions"`
@@ -25,20 +25,19 @@ type inspected struct {
 	Processes []wire.Task    `json:"processes,omitempty"`
 }
 
-// network is what a sandbox's rules come to.
+// network summarizes a sandbox's rules.
 type network struct {
 	Default string   `json:"default"`
 	Presets []string `json:"presets"`
-	Rules   int      `json:"rules"` // of all layers and presets
-	// Generation counts the changes of the rules since the start; 0: it does
-	// not run.
+	Rules   int      `json:"rules"` // number of rules in all layers and presets
+	// Generation counts the changes of the rules since the start; 0: the sandbox does not run.
 	Generation uint64 `json:"generation,omitempty"`
 	Flows      int    `json:"flows"` // open connections
-	// Uploads is what was sent by rules with max_upload, by their targets.
+	// Uploads are the bytes sent under rules with max_upload, by their targets.
 	Uploads []spec.Upload `json:"uploads,omitempty"`
-	// Paused says why nothing new is let through, whatever the rules.
+	// Paused says why all new connections are blocked, despite the rules.
 	Paused string `json:"paused,omitempty"`
-	// Error says why the rules cannot be read. It does not start with them.
+	// Error says why the rules cannot be read. Such a sandbox does not start.
 	Error string `json:"error,omitempty"`
 }
 
@@ -97,13 +96,13 @@ func (a *app) inspectCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// inspect gives what is known of a sandbox, and why nothing is of its inside if it runs and
-// cannot be heard.
+// inspect returns the known facts about a sandbox. The error says why facts about the inside of a
+// running sandbox are missing.
 func inspect(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox) (inspected, error) {
 	i := inspected{Sandbox: sb, Status: e.Status(sb), Directory: e.Store.Sandbox(sb.ID).Dir, Sessions: []spec.Session{}, Network: networkOf(e, sb)}
 	var err error
 	if i.Leases, err = e.Credentials().Leases(sb); err != nil || i.Leases == nil {
-		i.Leases = []spec.Lease{} // who starts it hears that they cannot be read
+		i.Leases = []spec.Lease{} // a start reports that they cannot be read
 	}
 	st, unheard := e.Inside(cmd.Context(), sb)
 	switch {
@@ -114,7 +113,7 @@ func inspect(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox) (inspected,
 		unheard = nil
 	}
 	if i.Network.Uploads, err = e.Uploads(sb); err != nil && i.Network.Error == "" {
-		i.Network.Error = err.Error() // it does not start with them, either
+		i.Network.Error = err.Error() // the sandbox does not start with these, either
 	}
 	return i, unheard
 }

@@ -45,8 +45,8 @@ func (l *loopRun) standing() run.Result { return standingOf(l.state, l.state.Res
 
 func (l *loopRun) notice() engine.Notice { return l.noticeIn(l.plan.Directory) }
 
-// readLoop reads the state of a loop. A loop that is recorded as running but has no host was cut
-// short.
+// readLoop reads the state of a loop. A loop that is recorded as running but has no host was
+// interrupted.
 func readLoop(e *engine.Engine, r *run.Run) (*loopRun, error) {
 	l := &loopRun{runRecord: runRecord{engine: e, run: r}}
 	mail, err := l.read(&l.plan, func(events []run.Event) (err error) {

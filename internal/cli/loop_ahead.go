@@ -54,8 +54,8 @@ func (o *lookout) close() {
 	}
 }
 
-// taskLines shows a loop's progress with its tasks: how many are done, those in hand, and at most
-// most lines of those to come.
+// taskLines shows a loop's progress with its tasks: how many are done, the current ones, and the tasks
+// to come in at most so many lines.
 func (p *loopPage) taskLines(most, cols int) []tui.Line {
 	if p.plan.Tasks == nil {
 		return nil

@@ -16,7 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestReviewersBudgetable checks that a budget counts no secret for a reviewer, who is lent none.
+// TestReviewersBudgetable checks that a budget counts no secret for a reviewer, because reviewers are
+// lent none.
 func TestReviewersBudgetable(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)

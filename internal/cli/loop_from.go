@@ -65,8 +65,7 @@ func (f *loopFlags) takeOver(a *app, cmd *cobra.Command) error {
 	return f.takeBoxes(a)
 }
 
-// noteBoxes notes a task file there that is not taken over, since the loop does not work through
-// tasks.
+// noteBoxes notes a task file there that is ignored, since the loop takes no tasks.
 func (f *loopFlags) noteBoxes(a *app) {
 	name := filepath.Join(f.from, ralphTasksName)
 	if _, err := os.Lstat(name); err == nil {

@@ -27,7 +27,7 @@ func delayReason(d run.Delay) string {
 	return "an allowance is used up"
 }
 
-// deniedText says that a model could not be asked, and when the work goes on. known says whether the
+// deniedText says that a model could not be asked, and when the work continues. known says whether the
 // provider told until when.
 func deniedText(whose string, overloaded, known bool, until time.Time) string {
 	text := whose + " allowance is used up"

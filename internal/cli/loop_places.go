@@ -15,8 +15,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// capable are the agents of a plan, if all can be had work without anybody, be given
-// their models, and told what there is to tell. The first is the sandbox's.
+// capable returns the agents of a plan, the sandbox's agent first. It refuses agents that cannot work
+// without a terminal, take their models, continue a session if the plan says so, or take the whole
+// prompt.
 func capable(e *engine.Engine, p *loop.Plan) ([]*spec.Agent, error) {
 	var list []*spec.Agent
 	for _, name := range append([]string{p.Agent}, p.Others()...) {
@@ -40,7 +41,7 @@ func capable(e *engine.Engine, p *loop.Plan) ([]*spec.Agent, error) {
 	return list, nil
 }
 
-// guests are agents that take turns with the one whose the loop's sandbox is.
+// guests are agents that take turns with the agent of the loop's sandbox.
 type guests struct {
 	app     *app
 	engine  *engine.Engine
@@ -48,8 +49,8 @@ type guests struct {
 	agents  []*spec.Agent
 }
 
-// ready sees, before anything is made, that everybody has something to log in with, and a program
-// if several take turns: half of a rotation would be no rotation.
+// ready checks, before anything is made, that each agent has a credential and, if several take turns,
+// that each has a program: a rotation must be complete.
 func (g *guests) ready(ctx context.Context, first *spec.Agent, sb *spec.Sandbox) error {
 	p := g.app.provisioner(g.engine)
 	all := append([]*spec.Agent{first}, g.agents...)
@@ -58,13 +59,13 @@ func (g *guests) ready(ctx context.Context, first *spec.Agent, sb *spec.Sandbox)
 			return err
 		}
 	}
-	if len(g.agents) == 0 { // of one alone that is seen to when its sandbox is made
+	if len(g.agents) == 0 { // a single agent's program is checked when its sandbox is made
 		return nil
 	}
 	for _, of := range all {
 		version := g.request.Version
 		if version == "" && of.Install == nil && sb.Image == nil {
-			version = agentprogram.HostVersion // it has to be there
+			version = agentprogram.HostVersion // it must be on the host
 		}
 		if _, err := p.Install(ctx, of, sb, version); err != nil {
 			return &spec.Error{Op: "find the program of " + of.Title, Err: err, Hint: spec.Hint(err)}
@@ -73,7 +74,7 @@ func (g *guests) ready(ctx context.Context, first *spec.Agent, sb *spec.Sandbox)
 	return nil
 }
 
-// seats are those of the guests: one for each, or one with each of several workers.
+// seats returns the seats of the guests: one for each, or with several workers one for each and worker.
 func (g *guests) seats(workers int) (list []loop.Seat) {
 	for n := range max(workers, 1) {
 		for _, of := range g.agents {
@@ -87,7 +88,8 @@ func (g *guests) seats(workers int) (list []loop.Seat) {
 	return list
 }
 
-// make makes the sandboxes of guests, like the loop's. Each is noted before it is there.
+// make makes the sandboxes of guests, like the loop's. It calls noted for each before the sandbox
+// exists.
 func (g *guests) make(ctx context.Context, cmd *cobra.Command, sb *spec.Sandbox, workers int, noted func(loop.Place) error) (list []loop.Place, err error) {
 	for i, seat := range g.seats(workers) {
 		of := g.agents[i%len(g.agents)]
@@ -98,7 +100,7 @@ func (g *guests) make(ctx context.Context, cmd *cobra.Command, sb *spec.Sandbox,
 		}
 		made, err := g.app.makeSandbox(ctx, cmd, g.engine, req, func(own *spec.Sandbox) error {
 			own.Loop = sb.Loop
-			own.Checkpoint, own.Ports = "", nil // those are of the loop's sandbox
+			own.Checkpoint, own.Ports = "", nil // these belong to the loop's sandbox
 			own.Budget = sb.Budget
 			if err := context.Cause(ctx); err != nil {
 				return err
@@ -116,7 +118,7 @@ func (g *guests) make(ctx context.Context, cmd *cobra.Command, sb *spec.Sandbox,
 	return list, nil
 }
 
-// lentTo are the names of what a sandbox is lent.
+// lentTo returns the names of the secrets that a sandbox is lent.
 func lentTo(e *engine.Engine, sb *spec.Sandbox) (names []string, err error) {
 	list, err := e.Credentials().Leases(sb)
 	for _, l := range list {
@@ -125,7 +127,7 @@ func lentTo(e *engine.Engine, sb *spec.Sandbox) (names []string, err error) {
 	return names, err
 }
 
-// placesOf finds the places of a loop that is gone on with. One may be gone: it is made anew.
+// placesOf finds the places of a resumed loop. A missing place will be replaced.
 func placesOf(e *engine.Engine, p *loop.Plan, list []loop.Place) (*runner.Places, error) {
 	agents, err := capable(e, p)
 	if err != nil {
@@ -133,7 +135,7 @@ func placesOf(e *engine.Engine, p *loop.Plan, list []loop.Place) (*runner.Places
 	}
 	all := map[loop.Seat]runner.Place{}
 	for _, at := range list {
-		if _, there := all[at.Seat]; there { // one that was made anew, and not finished
+		if _, there := all[at.Seat]; there { // a replacement that was not finished
 			continue
 		}
 		sb, err := e.Find(at.ID)

@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// loopReviewers finds the agents of a loop that judge, by their names.
+// loopReviewers finds the agents that review a loop, by their names.
 func loopReviewers(e *engine.Engine, p *loop.Plan) (map[string]*spec.Agent, error) {
 	found := map[string]*spec.Agent{}
 	for _, c := range p.Reviewers() {
@@ -33,8 +33,7 @@ func loopReviewers(e *engine.Engine, p *loop.Plan) (map[string]*spec.Agent, erro
 	return found, nil
 }
 
-// houseReviewers sees that those who judge can do so beside a sandbox that is to be
-// made: better now than after hours.
+// houseReviewers checks that the reviewers can work beside a new sandbox: better now than after hours.
 func (f *loopFlags) houseReviewers(ctx context.Context, a *app, e *engine.Engine, sb *spec.Sandbox) error {
 	found, err := loopReviewers(e, &f.plan)
 	if err == nil && len(found) > 0 {
@@ -48,8 +47,8 @@ func (f *loopFlags) houseReviewers(ctx context.Context, a *app, e *engine.Engine
 	return err
 }
 
-// reviewPlaceFree refuses a sandbox that shows something of the host where reviewers have
-// their files: who works could have written a verdict there before.
+// reviewPlaceFree refuses a sandbox that mounts a host directory where reviewers have their files: the
+// agent could have written a verdict there.
 func reviewPlaceFree(sb *spec.Sandbox) error {
 	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
 		if strings.HasPrefix(path.Clean(m.Target)+"/", loop.ReviewPlace+"/") {

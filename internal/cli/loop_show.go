@@ -47,7 +47,7 @@ func (a *app) loopStatusCommand() *cobra.Command {
 	return c
 }
 
-// loopTasks prints the tasks that a loop takes its work from: closed ones, those in hand, those put
+// loopTasks prints the tasks that a loop takes its work from: closed ones, current ones, those put
 // back, and those to come. There may be none.
 func (a *app) loopTasks(ctx context.Context, l *loopRun) error {
 	t := &taskCall{app: a}

@@ -140,8 +140,8 @@ func meterTitle(cols int) string {
 	return text
 }
 
-// meterColumns formats the models' usage for a page of so many columns. It is empty if the usage is
-// not to be shown yet.
+// meterColumns formats the models' usage for a page of so many columns. It is empty if the usage must
+// not be shown yet.
 func meterColumns(m *spec.Metered, told bool, cols int) tui.Line {
 	var c meterCells
 	if told || m.Known() {

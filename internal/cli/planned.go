@@ -13,12 +13,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// provisioner makes sandboxes from requests, and shows its progress here.
+// provisioner returns a provisioner that shows its progress here.
 func (a *app) provisioner(e *engine.Engine) *provision.Provisioner {
 	return &provision.Provisioner{Engine: e, Settings: a.settings, Templates: templates{a, e}, Watcher: watcher{a}}
 }
 
-// watcher shows a person what a provisioner tells.
+// watcher shows a provisioner's notes to a person.
 type watcher struct{ app *app }
 
 func (w watcher) Note(format string, args ...any)             { w.app.Note(format, args...) }
@@ -49,7 +49,7 @@ func (t templates) Resolve(ctx context.Context, req *spec.Request, sb *spec.Sand
 	return err
 }
 
-// plan decides what a request means, asks the user what it leaves open, and prints what they should know.
+// plan decides what a request means, asks the user the open questions, and prints the plan's notes.
 func (a *app) plan(p *provision.Provisioner, req spec.Request, reuse bool) (*provision.Plan, error) {
 	pl, err := p.Plan(req, reuse)
 	if err != nil {

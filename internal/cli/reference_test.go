@@ -75,7 +75,7 @@ func comparePage(t *testing.T, name, want string) {
 
 // help renders one page of the reference.
 type help struct {
-	create *cobra.Command         // whose flags others refer to
+	create *cobra.Command         // other commands refer to its flags
 	common map[string]*pflag.Flag // flags that several commands of the page have, by flagKey
 }
 
@@ -118,8 +118,8 @@ func (h help) section(c *cobra.Command, level int) string {
 	return b.String()
 }
 
-// flags renders the flags of a command. It only names those that the page explains at its top, and
-// those of create.
+// flags renders the flags of a command. It only names those that the page explains at its top, and those
+// of create.
 func (h help) flags(c *cobra.Command) string {
 	var own []*pflag.Flag
 	var above, created []string

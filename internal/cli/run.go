@@ -174,7 +174,7 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 		return err
 	}
 	if f.remove {
-		keys = nil // if it went on detached, the sandbox could not be removed at its end
+		keys = nil // if it continued detached, the sandbox could not be removed at its end
 	}
 	ctx, release := interruptible(ctx)
 	defer release()

@@ -20,11 +20,11 @@ import (
 
 // Shared by runs of loops and of flows.
 
-// waiter is a run that may wait for something and go on by itself.
+// waiter is a run that may wait for something and continue by itself.
 type waiter interface{ Waits() (run.Delay, bool) }
 
 // delayOf returns the reason of a run's wait and its end, or the zero value. A run that was stopped
-// meanwhile does not wait. Of several workers the first to go on counts.
+// meanwhile does not wait. Of several workers, the first to continue counts.
 func delayOf(w waiter) run.Delay {
 	if d, waits := w.Waits(); waits {
 		return d
@@ -33,7 +33,7 @@ func delayOf(w waiter) run.Delay {
 }
 
 // standingOf returns the result that people see. A run that waits for models is waiting, although its
-// process is alive and goes on by itself.
+// process is alive and continues by itself.
 func standingOf(w waiter, r run.Result) run.Result {
 	if d := delayOf(w); d.For != "" {
 		r.Status, r.Reason = run.Waiting, d.For
@@ -98,8 +98,8 @@ func (a *app) eachRun(refs []string, do func(ref string) (*run.Run, error)) erro
 	return console.Join(errs)
 }
 
-// enduring is [interruptible] for a command that may take hours. It goes on when the reader of its
-// output goes away, as head does; only the output is lost. Child processes get SIGPIPE as usual,
+// enduring is [interruptible] for a command that may take hours. It continues when the reader of its
+// output exits, as head does; only the output is lost. Child processes get SIGPIPE as usual,
 // which they would not if the signal were ignored.
 func enduring(ctx context.Context) (context.Context, func()) {
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // from here on a failed write is an error

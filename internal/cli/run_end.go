@@ -18,20 +18,20 @@ import (
 
 // Ends runs and removes them: stop and rm of loops and flows.
 
-// endedRun is how a kind of runs is ended.
+// endedRun says how to end a kind of runs.
 type endedRun interface {
 	fold(events []run.Event) error // computes the state from events
 	open() error                   // refuses to talk to a run that has ended for good
 	undone() error                 // refuses to stop a run that is completed
 	notice() engine.Notice         // the fields that every notice about it has
-	untold() string                // messages that nobody will read
-	inUse() []string               // the sandboxes in which it may have left an agent at work, by ID
-	needs() []string               // the sandboxes without which it cannot be resumed, by ID
+	untold() string                // messages that no process will read
+	inUse() []string               // the IDs of the sandboxes in which an agent may still be working
+	needs() []string               // the IDs of the sandboxes without which it cannot be resumed
 	stop(h *run.Host, events []run.Event) error
-	// tidy removes the sandboxes that an ended run leaves to nobody. It returns the names of those that
-	// stay because a person has started them.
+	// tidy removes the sandboxes that an ended run does not need any more. It returns the names of those
+	// that stay because a person has started them.
 	tidy(ctx context.Context) (kept []string, err error)
-	// clear removes the sandboxes that go with the run when it is removed. It returns names likewise.
+	// clear removes the sandboxes that belong to the run when it is removed. It returns names likewise.
 	clear(ctx context.Context) (kept []string, err error)
 }
 
@@ -124,7 +124,7 @@ func cancelRun(l anyRun) error {
 	return err
 }
 
-// endAll stops the sandboxes of an orphaned run, since its process may have left an agent at work.
+// endAll stops the sandboxes of an orphaned run, since its process may have left an agent running.
 func endAll(e *engine.Engine, ids ...string) error {
 	for _, id := range ids {
 		sb, err := e.Find(id)
@@ -174,7 +174,7 @@ func (a *app) removeUnread(r *run.Run, force bool, why error) error {
 	return nil
 }
 
-// removeRun removes a run that no process is running, with the sandboxes that go with it. They would
+// removeRun removes a run that no process is running, with the sandboxes that belong to it. They would
 // be orphans without it.
 func (a *app) removeRun(ctx context.Context, l anyRun) error {
 	h, events, err := l.record().run.Host()
@@ -192,7 +192,7 @@ func (a *app) removeRun(ctx context.Context, l anyRun) error {
 	return err
 }
 
-// eraseRun removes a run that this process holds, and the sandboxes that go with it.
+// eraseRun removes a run that this process holds, and the sandboxes that belong to it.
 func eraseRun(ctx context.Context, l anyRun, h *run.Host) (kept []string, err error) {
 	if kept, err = l.clear(ctx); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// runTarget is the sandbox to run in, and what the command brings for it.
+// runTarget is the sandbox to run in, and the settings of the command for it.
 type runTarget struct {
 	provision.Target
 	agent *provision.AgentRef
@@ -22,7 +22,7 @@ type runTarget struct {
 }
 
 // find returns the sandbox to run in, and creates it if it does not exist. With --rm it always creates a
-// new one. If another command is creating it, find waits. If it is removed meanwhile, find begins anew.
+// new one. If another command is creating it, find waits. If it is removed meanwhile, find starts again.
 func (a *app) find(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f *runFlags) (at runTarget, err error) {
 	req, err := f.request(a, f.agent, f.paths)
 	if err != nil {

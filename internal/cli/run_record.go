@@ -16,7 +16,7 @@ import (
 type runRecord struct {
 	engine *engine.Engine
 	run    *run.Run
-	since  time.Time // when it was begun
+	since  time.Time // when it began
 	events []run.Event
 	raised *run.Limits // raised limits; nil: none
 	hosted bool        // a process is running it

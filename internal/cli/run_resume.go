@@ -21,8 +21,8 @@ type resumedRun interface {
 	raise(limits *run.Limits) error // changes the limits in the plan, if the run can be resumed within them
 	more() bool                     // it stopped at a limit that was raised since
 	made() bool                     // its sandboxes were made
-	finish(a *app) error            // does what a process was to do after the end
-	unfinished() bool               // finish has something to do
+	finish(a *app) error            // does what a process had to do after the end
+	unfinished() bool               // finish has something left to do
 	goOn(cmd *cobra.Command, a *app, h *run.Host, events []run.Event, raised *run.Limits) error
 }
 
@@ -89,7 +89,7 @@ func (a *app) tidyRun(ctx context.Context, l anyRun, h *run.Host, names []string
 	return l.finish(a)
 }
 
-// unmake removes a run that was cut short while its sandboxes were created. Some may be missing or
+// unmake removes a run that was interrupted while its sandboxes were created. Some may be missing or
 // lack their secrets, and no work was done yet. The error says so.
 func unmake(ctx context.Context, l anyRun, h *run.Host) error {
 	kept, err := eraseRun(ctx, l, h)

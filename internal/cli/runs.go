@@ -83,7 +83,7 @@ func (v runView) why() string {
 // lost reports whether a run could be resumed, but for a removed sandbox.
 func (v runView) lost() bool { return v.gone && !v.Hosted && v.rank() <= 2 }
 
-// wait records the wait of a run that goes on by itself.
+// wait records the wait of a run that continues by itself.
 func (v *runView) wait(w waiter) {
 	d := delayOf(w)
 	v.WaitingFor, v.Until = d.For, d.Until
@@ -119,7 +119,7 @@ func runViewOf(e *engine.Engine, r *run.Run) (runView, error) {
 // listIn adds what the list of all runs tells of a flow.
 func (l *flowRun) listIn(v *runView) {
 	v.gone = l.run.Gone() || !v.left && lacksSandbox(l.engine, &l.plan, l.state) // those that only wait for their removal do not count
-	if reason, detail := l.state.Asks(); v.Hosted && reason != "" {              // its other steps go on
+	if reason, detail := l.state.Asks(); v.Hosted && reason != "" {              // its other steps continue
 		v.asks, v.Detail = reason, detail
 	}
 }
@@ -167,7 +167,7 @@ func (v runView) rank() int {
 	}
 	switch v.Status {
 	case run.Waiting:
-		if v.WaitingFor != "" { // it goes on by itself
+		if v.WaitingFor != "" { // it continues by itself
 			return 3
 		}
 		return 0

@@ -41,8 +41,8 @@ func TestRunWaits(t *testing.T) {
 	}
 }
 
-// TestNeededSandbox checks that a sandbox is not removed without a word which a waiting run needs, and
-// that the run tells afterwards what is left to do.
+// TestNeededSandbox checks that a sandbox that a waiting run needs is not removed without a warning, and
+// that the run reports afterwards what is left to do.
 func TestNeededSandbox(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)

@@ -28,7 +28,7 @@ exchanges it for the value. A change applies at once, also to what runs.`,
 	return c
 }
 
-// passphrase asks for that of the vault.
+// passphrase asks for the vault's passphrase.
 func (a *app) passphrase(fresh bool) ([]byte, error) {
 	if !a.CanAsk() {
 		return nil, nil
@@ -46,7 +46,7 @@ func (a *app) passphrase(fresh bool) ([]byte, error) {
 	return text, err
 }
 
-// askSecret asks for a line that is not shown.
+// askSecret asks for a line that is not echoed.
 func (a *app) askSecret(what string) ([]byte, error) {
 	line, err := term.ReadSecret(a.In, func() { fmt.Fprintf(a.Err, "bothy: %s: ", what) })
 	return bytes.TrimRight(line, "\r\n"), err
@@ -171,7 +171,7 @@ func dash(s string) string {
 	return s
 }
 
-// toldBy are the places where programs inside hear of a lease.
+// toldBy returns the places in which programs inside find a lease.
 func toldBy(l *spec.Lease) []string {
 	list := slices.Clone(l.Env)
 	for _, s := range l.Settings {

@@ -17,11 +17,11 @@ import (
 type imported struct {
 	Name     string `json:"name"`
 	Variable string `json:"variable"`
-	Result   string `json:"result"` // imported, found, kept: there is such a secret, or elsewhere: see Reason
+	Result   string `json:"result"` // imported, found, kept (such a secret exists), or elsewhere (see Reason)
 	Reason   string `json:"reason,omitempty"`
 }
 
-// elsewhere is the result for what may be for another server than the service's.
+// elsewhere is the result for a credential that may be for another server than the service's.
 const elsewhere = "elsewhere"
 
 func (a *app) secretImportCommand() *cobra.Command {
@@ -105,7 +105,7 @@ func (a *app) importAll(cmd *cobra.Command, e *engine.Engine, services []vault.S
 	return out, nil
 }
 
-// fromEnvironment looks for a service's credential.
+// fromEnvironment looks for a service's credential in the environment.
 func fromEnvironment(s vault.Service) (variable, value string) {
 	for _, name := range s.Env {
 		if v := os.Getenv(name); v != "" {

@@ -79,7 +79,7 @@ A lease allows nothing by itself: the network policy must allow the hosts, too.`
 	return a.JSONFlag(c)
 }
 
-// life is how long a lease lasts, as a flag; 0: until it is revoked.
+// life is a flag for the duration of a lease; 0: until it is revoked.
 type life time.Duration
 
 const forever = "forever"
@@ -105,7 +105,7 @@ func (l *life) Set(word string) error {
 	return nil
 }
 
-// place is what the flags say, nil if they say nothing.
+// place returns the place of the flags, or nil if none is given.
 func (p *placeFlags) place(basic bool) (*spec.Place, error) {
 	var list []spec.Place
 	if p.bearer {
@@ -175,7 +175,7 @@ func (a *app) secretRevokeCommand() *cobra.Command {
 	return c
 }
 
-// missing complains about what no lease was ended for.
+// missing returns an error for an argument that ended no lease.
 func missing(args []string, gone []spec.Lease) error {
 	for _, arg := range args {
 		if !slices.ContainsFunc(gone, func(l spec.Lease) bool { return l.ID == arg || l.Secret == arg }) {

@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// sourceFlags say where a value comes from, if not from standard input.
+// sourceFlags are the flags for sources other than standard input.
 type sourceFlags struct {
 	variable, command, file, login string
 	keyring                        []string
@@ -84,12 +84,12 @@ known by, the rest is known too: ` + serviceNames() + `.`,
 	return c
 }
 
-// serviceNames lists what is known.
+// serviceNames lists the known services.
 func serviceNames() string {
 	return strings.Join(vaultServices(), " ")
 }
 
-// source is what the flags say.
+// source returns the source of the flags.
 func (f *sourceFlags) source() (vault.Source, error) {
 	var list []vault.Source
 	if f.variable != "" {
@@ -132,10 +132,10 @@ func (f *sourceFlags) source() (vault.Source, error) {
 	return vault.Source{}, spec.Errorf(spec.ErrUsage, "a value comes from one source: --env, --command, --file, --login and --keyring exclude each other")
 }
 
-// maxInput bounds what is read for a value, in bytes.
+// maxInput bounds a value on standard input, in bytes.
 const maxInput = 64 << 10
 
-// readValue gets a value: typed by somebody, else from standard input.
+// readValue reads a value: typed by the user, or else from standard input.
 func (a *app) readValue(name string) ([]byte, error) {
 	if a.CanAsk() {
 		return a.askSecret("value of " + name)

@@ -99,7 +99,7 @@ func pending(e *engine.Engine, sb *spec.Sandbox) (string, error) {
 		WithHint("look at them: bothy diff --stat %s; at what git keeps, such as commits: bothy diff --stat %s .git, bothy fetch %s; remove it with them: bothy rm -f %s", sb.Name, sb.Name, sb.Name, sb.Name)
 }
 
-// each calls do for every named sandbox, and prints the name of each success. It goes on after a
+// each calls do for every named sandbox, and prints the name of each success. It continues after a
 // failure.
 func (a *app) each(names []string, all bool, do func(*engine.Engine, *spec.Sandbox) error) error {
 	e, err := a.engine()

@@ -120,7 +120,7 @@ func (c *copying) run() {
 	}
 }
 
-// pass writes the bytes read, and reports whether copying can go on.
+// pass writes the bytes read, and reports whether copying can continue.
 func (c *copying) pass(read []byte) bool {
 	defer c.holds.Store(false)
 	if _, err := c.dst.Write(read); err != nil {

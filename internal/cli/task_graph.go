@@ -46,7 +46,7 @@ func (t *taskCall) graphCommand() *cobra.Command {
 	return t.scope(c)
 }
 
-// drawn returns the tasks of a picture: all, or one with its parts and all that these wait for.
+// drawn returns the tasks of a picture: all, or one with its parts and all tasks that these wait for.
 func drawn(g *task.Graph, args []string, all bool) ([]*task.Task, error) {
 	keep := func(x *task.Task) bool { return all || x.Status != task.Closed && x.Status != task.Tombstone }
 	list := slices.DeleteFunc(g.All(), func(x *task.Task) bool { return !keep(x) })

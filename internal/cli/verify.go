@@ -37,7 +37,7 @@ func (a *app) systemVerifyCommand() *cobra.Command {
 // progressEvery is the shortest time between two updates of a line of progress.
 const progressEvery = 200 * time.Millisecond
 
-// verifyProgress shows on a terminal what is being read.
+// verifyProgress shows on a terminal which file is being read.
 func (a *app) verifyProgress() (told func(*verify.Report, string), end func()) {
 	if !term.IsTerminal(a.Err) {
 		return nil, func() {}
@@ -52,7 +52,7 @@ func (a *app) verifyProgress() (told func(*verify.Report, string), end func()) {
 	return told, func() { fmt.Fprint(a.Err, "\r\x1b[K") }
 }
 
-// verified prints what was found.
+// verified prints the report.
 func (a *app) verified(r verify.Report) error {
 	if a.JSON {
 		if err := a.PrintJSON(r); err != nil {

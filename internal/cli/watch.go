@@ -126,7 +126,7 @@ func (a *app) draw(ctx context.Context, l anyRun) error {
 // vitals are the parts of a run's state that all kinds share.
 type vitals struct {
 	id    string
-	now   run.Result // as people see it
+	now   run.Result // as shown to people
 	took  time.Duration
 	state waiter
 	used  *run.Usage

@@ -70,7 +70,7 @@ func TestWatched(t *testing.T) {
 	for i := range 5 {
 		keep(loop.Iteration, loop.Begun{Iteration: i + 1})
 		if i == 2 {
-			keep(loop.Iteration, loop.Begun{Iteration: i + 1}) // it was cut short
+			keep(loop.Iteration, loop.Begun{Iteration: i + 1}) // it was interrupted
 		}
 		keep(loop.Worked, loop.Work{
 			Iteration: i + 1, Verdict: spec.VerdictOK, Done: i == 3, Tokens: 100, Seconds: 61,

@@ -7,12 +7,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxCommands bounds those of one kind, of one description.
+// maxCommands bounds the commands of one kind in one description.
 const maxCommands = 100
 
-// commands reads the commands of a kind: a text is for a shell, a list is a program with its
-// arguments, and an object has several of either, by names. These run one after the other, in the
-// order of the file, so that their output and their failures can be told apart.
+// commands reads the commands of a kind: a string is for a shell, a list is a program with its
+// arguments, and an object has several of either, by names. They run one after the other, in the order
+// of the file, so that their output and their failures can be told apart.
 func commands(when string, raw json.RawMessage) ([]spec.SetUp, error) {
 	if kind(raw) != '{' {
 		args, err := command(raw)
@@ -64,8 +64,8 @@ func command(raw json.RawMessage) ([]string, error) {
 
 var stages = []string{spec.OnCreate, spec.UpdateContent, spec.PostCreate, spec.PostStart, spec.PostAttach}
 
-// sortCommands puts commands in the order in which they are run: by the time that they
-// are for, and then as they were collected.
+// sortCommands sorts commands into the order in which they run: by their stages, and then in the order
+// of collection.
 func sortCommands(list []spec.SetUp) {
 	slices.SortStableFunc(list, func(a, b spec.SetUp) int { return slices.Index(stages, a.When) - slices.Index(stages, b.When) })
 }

@@ -1,11 +1,11 @@
-// Package devcontainer reads devcontainer.json, the description of a development
-// environment that editors know (containers.dev), and says what of it a sandbox is to
-// have. It opens nothing and runs nothing.
+// Package devcontainer reads devcontainer.json, the description of a development environment that
+// editors know (containers.dev), and says which of its settings apply to a sandbox. It opens nothing and
+// runs nothing.
 //
-// Such a file comes from a repository, whose author may be hostile. Its requests to the host are
-// left out and reported: commands, directories, environment variables, options of docker. Its
-// requests for the inside are granted, since the wall confines their effects. Types are strict. An
-// unknown key is reported and ignored.
+// Such a file comes from a repository, whose author may be hostile. Bothy ignores its requests to the
+// host and reports them: commands, directories, environment variables, options of docker. Bothy grants
+// its requests for the inside, since the wall confines their effects. Types are strict. An unknown key
+// is reported and ignored.
 package devcontainer
 
 import (
@@ -22,9 +22,9 @@ const MaxSize = 128 << 10
 
 // File is the part of a devcontainer.json that Bothy uses.
 type File struct {
-	Image    string // it begins with; empty if it is built
+	Image    string // the base image; empty if it is built
 	Build    *Build
-	Features []Use // in the order in which they are named
+	Features []Use // in the order of the file
 	Order    []string
 	Settings
 	// Notes list ignored parts, with alternatives.
@@ -33,7 +33,7 @@ type File struct {
 	forward []string
 }
 
-// Settings are those that features and images may have as well.
+// Settings are the settings that features and images may also have.
 type Settings struct {
 	// ContainerEnv and RemoteEnv are variables of all commands.
 	ContainerEnv, RemoteEnv []Variable
@@ -52,7 +52,7 @@ func (s *Settings) User() string {
 	return s.ContainerUser
 }
 
-// Build is a Dockerfile. Paths are as the file has them, relative to its directory.
+// Build is a Dockerfile. Paths are relative to the directory of the file, and unchanged.
 type Build struct {
 	Dockerfile, Context, Target string
 	Args                        map[string]string
@@ -61,9 +61,9 @@ type Build struct {
 // Variable is an environment variable.
 type Variable struct{ Name, Value string }
 
-// Use is a feature that is to be installed.
+// Use is a feature to install.
 type Use struct {
-	ID      string // as the file has it
+	ID      string // as in the file
 	Options map[string]string
 }
 
@@ -85,7 +85,7 @@ func Parse(text []byte, p Place) (*File, error) {
 	return f, nil
 }
 
-// read has a function take each key of an object. It gives those that mean nothing to it.
+// read calls take for each key of an object. It returns the keys that take does not know.
 func read(text []byte, x *expander, take func(string, json.RawMessage) (bool, error)) (unknown []string, err error) {
 	raw, err := parse(text, x.expand)
 	if err == nil {
@@ -118,14 +118,14 @@ func each(raw json.RawMessage, take func(string, json.RawMessage) (bool, error))
 	return unknown, nil
 }
 
-// silent are ignored keys that need no note: they are for editors, or ask for something that always
-// holds.
+// silent are ignored keys that need no note: they are for editors, or ask for something that is always
+// true.
 var silent = []string{
 	"$schema", "name", "customizations", "portsAttributes", "otherPortsAttributes", "shutdownAction",
 	"overrideCommand", "init", "waitFor", "userEnvProbe", "updateRemoteUserUID", "settings", "extensions", "devPort",
 }
 
-// leftOut tells why a key is ignored; empty: the key asks for nothing.
+// leftOut says why a key is ignored; empty: the key asks for nothing.
 func leftOut(key string) string {
 	switch key {
 	case "initializeCommand":
@@ -172,7 +172,7 @@ func (f *File) key(name string, raw json.RawMessage) (known bool, err error) {
 	return true, err
 }
 
-// setting reads a key that features and images may have as well.
+// setting reads a key that features and images may also have.
 func (f *File) setting(name string, raw json.RawMessage) (known bool, err error) {
 	switch name {
 	case "containerEnv":
@@ -201,7 +201,7 @@ func (f *File) setting(name string, raw json.RawMessage) (known bool, err error)
 
 func (f *File) note(key, what string) { f.Notes = append(f.Notes, key+": "+what) }
 
-// dockerfile is the build, for those who write it in the older way.
+// dockerfile returns the build, for files in the older form.
 func (f *File) dockerfile() *Build {
 	if f.Build == nil {
 		f.Build = &Build{}
@@ -239,7 +239,7 @@ func (f *File) build(raw json.RawMessage) error {
 	return nil
 }
 
-// pairs are texts by names.
+// pairs reads an object of strings.
 func pairs(raw json.RawMessage) (map[string]string, error) {
 	list, err := members(raw)
 	if err != nil {
@@ -254,7 +254,7 @@ func pairs(raw json.RawMessage) (map[string]string, error) {
 	return m, nil
 }
 
-// variables are those of an environment.
+// variables reads environment variables.
 func (f *File) variables(key string, raw json.RawMessage) (vars []Variable, err error) {
 	list, err := members(raw)
 	if err != nil {
@@ -286,7 +286,7 @@ func isVariable(name string) bool {
 	return name != ""
 }
 
-// user is a name or a number, with a group or without.
+// user reads a name or a number, with or without a group.
 func user(raw json.RawMessage) (string, error) {
 	s, err := text(raw)
 	if err == nil {
@@ -320,7 +320,7 @@ func (f *File) ports(raw json.RawMessage) error {
 		if kind(p) == '"' {
 			s, _ = text(p)
 		}
-		if i := strings.LastIndexByte(s, ':'); i >= 0 { // HOST:PORT, of a container beside it
+		if i := strings.LastIndexByte(s, ':'); i >= 0 { // HOST:PORT of a neighbouring container
 			s = s[i+1:]
 		}
 		port, err := spec.ParsePort(s)

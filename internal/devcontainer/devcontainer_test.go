@@ -14,7 +14,7 @@ import (
 
 var here = Place{File: "/home/me/app/.devcontainer/devcontainer.json", Project: "/home/me/app", Inside: "/home/me/app"}
 
-// parseOK parses, and wants that to succeed.
+// parseOK parses a file that must be valid.
 func parseOK(t *testing.T, text string) *File {
 	t.Helper()
 	f, err := Parse([]byte(text), here)
@@ -314,8 +314,8 @@ func TestImageSettings(t *testing.T) {
 
 func quoteJSON(s string) string { return words(s)[1 : len(words(s))-1] }
 
-// TestCommandOrder checks that all commands of one stage run before those of the next, whichever
-// feature or file has them.
+// TestCommandOrder checks that all commands of one stage run before those of the next, whichever feature
+// or file names them.
 func TestCommandOrder(t *testing.T) {
 	a := Settings{Commands: []spec.SetUp{sh(spec.PostCreate, "a", ""), sh(spec.OnCreate, "a", "")}}
 	b := Settings{Commands: []spec.SetUp{sh(spec.PostAttach, "b", ""), sh(spec.OnCreate, "b", ""), sh(spec.UpdateContent, "b", "")}}

@@ -11,10 +11,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxFeatures bounds those of a file.
+// maxFeatures bounds the features of a file.
 const maxFeatures = 50
 
-// uses are the features that a file names.
+// uses returns the features that a file names.
 func uses(raw json.RawMessage) (list []Use, err error) {
 	named, err := members(raw)
 	if err != nil {
@@ -39,8 +39,7 @@ func uses(raw json.RawMessage) (list []Use, err error) {
 // Local reports whether a feature is in the file's directory; others are in a registry.
 func (u Use) Local() bool { return strings.HasPrefix(u.ID, "./") }
 
-// checkID accepts a feature below the file's directory, and one by the name of its
-// registry.
+// checkID accepts a feature below the file's directory, or one in a registry.
 func checkID(id string) error {
 	dir, ok := strings.CutPrefix(id, "./")
 	if ok && path.Clean(dir) != "." && !strings.HasPrefix(path.Clean(dir), "../") && path.Clean(dir) != ".." && !path.IsAbs(dir) {
@@ -57,7 +56,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// chosen are the options that are set for a feature: an object, or its version alone.
+// chosen reads the options for a feature: an object, or its version alone.
 func chosen(raw json.RawMessage) (map[string]string, error) {
 	if kind(raw) == '"' {
 		version, err := text(raw)
@@ -79,7 +78,7 @@ func chosen(raw json.RawMessage) (map[string]string, error) {
 	return options, nil
 }
 
-// option is a text, or true or false.
+// option reads a string, or true or false.
 func option(raw json.RawMessage) (string, error) {
 	if s := string(raw); s == "true" || s == "false" {
 		return s, nil
@@ -93,18 +92,18 @@ func option(raw json.RawMessage) (string, error) {
 
 // Feature is a feature's description of itself.
 type Feature struct {
-	ID      string // as the file names it
+	ID      string // as in the file
 	Options map[string]string
 	Settings
 	Notes []string
 
 	local  bool
-	own    string   // its id, as it calls itself
-	after  []string // which others, if they are there
+	own    string   // its id in its own metadata
+	after  []string // features that it should follow, if they are used
 	needed []string
 }
 
-// dir is its directory, relative to the devcontainer.json.
+// dir returns the feature's directory, relative to the devcontainer.json.
 func (f *Feature) dir() string { return path.Clean(strings.TrimPrefix(f.ID, "./")) }
 
 // ParseFeature reads a feature's metadata for one use of it.
@@ -226,7 +225,7 @@ func InOrder(list []*Feature, order []string) ([]*Feature, error) {
 	return done, nil
 }
 
-// base is a feature's name in its registry: the last part, without its version.
+// base returns a feature's name in its registry: the last part, without its version.
 func base(name string) string {
 	name = path.Base(name)
 	name, _, _ = strings.Cut(name, "@")

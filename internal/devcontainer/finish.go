@@ -10,19 +10,19 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Base is the image that the Dockerfile of [Finish] starts from: a name that no registry owns.
+// Base is the base image in the Dockerfile of [Finish]: a name that no registry owns.
 const Base = "devcontainer.invalid/base"
 
-// FeatureImage is the name of the image that has the files of the n-th feature, in a
-// directory, if it is not a local one.
+// FeatureImage is the name of the image that holds the files of the n-th feature in a directory, if the
+// feature is not a local one.
 func FeatureImage(n int) string { return fmt.Sprintf("devcontainer.invalid/feature-%d", n) }
 
 // stage is the directory of features during their installation, in the image.
 const stage = "/tmp/.devcontainer-features"
 
-// Finish returns a Dockerfile that makes the image of a file from the one it names or builds: it
-// installs features, and sets the variables and the user. It is empty if it would do nothing. Dir
-// is the directory of features in images of their own, before is the user of the image.
+// Finish returns a Dockerfile that completes the image that a file names or builds: it installs features,
+// and sets the variables and the user. It is empty if it would do nothing. dir is the directory of
+// features in images of their own, before is the user of the image.
 func Finish(features []*Feature, dir string, env []Variable, user, containerUser, before string) (string, error) {
 	if err := checkUser(before); err != nil {
 		return "", &spec.Error{Op: "the image's USER", Err: err}
@@ -67,7 +67,7 @@ func Finish(features []*Feature, dir string, env []Variable, user, containerUser
 	return b.String(), nil
 }
 
-// Title says which feature a step of that is for.
+// Title says which feature a step of Finish's Dockerfile is for.
 func Title(features []*Feature, step string) string {
 	for i, f := range features {
 		switch at := fmt.Sprintf("%s/%d", stage, i); {
@@ -80,16 +80,16 @@ func Title(features []*Feature, step string) string {
 	return step
 }
 
-// words are those of an instruction in its JSON form, in which nothing is special.
+// words returns the JSON form of an instruction, in which no character is special.
 func words(list ...string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(list) // texts are encoded
+	_ = e.Encode(list) // strings can always be encoded
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// setEnv sets a variable. Features may speak of others in its value.
+// setEnv sets a variable. Features may refer to other variables in its value.
 func setEnv(b *strings.Builder, v Variable, expands bool) error {
 	if strings.ContainsAny(v.Value, "\n\r") {
 		return spec.Errorf(spec.ErrUsage, "the value of %s has a line break: a Dockerfile cannot have it", v.Name)
@@ -104,7 +104,7 @@ func setEnv(b *strings.Builder, v Variable, expands bool) error {
 	return nil
 }
 
-// install is a script that installs a feature, and leaves nothing of it but that.
+// install returns a script that installs a feature, and then removes the feature's files.
 func install(f *Feature, dir, user, containerUser string) string {
 	env := map[string]string{"_REMOTE_USER": name(user), "_CONTAINER_USER": name(containerUser)}
 	for key, value := range f.Options {
@@ -121,13 +121,13 @@ func install(f *Feature, dir, user, containerUser string) string {
 	return b.String()
 }
 
-// name is a user without the group.
+// name returns a user without the group.
 func name(user string) string {
 	user, _, _ = strings.Cut(user, ":")
 	return user
 }
 
-// optionName is the variable in which a script finds an option.
+// optionName returns the variable that holds an option for the install script.
 func optionName(option string) string {
 	plain := strings.Map(func(r rune) rune {
 		if r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -142,5 +142,5 @@ func optionName(option string) string {
 	return strings.ToUpper(trimmed)
 }
 
-// quoted is a word for a shell.
+// quoted quotes a word for a shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

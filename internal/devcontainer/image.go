@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// MetadataLabel is the label with which an image sets up sandboxes made from it, as prebuilt images
-// do.
+// MetadataLabel is the label of an image that holds settings for sandboxes made from it. Prebuilt images
+// have it.
 const MetadataLabel = "devcontainer.metadata"
 
 // maxEntries bounds the parts of an image's metadata.
@@ -36,7 +36,7 @@ func ParseImage(config []byte, feature string) (OfImage, error) {
 	return OfImage{c.Config.User, c.Config.Env, c.Config.Labels[MetadataLabel], c.Config.Labels[feature]}, err
 }
 
-// Settings are those that the image's label has, put together in its order.
+// Settings returns the settings of the image's label, merged in their order.
 func (i OfImage) Settings(p Place) (Settings, []string, error) {
 	f := &File{}
 	if i.Metadata == "" {
@@ -78,7 +78,7 @@ func (i OfImage) Settings(p Place) (Settings, []string, error) {
 	return all, slices.Compact(notes), nil
 }
 
-// With adds settings that count more. Commands of both are run, those of s first.
+// With adds settings that take precedence. The commands of both run, those of s first.
 func (s Settings) With(more Settings) Settings {
 	s.ContainerEnv = merged(s.ContainerEnv, more.ContainerEnv)
 	s.RemoteEnv = merged(s.RemoteEnv, more.RemoteEnv)
@@ -106,5 +106,5 @@ func merged(list, more []Variable) []Variable {
 	return list
 }
 
-// Env are the variables of all commands, each once.
+// Env returns the variables of all commands, each once.
 func (s Settings) Env() []Variable { return merged(s.ContainerEnv, s.RemoteEnv) }

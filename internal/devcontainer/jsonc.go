@@ -12,20 +12,20 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// member is one of an object. Their order counts: commands are run in it.
+// member is a member of an object. Their order counts: commands run in it.
 type member struct {
 	name string
 	raw  json.RawMessage
 }
 
-// parse reads JSON with comments and trailing commas, and replaces each string that is not a name.
+// parse reads JSON with comments and trailing commas, and replaces each string that is not a key.
 func parse(text []byte, replace func(string) string) (json.RawMessage, error) {
-	if len(text) > MaxSize { // the parser calls itself for each bracket
+	if len(text) > MaxSize { // the parser recurses for each bracket
 		return nil, fmt.Errorf("it is larger than %d KiB", MaxSize>>10)
 	}
 	v, err := hujson.Parse(text)
 	if err != nil {
-		return nil, errors.New(told(strings.TrimPrefix(err.Error(), "hujson: "))) // it may have some of the text in it
+		return nil, errors.New(told(strings.TrimPrefix(err.Error(), "hujson: "))) // it may quote the text
 	}
 	v.Minimize()
 	if err := replaceIn(&v, replace); err != nil {
@@ -38,8 +38,7 @@ func parse(text []byte, replace func(string) string) (json.RawMessage, error) {
 	return packed, nil
 }
 
-// replaceIn refuses names that are not one line: they are shown, and no line of ours is
-// to be theirs.
+// replaceIn refuses keys that are not one line: they are shown, and must not look like our own lines.
 func replaceIn(v *hujson.Value, replace func(string) string) error {
 	switch x := v.Value.(type) {
 	case *hujson.Object:
@@ -74,7 +73,7 @@ func oneLine(s string) error {
 	return nil
 }
 
-// members are those of an object.
+// members returns the members of an object.
 func members(raw json.RawMessage) ([]member, error) {
 	v, err := hujson.Parse(raw)
 	if err != nil {
@@ -99,7 +98,7 @@ func members(raw json.RawMessage) ([]member, error) {
 	return list, nil
 }
 
-// wants is the error for a value of another type.
+// wants returns the error for a value of another type.
 func wants(what string) error { return spec.Errorf(spec.ErrUsage, "it is not %s", what) }
 
 func kind(raw json.RawMessage) byte {
@@ -120,7 +119,7 @@ func text(raw json.RawMessage) (s string, err error) {
 	return s, err
 }
 
-// line is a text that names something, and is shown.
+// line reads a name to be shown.
 func line(raw json.RawMessage) (string, error) {
 	s, err := text(raw)
 	if err == nil {
@@ -150,7 +149,7 @@ func texts(raw json.RawMessage) ([]string, error) {
 	return words, nil
 }
 
-// says tells whether a value says anything at all.
+// says reports whether a value requests anything.
 func says(raw json.RawMessage) bool {
 	switch string(raw) {
 	case "null", "false", "[]", "{}", `""`:

@@ -37,7 +37,7 @@ func (f *File) mounts(raw json.RawMessage) error {
 	return nil
 }
 
-// mount is one, as docker's --mount has it, or as an object.
+// mount reads one mount: in the form of docker's --mount, or an object.
 func mount(raw json.RawMessage) (map[string]string, error) {
 	m := map[string]string{}
 	if kind(raw) == '"' {
@@ -66,7 +66,7 @@ func mount(raw json.RawMessage) (map[string]string, error) {
 	return m, nil
 }
 
-// first is the value of the first of these names that has one.
+// first returns the value of the first of these names that has one.
 func first(m map[string]string, names ...string) string {
 	for _, name := range names {
 		if m[name] != "" {

@@ -12,7 +12,7 @@ const (
 	maxWord = 200
 )
 
-// told is a word of a file for a note: one line, and not a long one.
+// told shortens a word of a file to one short line, for a note.
 func told(word string) string {
 	if oneLine(word) != nil {
 		word = strings.Trim(strconv.Quote(word), `"`)
@@ -26,7 +26,7 @@ func told(word string) string {
 	return word
 }
 
-// notKnown tells of keys that mean nothing.
+// notKnown reports unknown keys.
 func notKnown(keys []string) string {
 	var list []string
 	for _, key := range keys[:min(len(keys), maxTold)] {
@@ -39,7 +39,7 @@ func notKnown(keys []string) string {
 	return text
 }
 
-// forwarded are the flags for ports.
+// forwarded suggests the flags for ports.
 func forwarded(flags []string) string {
 	text := strings.Join(flags[:min(len(flags), maxTold)], " ")
 	if more := len(flags) - maxTold; more > 0 {

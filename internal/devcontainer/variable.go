@@ -15,11 +15,11 @@ import (
 // Place has the paths that the variables of a file refer to.
 type Place struct {
 	File    string // the devcontainer.json
-	Project string // on the host, the directory that the file is for
-	Inside  string // where that is in the sandbox; empty: nowhere
+	Project string // the project's directory on the host
+	Inside  string // its path in the sandbox; empty: none
 }
 
-// ID is that of the environment: the same as long as its file is at its place.
+// ID identifies the environment: it stays the same as long as the file keeps its path.
 func (p Place) ID() string {
 	text, _ := json.Marshal(map[string]string{"devcontainer.config_file": p.File, "devcontainer.local_folder": p.Project})
 	sum := sha256.Sum256(text)
@@ -29,7 +29,7 @@ func (p Place) ID() string {
 // expander replaces variables.
 type expander struct {
 	place Place
-	asked []string // for variables of the host
+	asked []string // requested variables of the host
 	room  room
 	err   error
 }
@@ -47,7 +47,7 @@ const maxExpanded = 1 << 20
 // room counts the bytes that were added.
 type room int
 
-// take returns a value if the room suffices; else nothing, and an error.
+// take returns a value if the room suffices. Otherwise it sets the error.
 func (r *room) take(value string, err *error) string {
 	if *r += room(len(value)); *r <= maxExpanded {
 		return value
@@ -58,8 +58,7 @@ func (r *room) take(value string, err *error) string {
 	return ""
 }
 
-// replaced replaces each ${…} that has a value, and leaves the others: they may be a
-// shell's.
+// replaced replaces each ${…} that has a value, and leaves the others: they may be for a shell.
 func replaced(s string, value func(word string) (string, bool)) string {
 	var b strings.Builder
 	for {
@@ -108,7 +107,7 @@ func (x *expander) value(word string) (string, bool) {
 	return "", false
 }
 
-// inside is where the project is, which it must be for that.
+// inside returns the project's path inside, or an error if the sandbox has none.
 func (x *expander) inside(word string) string {
 	if x.place.Inside == "" && x.err == nil {
 		x.err = spec.Errorf(spec.ErrUsage, "${%s} stands for the project, and there is none in this sandbox", word).
@@ -117,7 +116,7 @@ func (x *expander) inside(word string) string {
 	return x.place.Inside
 }
 
-// notes tell which variables of the host were asked for.
+// notes report the requested variables of the host.
 func (x *expander) notes() (list []string) {
 	for _, name := range x.asked[:min(len(x.asked), maxTold)] {
 		list = append(list, fmt.Sprintf("${localEnv:%s}: nothing of this host's environment is read for a file; it has its default, or is empty", told(name)))

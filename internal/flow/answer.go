@@ -19,8 +19,8 @@ import (
 type Person struct {
 	Plan *Plan
 	Run  *run.Run
-	// Host is the right to carry the run on. It is nil if another process has that right: the
-	// answer is then left for that process, see [Person.Heard].
+	// Host is the right to carry the run on. It is nil if another process has that right: then the
+	// answer is left for that process, see [Person.Heard].
 	Host   *run.Host
 	Events []run.Event
 	Name   string
@@ -35,9 +35,9 @@ type reply struct {
 	Document []byte `json:"document,omitempty"` // of a question
 }
 
-// Decide keeps a person's decision about a waiting step; an empty name means the only such step.
-// The question must not have changed since it was asked. The process that next carries the flow on
-// uses the decision.
+// Decide records a person's decision about a waiting step; an empty name means the only such step. The
+// question must not have changed since it was asked. The process that next carries the flow on uses the
+// decision.
 func (p *Person) Decide(step string, approved bool, why string) (*State, error) {
 	s, st, err := p.asked(step, true)
 	if err != nil {
@@ -46,7 +46,7 @@ func (p *Person) Decide(step string, approved bool, why string) (*State, error) 
 	return s, p.keep(s, reply{Answer: Answer{Step: st.ID, Hash: st.Hash, Approved: approved, Text: why}})
 }
 
-// Answer keeps a person's answer, if it passes the checks of the step.
+// Answer records a person's answer, if it passes the checks of the step.
 func (p *Person) Answer(step, text string) (*State, error) {
 	s, st, err := p.asked(step, false)
 	if err != nil {
@@ -149,7 +149,7 @@ func (a *Answer) verb() string {
 	return "rejected"
 }
 
-// changed is the error that the question has changed since it was asked.
+// changed returns the error for a question that has changed since it was asked.
 func (p *Person) changed(step string) error {
 	return spec.Errorf(spec.ErrConflict, "what %s of the run %s asks about has changed since", step, p.Run.ID).
 		WithHint("bothy flow resume %s does again what must be, and asks again", p.Run.ID)
@@ -164,8 +164,8 @@ func (s *State) heeds(m run.Message) (r reply, about bool) {
 	return r, st != nil && st.Status == run.Waiting && st.Hash == r.Hash
 }
 
-// Said applies to a state that is only displayed the answers that are not in the log yet. The
-// process that next carries the flow on keeps them. events is the number of events before them.
+// Said applies answers that are not in the log yet to a state that is only displayed. The process that
+// next carries the flow on records them. events is the number of events before them.
 func (s *State) Said(list []run.Message, events int) {
 	for _, m := range list {
 		if r, about := s.heeds(m); about {
@@ -176,7 +176,7 @@ func (s *State) Said(list []run.Message, events int) {
 	}
 }
 
-// isAnswered reports whether a person has answered, and the waiting flow can go on.
+// isAnswered reports whether a person has answered, and the waiting flow can continue.
 func (c *Carrier) isAnswered() bool {
 	if c.state.Status != run.Waiting {
 		return false
@@ -196,7 +196,7 @@ func (r *reply) keepDocument(dir string) error {
 	return keepFile(filepath.Join(dir, OutputsDir), r.Output.Path, r.Document)
 }
 
-// keepReply keeps an answer that arrived while the flow was carried on, if the question is still the
+// keepReply records an answer that arrived while the flow was carried on, if the question is still the
 // same.
 func (c *Carrier) keepReply(m run.Message) error {
 	var r reply

@@ -19,7 +19,7 @@ func (b *bench) person(name string) *Person {
 	return &Person{Plan: b.plan, Run: b.run, Events: events, Name: name}
 }
 
-// say has a person decide while another process has the run.
+// say records a person's decision while another process has the run.
 func (b *bench) say(name, step string, approved bool) *Person {
 	b.t.Helper()
 	p := b.person(name)
@@ -41,8 +41,8 @@ func untilHeard(t *testing.T, p *Person) {
 	t.Error("nobody hears it")
 }
 
-// TestAnswerWhileTold checks that a person can answer at once when told of a question, and wait
-// until the carrier reads the answer. The flow goes on, though no step is at work by then.
+// TestAnswerWhileTold checks that a person can answer at once when told of a question, and wait until
+// the carrier reads the answer. The flow continues, although no step is running by then.
 func TestAnswerWhileTold(t *testing.T) {
 	b := beside(t, 2, "name: x\nsteps: [{id: good, approval: {message: Good?}}, {id: slow, command: do it}, {id: more, needs: [good], command: do it}]\n", nil, nil)
 	done := make(chan struct{})
@@ -59,8 +59,8 @@ func TestAnswerWhileTold(t *testing.T) {
 	b.ended(b.carry(), run.Completed, "done")
 }
 
-// TestAnswerAtRest checks that a person can answer a waiting flow while its process still has it:
-// it goes on. An answer to another question is left for the next carrier.
+// TestAnswerAtRest checks that a person can answer a waiting flow while its process still has it: the
+// flow continues. An answer to another question is left for the next carrier.
 func TestAnswerAtRest(t *testing.T) {
 	b := begin(t, decided, fine)
 	var p *Person
@@ -96,7 +96,7 @@ func TestAnswerAtRest(t *testing.T) {
 	b.want(b.carry(), run.Completed, "done", "publish.1 clean.1")
 }
 
-// TestSaid checks that the status shows answers that no carrier has kept yet.
+// TestSaid checks that the status shows answers that no carrier has recorded yet.
 func TestSaid(t *testing.T) {
 	b := begin(t, decided, fine)
 	b.carry()

@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// SentBack says that a step failed, and that an earlier one is done again for that.
+// SentBack says that a step failed, and that an earlier step is repeated because of that.
 type SentBack struct {
 	By, To      string // nodes
 	Round, Most int
@@ -18,9 +18,9 @@ type SentBack struct {
 // Back returns the step that the last event sent back, or nil.
 func (s *State) Back() *SentBack { return s.back }
 
-// goBack sends an earlier step back with the flaws, if that is allowed once more. The step keeps
-// the hash of its task: the task is the same, so the step gets these flaws. By spread, the steps
-// that need it are done again.
+// goBack sends an earlier step back with the flaws, if one more time is allowed. The step keeps the hash
+// of its task: the task is the same, so the step gets these flaws. spread makes the steps that need it
+// run again.
 func (s *State) goBack(n *Node, wrong []string) {
 	to := s.byID[n.goesBackTo()]
 	if to == nil || to.Status != run.Completed || to.Rounds >= n.Step.Back.times() {

@@ -10,19 +10,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file decides which steps may run side by side. Each running step has its own place: two
-// never share a sandbox. Only one at a time works on the host's directory itself, because only one
-// such directory exists. Fresh commands are the exception and may run on it side by side: they
-// only judge.
+// This file decides which steps may run side by side. Each running step has its own place: two never
+// share a sandbox. Only one at a time works on the host's directory itself, because only one such
+// directory exists. Fresh commands are the exception and may run on it side by side: they only judge.
 
-// Most is how many steps may be done side by side.
+// Most returns how many steps may run side by side.
 func (p *Plan) Most() int { return cmp.Or(p.Parallel, p.Flow.Parallel, 1) }
 
 // onDirectory reports whether steps work on the directory of the host itself. If some work in
 // copies of it, the other steps do not see the directory.
 func (p *Plan) onDirectory() bool { return p.Directory != "" && len(p.Copies()) == 0 }
 
-// inTurn reports whether the elements of a list are done one after the other, whatever they need.
+// inTurn reports whether the elements of a list run one after the other, whatever they need.
 func (p *Plan) inTurn() bool { return p.Most() == 1 || p.onDirectory() }
 
 // Beside reports whether any two steps could run side by side where the flow works.
@@ -41,7 +40,7 @@ func (p *Plan) pools() map[string]int {
 			continue
 		}
 		pools[name] = 1
-		if !turn { // else one step is done at a time
+		if !turn { // otherwise one step runs at a time
 			of := func(n *Node) bool { return p.roomOf(n) == name && !p.Never(n) && !n.Step.Fresh && !n.Step.forPerson() }
 			pools[name] = max(1, min(p.Most(), chains(nodes, false, of)))
 		}
@@ -49,9 +48,9 @@ func (p *Plan) pools() map[string]int {
 	return pools
 }
 
-// chains divides nodes into rows in which each needs the one before it, and counts the rows: never
-// more nodes can be at work at a time. With only one row, no node can run beside another. turn
-// says that elements of a list wait for those before them.
+// chains divides nodes into rows in which each needs the one before it, and counts the rows: never more
+// nodes can run at a time. With only one row, no node can run beside another. turn says that elements of
+// a list wait for those before them.
 func chains(nodes []*Node, turn bool, of func(*Node) bool) int {
 	above := needed(nodes, turn)
 	var ends []int
@@ -71,7 +70,7 @@ next:
 	return len(ends)
 }
 
-// needed are, for each node, those that it needs, and that these need.
+// needed returns, for each node, the nodes that it needs, directly or not.
 func needed(nodes []*Node, turn bool) []*big.Int {
 	all := make([]*big.Int, len(nodes))
 	at, elements := map[string]int{}, map[spot][]int{}
@@ -98,7 +97,7 @@ func needed(nodes []*Node, turn bool) []*big.Int {
 	return all
 }
 
-// TooMany is the error for too many steps side by side, or too few.
+// TooMany returns the error for too many steps side by side, or too few.
 func TooMany(steps int) error {
 	return spec.Errorf(spec.ErrUsage, "%d steps cannot be done side by side", steps).WithHint("there can be 1 to %d", MaxParallel)
 }
@@ -111,8 +110,8 @@ func (p *Plan) checkCount() error {
 	return nil
 }
 
-// checkParallel refuses a plan whose steps could not run side by side. The agents of the plan have
-// their names.
+// checkParallel refuses a plan whose steps could not run side by side. The plan's agents must already
+// have their real names.
 func (p *Plan) checkParallel() error {
 	if err := p.checkCount(); err != nil {
 		return err
@@ -132,7 +131,7 @@ func (l *lint) parallel() error {
 	switch {
 	case f.Parallel < 0 || f.Parallel > MaxParallel:
 		return fmt.Errorf("parallel: %d is not from 1 to %d", f.Parallel, MaxParallel)
-	case f.Parallel < 2 || slices.ContainsFunc(f.Steps, func(s Step) bool { return s.Each != "" }): // a list's length is unknown yet
+	case f.Parallel < 2 || slices.ContainsFunc(f.Steps, func(s Step) bool { return s.Each != "" }): // the length of a list is not known yet
 		return nil
 	case chains((&Plan{Flow: f}).Nodes(), false, func(n *Node) bool { return !n.Step.forPerson() }) < 2:
 		return errors.New("parallel: no two steps could be done side by side, for each needs the one before it")

@@ -31,7 +31,7 @@ func beside(t *testing.T, most int, text string, given map[string]string, do fun
 	return b
 }
 
-// again writes the run's record anew, for its current plan.
+// again writes the run's record again, for its current plan.
 func (b *bench) again(given map[string]string) {
 	b.t.Helper()
 	var err error
@@ -48,7 +48,7 @@ func (b *bench) again(given map[string]string) {
 // patience is how long a test waits for an expected event.
 const patience = time.Minute
 
-// meeting makes jobs wait until a number of them are there.
+// meeting makes jobs wait until a number of them have arrived.
 type meeting struct {
 	mu   sync.Mutex
 	left int
@@ -57,7 +57,7 @@ type meeting struct {
 
 func meet(count int) *meeting { return &meeting{left: count, full: make(chan struct{})} }
 
-// here waits for the others. If they do not come the job has failed.
+// here waits for the others. If they do not come, the job has failed.
 func (m *meeting) here() Done {
 	m.mu.Lock()
 	if m.left--; m.left == 0 {
@@ -72,7 +72,7 @@ func (m *meeting) here() Done {
 	}
 }
 
-// met does a job well that has met the others.
+// met completes a job that has met the others.
 func (m *meeting) met(job Job) Done {
 	if d := m.here(); d.Verdict != spec.VerdictOK {
 		return d
@@ -80,7 +80,7 @@ func (m *meeting) met(job Job) Done {
 	return fine(job)
 }
 
-// until waits until a job is given up.
+// until waits until a job is cancelled.
 func (b *bench) until(job Job) Done {
 	over, _ := b.over.Load(job.Place)
 	select {
@@ -91,13 +91,13 @@ func (b *bench) until(job Job) Done {
 	}
 }
 
-// stepOf is the node of a job.
+// stepOf returns the node of a job.
 func stepOf(job Job) string {
 	name := strings.TrimPrefix(job.Place, "/flow/")
 	return name[:strings.LastIndex(name, ".")]
 }
 
-// rooms are where steps were done.
+// rooms returns the room of each step.
 func (b *bench) rooms() map[string]string {
 	rooms := map[string]string{}
 	for _, job := range b.jobs {
@@ -120,8 +120,8 @@ steps:
   - {id: judge, needs: [try], prompt: "Judge ${{ steps.try.output }}", output: best.txt}
 `
 
-// TestBeside checks that the times of a matrix run at once, each in a room of its own, and then
-// the step that needs them, in the first room.
+// TestBeside checks that the times of a matrix run at once, each in a room of its own, and then the step
+// that needs them, in the first room.
 func TestBeside(t *testing.T) {
 	m := meet(3)
 	b := beside(t, 8, tries, nil, func(job Job) Done {
@@ -199,7 +199,7 @@ steps:
 	}
 }
 
-// TestCopiesBeside has copies be worked on at once, and one be judged while another is
+// TestCopiesBeside checks that copies are worked on at once, and that one is judged while another is
 // worked on.
 func TestCopiesBeside(t *testing.T) {
 	m := meet(2)
@@ -230,8 +230,8 @@ steps:
 	b.ended(b.carry(), run.Completed, "done")
 }
 
-// TestFailedBeside checks that the others go on when a step fails, and that steps that need it do
-// not.
+// TestFailedBeside checks that when a step fails, other steps continue, and steps that need it do not
+// run.
 func TestFailedBeside(t *testing.T) {
 	m := meet(2)
 	b := beside(t, 3, `
@@ -266,8 +266,8 @@ steps:
 	}
 }
 
-// TestBackBeside checks that a running step is cancelled when the step it needs is sent back. Its
-// use counts, but it is not a try and has no say.
+// TestBackBeside checks that a running step is cancelled when a step that it needs is sent back. Its
+// usage counts, but it is not a try and its result is ignored.
 func TestBackBeside(t *testing.T) {
 	m := meet(2)
 	b := beside(t, 3, `
@@ -302,8 +302,8 @@ steps:
 	}
 }
 
-// TestShares checks that the budget suffices for all running steps, whatever each of them uses. A
-// step whose share was too small gets all of the rest.
+// TestShares checks that the budget suffices for all running steps, whatever each of them uses. A step
+// whose share was too small gets the whole rest.
 func TestShares(t *testing.T) {
 	m, third := meet(2), meet(2)
 	b := beside(t, 2, tries, nil, nil)
@@ -339,7 +339,7 @@ func TestShares(t *testing.T) {
 		t.Errorf("it is %+v, after %d tokens", st, s.Tokens)
 	}
 
-	b = beside(t, 2, tries, nil, func(job Job) Done { // all of it is never enough
+	b = beside(t, 2, tries, nil, func(job Job) Done { // even the whole budget is never enough
 		return Done{Verdict: spec.VerdictFailed, Error: "refused", Missing: "there is none", Tokens: job.Budget.Tokens}
 	})
 	b.plan.Limits = Limits{Tokens: 100}
@@ -351,7 +351,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestStopBeside ends all running steps, and counts the use of each.
+// TestStopBeside checks that a stop ends all running steps, and that the usage of each counts.
 func TestStopBeside(t *testing.T) {
 	for _, name := range []string{"stop", "signal"} {
 		m := meet(3)
@@ -402,7 +402,7 @@ func (b *bench) endedLast() {
 	}
 }
 
-// TestErrorBeside checks that a missing place ends the flow, and with it the work elsewhere.
+// TestErrorBeside checks that a missing place ends the flow, and cancels the work in other places.
 func TestErrorBeside(t *testing.T) {
 	m := meet(3)
 	b := beside(t, 3, tries, nil, nil)
@@ -423,7 +423,7 @@ func TestErrorBeside(t *testing.T) {
 	}
 }
 
-// TestAskedBeside checks that a person is asked while others work, and that the flow waits for the
+// TestAskedBeside checks that a person is asked while other steps run, and that the flow waits for the
 // person when no step is left to run.
 func TestAskedBeside(t *testing.T) {
 	b := beside(t, 2, `
@@ -435,7 +435,7 @@ steps:
   - {id: c, needs: [good], command: do it}
 `, nil, nil)
 	b.do = func(job Job) Done {
-		for stepOf(job) == "a" { // until it was asked
+		for stepOf(job) == "a" { // until the person was asked
 			events, err := b.run.Events()
 			if err != nil || slices.ContainsFunc(events, func(ev run.Event) bool { return ev.Type == Asked }) {
 				break
@@ -453,8 +453,8 @@ steps:
 	b.want(b.carry(), run.Completed, "done", "c.1")
 }
 
-// TestAnsweredBeside checks that an answer is taken while a step is at work: steps that need it
-// begin at once. An answer to another question is not taken.
+// TestAnsweredBeside checks that an answer is read while a step is running: steps that need it begin at
+// once. An answer to another question is not used.
 func TestAnsweredBeside(t *testing.T) {
 	m := meet(3)
 	b := beside(t, 3, `
@@ -517,7 +517,7 @@ steps:
 `
 
 // TestElementsBeside checks that elements of a list run side by side, unless they need others. An
-// element that needs an unfinished one is passed over until that is done.
+// element that needs an unfinished one waits until that is done.
 func TestElementsBeside(t *testing.T) {
 	list := map[string]string{"prd.json": `[{"id": "b", "dependsOn": ["a", "z"], "priority": 1}, {"id": "a", "priority": 2}, {"id": "c", "priority": 3}, {"id": "d", "priority": 4, "needs": ["b"]}, {"id": "z", "passes": true}]`}
 	m := meet(2)
@@ -576,7 +576,7 @@ func TestElementsBeside(t *testing.T) {
 	}
 }
 
-// stateAfter returns the state of a flow whose carrier has begun, after these events.
+// stateAfter returns the state of a flow after its carrier's beginning and these events.
 func stateAfter(t *testing.T, p *Plan, at time.Time, happened ...any) *State {
 	t.Helper()
 	s, err := Fold(p, nil)
@@ -671,8 +671,8 @@ func trying(n int) Start {
 	return Start{Step: fmt.Sprint("try.", n), Attempt: 1, Room: roomsOf("mine", 3)[n-1], Share: spec.Budget{Tokens: 33}}
 }
 
-// TestAllowanceBeside checks that work that was already running is not taken for news about a
-// used-up allowance.
+// TestAllowanceBeside checks that work that was already running does not count as news about a used-up
+// allowance.
 func TestAllowanceBeside(t *testing.T) {
 	b := beside(t, 2, `
 name: limited
@@ -691,7 +691,7 @@ steps:
 	}
 }
 
-// TestUnkeptBeside says once that something cannot be kept, however many are at work.
+// TestUnkeptBeside checks that a failure to record is reported once, however many steps are running.
 func TestUnkeptBeside(t *testing.T) {
 	m := meet(3)
 	b := beside(t, 3, tries, nil, nil)
@@ -715,8 +715,9 @@ func TestUnkeptBeside(t *testing.T) {
 	}
 }
 
-// TestAllowanceOnce counts a used-up allowance once, however many steps report it side by side,
-// and believes the one that knows the end. So the flow waits as many rounds as for one step.
+// TestAllowanceOnce checks that a used-up allowance counts once, however many steps report it side by
+// side, and that the one that knows the end is believed. So the flow waits as many rounds as for one
+// step.
 func TestAllowanceOnce(t *testing.T) {
 	b := beside(t, 3, tries, nil, nil)
 	at := time.Now()
@@ -765,8 +766,7 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestAllowanceOver checks that all steps that waited for an allowance go on, and not just the
-// first.
+// TestAllowanceOver checks that all steps that waited for an allowance continue, and not only the first.
 func TestAllowanceOver(t *testing.T) {
 	b := beside(t, 3, tries, nil, nil)
 	at := time.Now()
@@ -780,8 +780,8 @@ func TestAllowanceOver(t *testing.T) {
 	}
 }
 
-// TestAskedMeanwhile checks that a person is asked while an allowance is used up, and that the
-// flow waits then.
+// TestAskedMeanwhile checks that a person is asked while an allowance is used up, and that the flow
+// waits then.
 func TestAskedMeanwhile(t *testing.T) {
 	b := beside(t, 1, `
 name: limited
@@ -807,7 +807,7 @@ steps:
 	}
 }
 
-// TestParallelChecked refuses flows without any two steps that could run side by side.
+// TestParallelChecked checks that flows are refused in which no two steps could run side by side.
 func TestParallelChecked(t *testing.T) {
 	for text, want := range map[string]string{
 		"name: n\nparallel: 2\nsteps: [{id: a, command: c}, {id: b, needs: [a], command: c}]\n": "no two steps could be done side by side",
@@ -834,7 +834,7 @@ func TestParallelChecked(t *testing.T) {
 	if err := p.checkParallel(); err == nil || !strings.Contains(err.Error(), "called like an agent") {
 		t.Error(err)
 	}
-	// An agent may be called like a step, if its real name differs.
+	// An agent may have the name of a step, if its real name differs.
 	p = &Plan{Parallel: 2, Agent: "try", Flow: p.Flow}
 	must(t, p.Check(nil))
 	must(t, p.Name(map[string]string{"try": "claude"}))
@@ -897,8 +897,8 @@ steps:
 
 var mixedList = map[string]string{"prd.json": `[{"id": "s1"}, {"id": "s2"}, {"id": "s3", "needs": ["s1"]}]`}
 
-// mixedDo fails by a fixed rule, by the tries of each step alone. So the result is the same in any
-// order of the steps.
+// mixedDo fails by a fixed rule that depends only on the tries of each step. So the result is the same
+// in any order of the steps.
 func mixedDo(job Job) Done {
 	for range rand.IntN(50) {
 		runtime.Gosched()
@@ -922,9 +922,9 @@ func standing(s *State) string {
 	return b.String()
 }
 
-// TestInterleaved folds the events of several steps that ran at once. Any order gives the same
-// state if each step's events, and those of the steps it needs, keep their order. So does one step
-// after the other, and every prefix followed by the rest.
+// TestInterleaved folds the events of several steps that ran at once. Any order gives the same state if
+// each step's events, and those of the steps it needs, keep their order. So does a sequential order, and
+// so does every prefix followed by the rest.
 func TestInterleaved(t *testing.T) {
 	for seed := range 6 {
 		b := beside(t, 2+seed%4, mixed, mixedList, mixedDo)
@@ -1012,7 +1012,7 @@ func shuffled(r *rand.Rand, p *Plan, s *State, events []run.Event) []run.Event {
 	return out
 }
 
-// sequential has every try begin just before it ends.
+// sequential makes every try begin just before it ends.
 func sequential(s *State, events []run.Event) (out []run.Event) {
 	begun := map[string]run.Event{}
 	for _, ev := range events {
@@ -1028,8 +1028,8 @@ func sequential(s *State, events []run.Event) (out []run.Event) {
 	return out
 }
 
-// TestTornBeside lets the host die after any event while several steps are at work. Running steps
-// are done again and counted once; finished steps are not done again.
+// TestTornBeside lets the host die after any event while several steps are running. Running steps are
+// repeated and counted once; finished steps are not repeated.
 func TestTornBeside(t *testing.T) {
 	racetest.Skip(t)
 	whole := beside(t, 3, mixed, mixedList, mixedDo)
@@ -1130,7 +1130,7 @@ func TestRandomBeside(t *testing.T) {
 	}
 }
 
-// Work fails there, when the others are at work.
+// Work fails there while the others are running.
 func (b *brokenShop) Work(ctx context.Context, job Job) (Done, error) {
 	if job.Room == b.room {
 		b.m.here()

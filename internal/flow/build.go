@@ -58,7 +58,7 @@ Keep to this:
 - the last step that makes something is "final". Name no agent and no model.
 `
 
-// judgeFlow judges a document that shall be a flow.
+// judgeFlow judges a document that must be a flow.
 func judgeFlow(r *gate.Result, document []byte) {
 	check := gate.Check{Name: "flow", Passed: true}
 	if _, err := Parse(builtName, document); err != nil {

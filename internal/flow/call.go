@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// This file tells a person what a step asks while others are at work: they may be for hours. When
-// no step is at work, the flow ends, and the process that carried it on tells the person.
+// This file tells a person about a step's question while other steps are running: they may take hours.
+// When no step is running, the flow ends, and the process that carried it on tells the person.
 
 // Asking is a step's question to a person.
 type Asking struct {
@@ -23,14 +23,14 @@ type Asking struct {
 // hearing is the result of a call.
 type hearing struct {
 	Call
-	err error // it was cut short
+	err error // the call was interrupted
 }
 
-// goesOn reports whether a step is at work, or will be.
+// goesOn reports whether a step is running, or will be.
 func (d *Decision) goesOn() bool { return d.Work != nil || d.Join || !d.Wait.IsZero() }
 
-// callPerson begins to tell a person of the first untold question, and does not wait. Only a signal cuts
-// it short.
+// callPerson starts to tell a person of the first untold question, and does not wait. Only a signal
+// interrupts it.
 func (c *Carrier) callPerson(ctx context.Context) {
 	st := c.state.unheard()
 	if c.Call == nil || c.calling || st == nil {
@@ -44,8 +44,8 @@ func (c *Carrier) callPerson(ctx context.Context) {
 	}()
 }
 
-// hearCall records that a person was told. If a call was cut short, or its record could not be kept,
-// the next carrier makes it again.
+// hearCall records that a person was told. If a call was interrupted, or could not be recorded, the next
+// carrier repeats it.
 func (c *Carrier) hearCall(h hearing) error {
 	c.calling = false
 	if h.err != nil {
@@ -54,8 +54,8 @@ func (c *Carrier) hearCall(h hearing) error {
 	return c.keepEvent(Called, h.Call)
 }
 
-// Heard leaves a message for the next carrier: a person knows all questions that are open now.
-// This process no longer owns the run by then: the next carrier may have begun, and does not wait.
+// Heard leaves a message for the next carrier: a person knows all questions that are open now. This
+// process no longer owns the run by then: the next carrier may have begun, and does not wait.
 func (c *Carrier) Heard() error {
 	for _, st := range c.state.Questions() {
 		if st.called == st.done {
@@ -75,7 +75,7 @@ func (c *Carrier) Heard() error {
 	return nil
 }
 
-// keepTold records such a message, unless the question was asked anew since.
+// keepTold records such a message, unless the question was asked again since.
 func (c *Carrier) keepTold(m run.Message) error {
 	var call Call
 	if err := json.Unmarshal(m.Data, &call); err != nil {
@@ -98,7 +98,7 @@ func (s *State) unheard() *StepState {
 	return nil
 }
 
-// called records that a person was told of a question. It may be over by now, or another one.
+// called records that a person was told of a question. The question may be over by now, or replaced.
 func (s *State) called(c Call) {
 	if st := s.byID[c.Step]; st != nil {
 		st.called = c.Asked

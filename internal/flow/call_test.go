@@ -15,7 +15,7 @@ import (
 type calls struct {
 	mu   sync.Mutex
 	list []string
-	more chan struct{} // one for each
+	more chan struct{} // receives one value for each call
 }
 
 func (c *calls) take(_ context.Context, q Asking) {
@@ -52,7 +52,7 @@ func (c *calls) want(t *testing.T, list ...string) {
 	c.list = nil
 }
 
-// asking is a flow that asks two questions while a step is at work.
+// asking is a flow that asks two questions while a step is running.
 const asking = `
 name: asking
 steps:
@@ -63,7 +63,7 @@ steps:
   - {id: end, needs: [tone], command: do it}
 `
 
-// TestCall has a person hear of each question once, while others are at work.
+// TestCall checks that a person is told of each question once, while other steps are running.
 func TestCall(t *testing.T) {
 	b := beside(t, 2, asking, nil, nil)
 	c := called(t, b)
@@ -80,23 +80,23 @@ func TestCall(t *testing.T) {
 	c.want(t) // it was told of tone
 }
 
-// TestCallAlone checks that a person is not told twice. With no step at work the flow ends, and
-// the process that carried it on tells the person.
+// TestCallAlone checks that a person is not told twice. With no step running the flow ends, and the
+// process that carried it on tells the person.
 func TestCallAlone(t *testing.T) {
 	b := beside(t, 2, strings.ReplaceAll(asking, "{id: slow,", "{id: slow, needs: [good],"), nil, fine)
 	c := called(t, b)
 	s, carrier := b.carryIn(t.Context())
 	b.ended(s, run.Waiting, "approval")
 	c.want(t)
-	carrier.Host.Close() // once told of the end, a person may go on
+	carrier.Host.Close() // once told of the end, a person may resume the flow
 	must(t, carrier.Heard())
 	b.answer("good", true)
-	b.ended(b.carry(), run.Waiting, "question") // slow and more were at work meanwhile
+	b.ended(b.carry(), run.Waiting, "question") // slow and more were running meanwhile
 	c.want(t)
 }
 
-// TestCallAgain checks that the next carrier tells a person of a question again if the call may
-// not have reached one: the host died, or the call was cut short.
+// TestCallAgain checks that the next carrier tells a person of a question again if the call may not have
+// arrived: the host died, or the call was interrupted.
 func TestCallAgain(t *testing.T) {
 	b := beside(t, 2, asking, nil, nil)
 	c := called(t, b)
@@ -106,7 +106,7 @@ func TestCallAgain(t *testing.T) {
 	whole := b.read("events.jsonl")
 	before, _, _ := strings.Cut(whole, `"type":"called"`)
 	lines := strings.Count(before, "\n")
-	b.write("events.jsonl", strings.Join(strings.SplitAfter(whole, "\n")[:lines], "")) // before it was kept
+	b.write("events.jsonl", strings.Join(strings.SplitAfter(whole, "\n")[:lines], "")) // before it was recorded
 	b.carry()
 	c.want(t, "good approval good: Good?", "tone question tone: Which?")
 
@@ -123,7 +123,7 @@ func TestCallAgain(t *testing.T) {
 	c.want(t, "good approval good: Good?", "tone question tone: Which?")
 }
 
-// TestCallMeanwhile checks that the flow goes on while a person is told, whatever is answered
+// TestCallMeanwhile checks that the flow continues while a person is told, whatever is answered
 // meanwhile, and ends after the call has returned.
 func TestCallMeanwhile(t *testing.T) {
 	b := beside(t, 2, asking, nil, nil)

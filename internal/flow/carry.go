@@ -19,25 +19,25 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Runner is where the work is done. It keeps no state that a crash could lose. Several goroutines
-// call its methods, but only one calls them for a room that is at work.
+// Runner does the work of a flow. It keeps no state that a crash could lose. Several goroutines call its
+// methods, but only one at a time for a room.
 type Runner interface {
-	// Place is the directory inside in which a try has its files, by its name.
+	// Place returns the directory inside for the files of a try, by its name.
 	Place(name string) string
-	// Work has an agent or a command do a job, and ends everything that runs in the sandbox then.
-	// An error says that the job could not even begin; later failures are in Done. Done has its
-	// use in any case, as far as the agent reported it.
+	// Work runs an agent or a command for a job, and then ends all processes in the sandbox. An error
+	// means that the job could not even begin; later failures are in Done. Done has the usage in any
+	// case, as far as the agent reported it.
 	Work(ctx context.Context, job Job) (Done, error)
-	// Used ends a job that a dead host may have left at work in a room. It returns what models
-	// have used for that sandbox since it was made.
+	// Used ends a job that a dead host may have left running in a room. It returns the usage of models
+	// by that sandbox since it was made.
 	Used(ctx context.Context, room string) (Used, error)
 }
 
 // Job is one try of a step.
 type Job struct {
 	Agent   string // Shell for a command
-	Room    string // where it is done, see [Plan.Rooms]; empty: in a copy, see Of
-	Of      string // the room whose copy of the directory it judges, in a room of its own; its stdout is its output
+	Room    string // the room of the work, see [Plan.Rooms]; empty: a copy, see Of
+	Of      string // the room whose copy of the directory is judged, in a room of its own; its stdout is its output
 	Fresh   bool   // it runs in a new sandbox like that of the room; its stdout is its output
 	Model   string
 	Prompt  string
@@ -45,43 +45,44 @@ type Job struct {
 	Env     []string
 	Place   string            // the directory inside for its files
 	Files   map[string][]byte // its read-only files, by their paths below Place
-	Drafts  map[string][]byte // likewise, that it may change
-	Output  string            // path below Place of the wanted document; empty: none
+	Drafts  map[string][]byte // likewise, but writable
+	Output  string            // path below Place of the expected document; empty: none
 	Limit   time.Duration
-	Budget  spec.Budget // what models may use for it
+	Budget  spec.Budget // limits of its model usage
 	Log     io.Writer   // its messages
 }
 
 // Done is the result of a job.
 type Done struct {
 	Verdict string // ok, failed or limit
-	// Overloaded is with the last: the provider has too much to do.
+	// Overloaded goes with limit: the provider is overloaded.
 	Overloaded bool
 	Error      string    // why it failed
 	Until      time.Time // models cannot be asked until then, if known
 	Message    string
 	Tokens     int64
 	USD        float64
-	Said       *spec.Claimed  // as of Work
-	Seen       *spec.BillItem // as of Work
-	Unlisted   bool           // as of Work
+	Said       *spec.Claimed  // as in Work
+	Seen       *spec.BillItem // as in Work
+	Unlisted   bool           // as in Work
 	Output     []byte
 	Missing    string // why the output is missing; empty if it exists
 }
 
-// Carrier carries one flow on. All that is decided and kept is decided and kept by one
-// goroutine; each try that is under way has another.
+// Carrier carries one flow on. One goroutine makes and records all decisions; each running try has
+// another goroutine.
 type Carrier struct {
 	Plan   *Plan
 	Run    *run.Run
 	Host   *run.Host
 	Runner Runner
 	Tell   func(run.Event, *State) // called after each event; may be nil
-	// Call tells a person of a question while others go on, once a question, in a goroutine of its
-	// own. A call that was cut short is made again. It may be nil.
+	// Call tells a person of a question while other steps are running, once for each question, in a
+	// goroutine of its own. An interrupted call is repeated. It may be nil.
 	Call func(context.Context, Asking)
-	// Rest ends what accompanies the flow when it waits, or has ended, while this process still
-	// has it. It may be nil. It returns soon once a person has answered: the flow goes on then.
+	// Rest finishes what runs beside the flow, such as notices, when the flow waits or has ended, while
+	// this process still has it. It may be nil. It returns soon once a person has answered: then the flow
+	// continues.
 	Rest func(answered func() bool)
 
 	state   *State
@@ -92,9 +93,9 @@ type Carrier struct {
 }
 
 // Carry carries the flow on from its last event until it ends, and returns its state then. It also
-// takes answers that arrive while the flow comes to wait. If ctx is done it is interrupted, by the
-// signal that the cause tells ([spec.Exited]). An error means that an event could not be kept: the
-// state on disk is then the one before it.
+// accepts answers that arrive while the flow starts to wait. If ctx is done, the flow is interrupted by
+// the signal in the cause ([spec.Exited]). An error means that an event could not be kept: the state on
+// disk is then the one before that event.
 func (c *Carrier) Carry(ctx context.Context, events []run.Event) (*State, error) {
 	for {
 		s, err := c.carryOnce(ctx, events)
@@ -111,7 +112,7 @@ func (c *Carrier) Carry(ctx context.Context, events []run.Event) (*State, error)
 	}
 }
 
-// carryOnce carries it on until it ends once.
+// carryOnce carries the flow on until its first end.
 func (c *Carrier) carryOnce(ctx context.Context, events []run.Event) (*State, error) {
 	var err error
 	if c.state, err = Fold(c.Plan, events); err != nil {
@@ -145,11 +146,11 @@ func (c *Carrier) carryOnce(ctx context.Context, events []run.Event) (*State, er
 			return c.endRun(actor, End(r))
 		},
 	})
-	grounded := c.stopTries() // all work has stopped, even if a result could not be kept
+	grounded := c.stopTries() // all work has stopped, even if a result could not be recorded
 	return c.state, cmp.Or(err, grounded)
 }
 
-// endRun ends the flow, and the work that is running.
+// endRun ends the flow, and cancels running work.
 func (c *Carrier) endRun(actor string, end End) error {
 	if err := c.stopTries(); err != nil {
 		return err
@@ -157,7 +158,7 @@ func (c *Carrier) endRun(actor string, end End) error {
 	return c.appendEvent(run.Ended, actor, end)
 }
 
-// Stop ends a flow for good that no process carries on, after its last event. The use of an
+// Stop ends a flow for good that no process carries on, after its last event. The usage of an
 // interrupted try counts, if its sandbox still exists.
 func (c *Carrier) Stop(ctx context.Context, events []run.Event, actor string) (*State, error) {
 	var err error
@@ -183,7 +184,7 @@ func (c *Carrier) appendEvent(kind, actor string, data any) error {
 	}
 	if err == nil && kind != run.Began && kind != Started { // an unfinished step has no record
 		err = writeRecord(c.Run.Dir(), c.Run.ID, c.state)
-		if c.Run.Lacks() { // the next step is to end it
+		if c.Run.Lacks() { // the next step will end the flow
 			err = nil
 		}
 	}
@@ -234,7 +235,7 @@ func (c *Carrier) carryOut(ctx context.Context, d Decision) error {
 	return c.keepEvent(run.Ended, *d.End)
 }
 
-// judgeOutput judges a document, and keeps it: among the outputs if it is good.
+// judgeOutput judges a document, and keeps it. A good one goes to the outputs.
 func (c *Carrier) judgeOutput(n *Node, name string, done Done, w *Work) error {
 	r := gate.Missing(done.Missing)
 	if done.Missing == "" {
@@ -257,7 +258,8 @@ func (c *Carrier) judgeOutput(n *Node, name string, done Done, w *Work) error {
 // rejected ends the name of a document that did not pass, in logs/.
 const rejected = ".rejected"
 
-// makeJob returns a try with its files. It is stale if a file has changed since it was looked at.
+// makeJob returns a try with its files. The result is stale if a file has changed since it was last
+// read.
 func (c *Carrier) makeJob(d Decision, name string) (job Job, stale bool, err error) {
 	s, n := c.state, d.Work
 	at := place(c.Runner.Place(name))
@@ -305,7 +307,7 @@ func (c *Carrier) makeJob(d Decision, name string) (job Job, stale bool, err err
 	return job, false, err
 }
 
-// timeLimit is how long a try may take.
+// timeLimit returns how long a try may take.
 func (c *Carrier) timeLimit(n *Node) time.Duration {
 	limit := n.Step.timeout()
 	if all := time.Duration(c.Plan.Limits.Time); all > 0 {
@@ -330,8 +332,8 @@ func (c *Carrier) addDraft(n *Node, job *Job) {
 	}
 }
 
-// lastRejected is the last document of a step that did not pass: of the try whose result it has
-// to mend, or of a later one. Those that were cut short left none.
+// lastRejected returns the last rejected document of a step: that of the try whose result it has to fix,
+// or of a later one. Interrupted tries left none.
 func (c *Carrier) lastRejected(st *StepState) (data []byte, err error) {
 	err = fs.ErrNotExist
 	for try := st.Attempts; err != nil && try >= st.flawed; try-- {
@@ -340,7 +342,7 @@ func (c *Carrier) lastRejected(st *StepState) (data []byte, err error) {
 	return data, err
 }
 
-// env are the variables of a node: its own, and where its files are.
+// env returns the variables of a node: its own, and the paths of its files.
 func (s *State) env(n *Node, at place) ([]string, error) {
 	var list []string
 	if n.Step.Of == "" { // a judge of a copy gets no files
@@ -363,7 +365,7 @@ func (s *State) env(n *Node, at place) ([]string, error) {
 	return list, nil
 }
 
-// maxLog bounds the log of a try, in bytes. The log keeps the beginning, and a note that more was
+// maxLog bounds the log of a try, in bytes. The log keeps the beginning, and a note that the rest was
 // cut off.
 const maxLog = 4 << 20
 
@@ -382,8 +384,7 @@ func openLog(path string) (*stepLog, error) {
 	return &stepLog{f: f, left: maxLog}, store.SyncDir(filepath.Dir(path))
 }
 
-// Write keeps as much as fits, and always accepts everything: a talkative job is not stopped for
-// that.
+// Write keeps as much as fits, and accepts everything: too much output does not stop a job.
 func (l *stepLog) Write(p []byte) (int, error) {
 	part := p[:min(len(p), l.left)]
 	if l.err == nil && len(part) > 0 {

@@ -24,7 +24,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// bench is a flow on a disk, with a runner that does as it is told.
+// bench is a flow on a disk, with a runner that the test controls.
 type bench struct {
 	t    *testing.T
 	plan *Plan
@@ -32,7 +32,7 @@ type bench struct {
 	do   func(job Job) Done
 	jobs []Job
 	used map[string]Used // by rooms, as a gateway would count; do may add to it
-	hang bool            // work has no end by itself
+	hang bool            // work never ends by itself
 	tell func(run.Event, *State)
 	call func(context.Context, Asking)
 	rest func(func() bool)
@@ -41,10 +41,10 @@ type bench struct {
 	busy   map[string]bool // rooms
 	atWork int
 	peak   int      // of atWork
-	over   sync.Map // closed when a job is given up, by its place
+	over   sync.Map // channels that are closed when a job is cancelled, by its place
 }
 
-// Used returns the use that the test has set.
+// Used returns the usage that the test has set.
 func (b *bench) Used(_ context.Context, room string) (Used, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +79,7 @@ func (b *bench) leave(job Job) {
 	}
 }
 
-// Place is where files would be.
+// Place returns the directory for files.
 func (b *bench) Place(name string) string { return "/flow/" + name }
 
 // Work does a job.
@@ -96,7 +96,7 @@ func (b *bench) Work(ctx context.Context, job Job) (Done, error) {
 	return d, nil
 }
 
-// steps are the tries that were made.
+// steps returns the tries that were made.
 func (b *bench) steps() string {
 	var list []string
 	for _, job := range b.jobs {
@@ -134,7 +134,7 @@ func (b *bench) carry() *State {
 	return s
 }
 
-// carryIn does that until ctx is done, and leaves the run to the carrier that it returns.
+// carryIn carries the flow on until ctx is done, and leaves the run to the returned carrier.
 func (b *bench) carryIn(ctx context.Context) (*State, *Carrier) {
 	b.t.Helper()
 	b.jobs = nil
@@ -173,7 +173,7 @@ func (b *bench) read(name string) string {
 	return string(text)
 }
 
-// fine does every job well.
+// fine completes every job.
 func fine(job Job) Done {
 	d := Done{Verdict: spec.VerdictOK, Tokens: 10}
 	if job.Output != "" {
@@ -257,8 +257,8 @@ func TestCarry(t *testing.T) {
 	b.want(b.carry(), run.Completed, "done", "") // every step is done
 }
 
-// TestChanged checks that after a user changes files of a finished run, the steps that used them
-// are done again.
+// TestChanged checks that after a user changes files of a finished run, the steps that used them run
+// again.
 func TestChanged(t *testing.T) {
 	b := begin(t, three, fine)
 	b.carry()
@@ -275,8 +275,8 @@ func TestChanged(t *testing.T) {
 	b.want(b.carry(), run.Failed, "error", "")
 }
 
-// TestReplaced checks that an output is made again after something else took its place, and that
-// foreign files are not deleted.
+// TestReplaced checks that an output is made again after something replaced it, and that foreign files
+// are not deleted.
 func TestReplaced(t *testing.T) {
 	deep := strings.ReplaceAll(three, "output: three.json", "output: deep/three.json")
 	for name, replace := range map[string]func(path string) error{
@@ -314,7 +314,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestSentBack checks that an agent is told of flaws, as often as its retries allow.
+// TestSentBack checks that an agent is told of flaws as often as its retries allow.
 func TestSentBack(t *testing.T) {
 	answers := []Done{
 		{Verdict: spec.VerdictOK, Missing: "the file is not there"},
@@ -404,8 +404,8 @@ func TestLimit(t *testing.T) {
 	b.want(s, run.Completed, "done", "three.1")
 }
 
-// TestUnpriced checks an agent that is refused because its model has no price. With a limit in USD
-// it is not sent back to be refused again, until a person has fixed that.
+// TestUnpriced checks an agent that is refused because its model has no price. With a limit in USD it is
+// not sent back to be refused again until a person has fixed that.
 func TestUnpriced(t *testing.T) {
 	n := 0
 	do := func(job Job) Done {
@@ -434,8 +434,8 @@ func TestUnpriced(t *testing.T) {
 	b.want(b.carry(), run.Completed, "done", "one.2 two.1 three.1")
 }
 
-// TestExcluded checks that a step's own condition may pass over some of its times. The steps that
-// need it do not miss them, as long as any of it was done. A flow without any output says so.
+// TestExcluded checks that a step's own condition may skip some of its times. The steps that need it do
+// not miss them, as long as some times were done. A flow without any output says so.
 func TestExcluded(t *testing.T) {
 	for name, tt := range map[string]struct{ steps, reason, done string }{
 		"one time":         {`{id: a, matrix: {x: [a, b]}, if: "matrix.x != 'b'", command: c}, {id: z, needs: [a], command: c, output: o, final: true}`, "done", "a.1.1 z.1"},
@@ -541,8 +541,8 @@ steps:
 	b.want(b.carry(), run.Completed, "done", "")
 }
 
-// TestTorn lets the host die after any of its events: the next carrier does only the steps without
-// a result.
+// TestTorn lets the host die after any of its events: the next carrier runs only the steps without a
+// result.
 func TestTorn(t *testing.T) {
 	b := begin(t, three, fine)
 	b.carry()
@@ -566,9 +566,9 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestAnotherDay lets the host die after any event. Another goes on three days later, or by a
-// clock that was set back by as much. Finished steps stay, and the time between the carriers does
-// not count.
+// TestAnotherDay lets the host die after any event. Another host continues three days later, or by a
+// clock that was set back by as much. Finished steps stay, and the time between the carriers does not
+// count.
 func TestAnotherDay(t *testing.T) {
 	for _, ago := range []time.Duration{72 * time.Hour, -72 * time.Hour} {
 		b := begin(t, three, fine)
@@ -649,14 +649,13 @@ func TestStopped(t *testing.T) {
 	b.want(b.carry(), run.Completed, "done", "one.2 two.1 three.1")
 }
 
-// TestRandom carries flows at random on, with jobs that fail at random and hosts that
-// die at random.
+// TestRandom carries on random flows, with jobs that fail at random and hosts that die at random.
 func TestRandom(t *testing.T) {
 	racetest.Skip(t)
 	for seed := range 20 {
 		r := rand.New(rand.NewPCG(2, uint64(seed)))
 		b := beginWith(t, randomFlow(r), map[string]string{"list.json": `[{"id": "v"}, {"id": "w"}, {"id": "x"}, {"id": "y"}, {"id": "z", "passes": true}]`}, nil)
-		bad := []int{5, 5, 2, 1}[seed%4] // in some no agent does anything
+		bad := []int{5, 5, 2, 1}[seed%4] // in some flows no agent does anything
 		b.do = func(job Job) Done {
 			if r.IntN(bad) == 0 {
 				return Done{Verdict: spec.VerdictFailed, Error: "no", Missing: "not there"}

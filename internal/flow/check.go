@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/strictyaml"
 )
 
-// Check refuses a flow that could not be carried on, and writes paths in one way.
+// Check refuses a flow that could not be carried on, and normalizes paths.
 func (f *Flow) Check() error {
 	if strings.TrimSpace(f.Name) == "" || len(f.Name) > 100 {
 		return errors.New("name: a short name is missing")
@@ -60,7 +60,7 @@ func (f *Flow) checkInputs() error {
 	return nil
 }
 
-// IsFileName admits a name of one file, that means the same everywhere.
+// IsFileName accepts a name of one file that means the same everywhere.
 func IsFileName(s string) bool {
 	if s == "" || len(s) > 100 || s[0] == '.' || s[0] == '-' {
 		return false
@@ -73,7 +73,7 @@ func IsFileName(s string) bool {
 	return true
 }
 
-// input finds one by its name.
+// input finds an input by its name.
 func (f *Flow) input(name string) *Input {
 	i := slices.IndexFunc(f.Inputs, func(in Input) bool { return in.Name == name })
 	if i < 0 {
@@ -82,7 +82,7 @@ func (f *Flow) input(name string) *Input {
 	return &f.Inputs[i]
 }
 
-// file finds one by its file.
+// file finds an input by its file.
 func (f *Flow) file(name string) *Input {
 	i := slices.IndexFunc(f.Inputs, func(in Input) bool { return in.File == name })
 	if i < 0 || name == "" {
@@ -91,15 +91,15 @@ func (f *Flow) file(name string) *Input {
 	return &f.Inputs[i]
 }
 
-// lint looks at the steps in their order.
+// lint checks the steps in their order.
 type lint struct {
 	flow   *Flow
 	before map[string]*Step
-	above  map[string]map[string]bool // the steps that a step needs, and all that those need
+	above  map[string]map[string]bool // the steps that a step needs, directly or not
 	final  string
 	nodes  int
 	put    outputs
-	group  *Step            // the group that is checked now
+	group  *Step            // the group that is being checked
 	of     map[string]*Step // the group of a step that is in one
 }
 
@@ -364,7 +364,7 @@ func (l *lint) gets(s *Step, w word) error {
 		}
 	}
 	from := w.name
-	if of := l.of[w.name]; of != nil && of != l.group { // a step that needs a group gets the outputs of all of it
+	if of := l.of[w.name]; of != nil && of != l.group { // a step that needs a group gets all the group's outputs
 		from = of.ID
 	}
 	switch {
@@ -378,7 +378,7 @@ func (l *lint) gets(s *Step, w word) error {
 	return nil
 }
 
-// inputs judges which files it gets.
+// inputs checks which files the step gets.
 func (l *lint) inputs(s *Step) error {
 	if s.Inputs == nil {
 		return nil
@@ -429,7 +429,7 @@ func (f *Flow) source(s *Step, in string, step func(id string) error) (source, e
 	return source{}, fmt.Errorf("%s is neither inputs/NAME nor ${{ steps.ID.output }}", in)
 }
 
-// whole judges the steps together.
+// whole checks the steps together.
 func (l *lint) whole() error {
 	for i := range l.flow.Steps {
 		s := &l.flow.Steps[i]
@@ -444,7 +444,7 @@ func (l *lint) whole() error {
 	return nil
 }
 
-// checks are those of the step's output.
+// checks returns the checks for the step's output.
 func (s *Step) checks() *gate.Checks {
 	if s.Validate == nil {
 		return &gate.Checks{}

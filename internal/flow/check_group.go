@@ -39,7 +39,7 @@ func (l *lint) copies(s *Step) error {
 	return nil
 }
 
-// back wants a place to go back to from which the step is reached again.
+// back requires a step to go back to that leads to this step again.
 func (l *lint) back(s *Step) error {
 	if s.Back == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// output writes the path in one way: without outputs/.
+// output normalizes the path: without outputs/.
 func (l *lint) output(s *Step) error {
 	if s.Output == "" {
 		return nil
@@ -19,7 +19,7 @@ func (l *lint) output(s *Step) error {
 	for i, m := range times {
 		nodes[i] = &Node{Matrix: m}
 	}
-	if l.group != nil { // two elements that have all there is; the true ones are seen later
+	if l.group != nil { // check with two elements that have all fields; the real ones are checked later
 		nodes = nil
 		for i, id := range []string{"a", "b"} {
 			e := &Element{ID: id, Values: map[string]string{}}
@@ -37,7 +37,7 @@ func (l *lint) output(s *Step) error {
 	return nil
 }
 
-// passes does that for the list of a group, and checks that no other step writes there.
+// passes does the same for the list of a group, and checks that no other step writes there.
 func (l *lint) passes(s *Step) error {
 	switch {
 	case s.Each == "" && s.Passes != "":
@@ -78,7 +78,7 @@ func (o outputs) add(s *Step, values map[word]string) error {
 	return nil
 }
 
-// outputOf is the path of one time of a step, below outputs/.
+// outputOf returns the output path of one time of a step, below outputs/.
 func outputOf(s *Step, values map[word]string) (string, error) {
 	out, err := expand(s.Output, func(name string) (string, error) {
 		w, err := parseWord(name)

@@ -8,18 +8,18 @@ import (
 	"github.com/bothy-dev/bothy/internal/strictyaml"
 )
 
-// cond is a condition of `if`: names, texts and functions with == != && || ! and brackets. It has
-// no other operations and no side effects.
+// cond is a condition of `if`: names, strings and functions with == != && || ! and brackets. It has no
+// other operations and no side effects.
 type cond struct {
 	op          string // "||", "&&", "!", "==", "!=", "call", "name", "text"
 	left, right *cond
 	text        string
 }
 
-// maxCond bounds a condition, in bytes: it is read by recursion.
+// maxCond bounds a condition, in bytes, because parsing it is recursive.
 const maxCond = 1000
 
-// parseCond reads a condition. An empty one is nil.
+// parseCond parses a condition. An empty one is nil.
 func parseCond(text string) (*cond, error) {
 	text = strings.TrimSpace(text)
 	if inner, ok := strings.CutPrefix(text, "${{"); ok { // as people write it elsewhere
@@ -74,7 +74,7 @@ func condTokens(text string) (tokens []string, err error) {
 
 type condReader struct{ tokens []string }
 
-// take takes the next token if it is this one.
+// take takes the next token if it equals this one.
 func (r *condReader) take(token string) bool {
 	if len(r.tokens) == 0 || r.tokens[0] != token {
 		return false
@@ -129,7 +129,7 @@ func (r *condReader) comparison() (*cond, error) {
 	return nil, fmt.Errorf("%s is compared with nothing", left.text)
 }
 
-// operand reads a text, a name or a call.
+// operand parses a string, a name or a call.
 func (r *condReader) operand() (*cond, error) {
 	if len(r.tokens) == 0 {
 		return nil, errors.New("something is missing at the end")
@@ -154,7 +154,7 @@ func (r *condReader) operand() (*cond, error) {
 	return &cond{op: "call", text: token}, nil
 }
 
-// walk shows every part.
+// walk calls f for every part.
 func (c *cond) walk(f func(*cond)) {
 	if c != nil {
 		f(c)
@@ -169,7 +169,7 @@ func (c *cond) calls() (found bool) {
 	return found
 }
 
-// true judges it.
+// true evaluates the condition.
 func (c *cond) true(value func(*cond) string) bool {
 	switch c.op {
 	case "||":

@@ -15,22 +15,22 @@ import (
 // Decision is the next action. Exactly one of Count, Look, Again, Skip, Ask, Work, Join, Wait and
 // End is set.
 type Decision struct {
-	Count *Node     // find out the use of an interrupted try
-	Look  bool      // look at the files again
-	Again *Node     // try it once more, now that its list is through
-	Skip  *Node     // pass it over, for Why
+	Count *Node     // find out the usage of an interrupted try
+	Look  bool      // read the files again
+	Again *Node     // try it once more, now that its list is done
+	Skip  *Node     // skip it, for the reason Why
 	Ask   *Node     // ask a person
 	Work  *Node     // try it
-	Join  bool      // wait for something that is at work
+	Join  bool      // wait for a running step
 	Wait  time.Time // likewise, or until then
-	End   *End      // when no step is at work
+	End   *End      // only when no step is running
 
 	Hash string // of Skip, Ask and Work
 	Why  string
 
-	Room  string      // of Work; empty: it has a sandbox that goes with it
-	Share spec.Budget // what models may use for it
-	Part  bool        // others have the rest
+	Room  string      // of Work; empty: it has a sandbox of its own
+	Share spec.Budget // limits of its model usage
+	Part  bool        // others have the rest of the budget
 }
 
 // Next decides the next action at a time.
@@ -52,7 +52,7 @@ func Next(s *State, now time.Time) Decision {
 	if n := s.recheckable(); n != nil && s.spent(now) == nil {
 		return Decision{Again: n}
 	}
-	var wait Decision // models cannot be asked: steps that need none are decided meanwhile
+	var wait Decision // for models that cannot be asked: steps that need none are decided meanwhile
 	for _, n := range s.nodes {
 		hash, due := s.due(n)
 		if !due {
@@ -71,7 +71,7 @@ func Next(s *State, now time.Time) Decision {
 	return s.last(s.outcome())
 }
 
-// last ends the flow when no step is at work any more.
+// last ends the flow once no step is running any more.
 func (s *State) last(end *End) Decision {
 	if len(s.atWork()) > 0 {
 		return Decision{Join: true}
@@ -79,7 +79,7 @@ func (s *State) last(end *End) Decision {
 	return Decision{End: end}
 }
 
-// due reports whether a node has to be done now, and returns the hash of its task.
+// due reports whether a node must run now, and returns the hash of its task.
 func (s *State) due(n *Node) (hash string, due bool) {
 	st := s.byID[n.ID]
 	if st.Status == run.Running || !s.can(n) {
@@ -89,8 +89,8 @@ func (s *State) due(n *Node) (hash string, due bool) {
 	return hash, !st.settled() && st.Status != run.Waiting || st.Hash != hash
 }
 
-// can reports whether all that a node needs has a result. In a group done in turn, the earlier
-// elements need one too.
+// can reports whether all that a node needs has a result. In a group done in turn, the earlier elements
+// need one too.
 func (s *State) can(n *Node) bool {
 	for _, need := range s.needsOf(n) {
 		if !need.settled() {
@@ -118,8 +118,7 @@ func (s *State) strayed() string {
 	return ""
 }
 
-// begun decides about a node without a result. can is false if the node has to wait for a running
-// one.
+// begun decides about a node without a result. can is false if the node must wait for a running one.
 func (s *State) begun(n *Node, hash string, now time.Time) (d Decision, can bool) {
 	d.Hash = hash
 	if why := s.unwanted(n); why != "" {
@@ -146,25 +145,24 @@ func (s *State) begun(n *Node, hash string, now time.Time) (d Decision, can bool
 	return d, true
 }
 
-// Why a flow waits for a person.
+// Reasons why a flow waits for a person.
 const (
 	ReasonApproval = "approval"
 	ReasonQuestion = "question"
 )
 
-// ReasonSkipped is why a flow has ended that did all there was to do, but for elements
-// of a list that are left to a person.
+// ReasonSkipped is the reason of a flow that did everything except for elements of a list that are left
+// to a person.
 const ReasonSkipped = "skipped"
 
-// ReasonNoOutput is why a flow ended in which no step failed, but whose final step was passed
-// over.
+// ReasonNoOutput is the reason of a flow in which no step failed, but whose final step was skipped.
 const ReasonNoOutput = "no_output"
 
-// ReasonAgent is why a flow ended whose agents failed for several elements in a row, for example
+// ReasonAgent is the reason of a flow whose agents failed for several elements in a row, for example
 // because their model does not exist.
 const ReasonAgent = "agent"
 
-// ReasonRemoved is why a flow ended whose files were removed.
+// ReasonRemoved is the reason of a flow whose files were removed.
 const ReasonRemoved = "removed"
 
 // Removed returns the end of a flow whose files were removed.
@@ -203,7 +201,7 @@ func (s *State) ask(st *StepState) Asking {
 	return q
 }
 
-// outcome returns the end of a flow in which no step is left to do.
+// outcome returns the end of a flow in which no step is left.
 func (s *State) outcome() *End {
 	if reason, detail := s.Asks(); reason != "" {
 		return &End{Status: run.Waiting, Reason: reason, Detail: detail}
@@ -235,8 +233,8 @@ func (s *State) outcome() *End {
 	return &End{Status: run.Completed, Reason: "done"}
 }
 
-// fruitless explains why the final step was passed over, so that the flow has no output. It is
-// empty if that step was done, or the flow has none.
+// fruitless explains why the final step was skipped, so that the flow has no output. It is empty if that
+// step was done, or the flow has none.
 func (s *State) fruitless() (why string) {
 	for _, n := range s.nodes {
 		if !n.Step.Final {
@@ -254,7 +252,7 @@ func (s *State) fruitless() (why string) {
 // maxDetail bounds the text about one step at the end of a flow, in bytes.
 const maxDetail = 300
 
-// unwanted explains why a node whose needs have results is passed over; empty if it is not.
+// unwanted explains why a node whose needs have results is skipped; empty if it is not.
 func (s *State) unwanted(n *Node) string {
 	for _, number := range n.After {
 		if s.need(n, number) != run.Completed {
@@ -274,7 +272,7 @@ func (s *State) unwanted(n *Node) string {
 	return "if: " + n.Step.If
 }
 
-// value is that of a name or a function in a condition.
+// value returns the value of a name or a function in a condition.
 func (s *State) value(n *Node, part *cond) string {
 	if part.op == "call" {
 		switch part.text {
@@ -291,7 +289,7 @@ func (s *State) value(n *Node, part *cond) string {
 	return s.plan.value(n, part)
 }
 
-// value is that of a name in a condition that is known when the flow begins.
+// value returns the value of a name in a condition that is known when the flow begins.
 func (p *Plan) value(n *Node, part *cond) string {
 	name, value, _ := strings.Cut(part.text, ".")
 	if name == wordInput {
@@ -300,7 +298,7 @@ func (p *Plan) value(n *Node, part *cond) string {
 	return n.values()[word{name, value}]
 }
 
-// Never reports whether it is known when the flow begins that a node is passed over.
+// Never reports whether it is known when the flow begins that a node will be skipped.
 func (p *Plan) Never(n *Node) bool {
 	return !n.Step.Copy && p.excludes(n) // the judge of a copy needs the copy
 }
@@ -320,8 +318,8 @@ func (p *Plan) excludes(n *Node) bool {
 	return sure && !holds
 }
 
-// excluded reports whether a node was passed over by its own condition alone, or by that of the
-// copy that it would judge.
+// excluded reports whether a node was skipped because of its own condition alone, or because of that of
+// the copy that it would judge.
 func (s *State) excluded(n *Node) bool {
 	return s.byID[n.ID].Status == Passed && (s.plan.excludes(n) || n.judges() != "" && s.excluded(s.node(n.judges())))
 }
@@ -330,7 +328,7 @@ func (s *State) excluded(n *Node) bool {
 // times, or a group, the parts that their own conditions exclude are not missed, if any part was
 // done.
 func (s *State) succeeded(n *Node) bool {
-	done := map[string]bool{} // of the steps and groups that it needs
+	done := map[string]bool{} // the needed steps and groups
 	for _, id := range n.Needs {
 		need := s.node(id)
 		of := need.Step.ID
@@ -367,8 +365,8 @@ func (s *State) failedAbove(n *Node) bool {
 	return false
 }
 
-// together returns the status of a step or a group as a node sees it: all of its times together,
-// as for succeeded.
+// together returns the combined status of all times of a step or a group, as a node sees it and as
+// succeeded defines it.
 func (s *State) together(by *Node, step string) run.Status {
 	status, done := run.Completed, false
 	for _, n := range s.nodes {
@@ -408,11 +406,11 @@ func (s *State) spent(now time.Time) *End {
 	return nil
 }
 
-// Raisable reports whether a flow has reached a limit, and can go on with a higher one.
+// Raisable reports whether a flow has reached a limit, and can continue with a higher one.
 func (s *State) Raisable() bool { return s.Status == run.Limited && !s.plan.Remove }
 
-// Reached returns the end of a flow that would end at once when resumed, because it has reached a
-// limit. It is nil if some of the limit is left.
+// Reached returns the end of a flow that would end at once when resumed, because it has reached a limit.
+// It is nil if the limits leave some room.
 func (s *State) Reached() *End {
 	if end := s.spent(time.Time{}); end != nil && end.Status == run.Limited {
 		return end
@@ -420,7 +418,7 @@ func (s *State) Reached() *End {
 	return nil
 }
 
-// Waits returns the delay after which the flow goes on by itself.
+// Waits returns the delay after which the flow continues by itself.
 func (s *State) Waits() (run.Delay, bool) {
 	return s.denial, s.Status == run.Running && !s.Until.IsZero()
 }
@@ -428,7 +426,7 @@ func (s *State) Waits() (run.Delay, bool) {
 // Denied reports whether models could not be asked, and none has answered since.
 func (s *State) Denied() bool { return s.limits > 0 }
 
-// Known reports whether an agent or the gateway has said for how long models cannot be asked.
+// Known reports whether an agent or the gateway has said until when models cannot be asked.
 func (s *State) Known() bool { return !s.told.IsZero() }
 
 // Over reports whether a flow cannot be resumed.

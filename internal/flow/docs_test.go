@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Each flow that the documentation prints can be run.
+// TestDocumentedFlows checks that each flow in the documentation can run.
 func TestDocumentedFlows(t *testing.T) {
 	text, err := os.ReadFile("../../docs/guide/flows.md")
 	if err != nil {

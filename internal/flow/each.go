@@ -16,25 +16,25 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// List contains the elements that a group is done for.
+// List contains the elements of a group.
 type List struct {
 	Input    string    `json:"input"`  // the file below inputs/ that contains it
 	SHA256   string    `json:"sha256"` // of that file
 	Elements []Element `json:"elements"`
-	Passed   []string  `json:"passed,omitempty"` // IDs of elements that pass already, by the file
+	Passed   []string  `json:"passed,omitempty"` // IDs of elements that the file already marks as passing
 }
 
-// Element is one thing that the steps of a group are done for.
+// Element is an element of a list. The steps of a group run for each element.
 type Element struct {
 	ID     string            `json:"id"`
 	Values map[string]string `json:"values"` // by the names of ${{ each.NAME }}
-	// Needs are the IDs of elements that have to be done before it.
+	// Needs are the IDs of elements that must be done before it.
 	Needs []string `json:"needs,omitempty"`
 
 	rank float64 // its priority: the lowest comes first
 }
 
-// Title describes it in a few words.
+// Title describes the element in a few words.
 func (e *Element) Title() string { return e.Values["title"] }
 
 // eachNumber is the place of an element in the list, from 1.
@@ -43,14 +43,14 @@ const eachNumber = "number"
 // usualFields are the fields of every element. A field that the element does not set is empty.
 var usualFields = []string{"id", "title", "description", "criteria", "priority", "notes", "tool"}
 
-// listKeys are the names of the list in a larger document: in a prd.json of snarktank's ralph, and
-// of joelclaw's loop.
+// listKeys are the names of the list in a larger document: a prd.json of snarktank's ralph, or of
+// joelclaw's loop.
 var listKeys = []string{"userStories", "stories"}
 
-// criteriaKeys are the names of acceptance criteria there.
+// criteriaKeys are the names of acceptance criteria in such documents.
 var criteriaKeys = []string{"acceptanceCriteria", "acceptance_criteria", "acceptance", "criteria"}
 
-// needsKeys are the names of an element's dependencies there.
+// needsKeys are the names of an element's dependencies in such documents.
 var needsKeys = []string{"needs", "dependsOn", "depends_on", "dependencies"}
 
 // Bounds of a list.
@@ -85,8 +85,8 @@ func (p *Plan) readLists(given map[string][]byte) error {
 	return p.fit()
 }
 
-// readList reads a document. It leaves out elements that pass, and sorts the others by priority,
-// the lowest number first.
+// readList reads a document. It leaves out elements that pass, and sorts the others by priority, the
+// lowest number first.
 func readList(document []byte) (*List, error) {
 	if len(document) > gate.MaxBytes {
 		return nil, fmt.Errorf("it has more than %d MiB", gate.MaxBytes>>20)
@@ -127,7 +127,7 @@ func readList(document []byte) (*List, error) {
 	return list, list.arrange(seen)
 }
 
-// arrange moves elements behind those that they need. known are the IDs of all elements.
+// arrange moves elements behind those that they need. known has the IDs of all elements.
 func (l *List) arrange(known map[string]bool) error {
 	done := map[string]bool{}
 	for _, id := range l.Passed {
@@ -162,7 +162,7 @@ func stuck(rest []Element, known map[string]bool) error {
 		}
 	}
 	seen, e := map[string]bool{}, &rest[0]
-	for !seen[e.ID] { // each needs one of the rest: an element that is met twice is in a circle
+	for !seen[e.ID] { // each needs one of the rest: an element that occurs twice is in a circle
 		seen[e.ID] = true
 		i := slices.IndexFunc(e.Needs, func(id string) bool { return at[id] != nil })
 		e = at[e.Needs[i]]
@@ -207,7 +207,7 @@ func readElement(o map[string]any) (*Element, error) {
 		if len(text) > MaxValue {
 			return nil, fmt.Errorf("%s has more than %d KiB", name, MaxValue>>10)
 		}
-		if strings.ContainsRune(text, 0) { // neither an argument nor a variable takes it
+		if strings.ContainsRune(text, 0) { // neither an argument nor a variable can contain it
 			return nil, fmt.Errorf("%s has a zero byte", name)
 		}
 	}
@@ -273,7 +273,7 @@ func needsOf(o map[string]any) (ids []string, err error) {
 	return slices.Compact(ids), nil
 }
 
-// wordsOf is a value as a text: of a list a line each.
+// wordsOf formats a value as text: a list as one line for each element.
 func wordsOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -311,7 +311,7 @@ func (l *List) suits(g *Step) error {
 	return nil
 }
 
-// fieldsOf are the fields of elements that steps of a group name.
+// fieldsOf returns the fields of elements that the steps of a group name.
 func fieldsOf(g *Step) (names []string) {
 	take := func(name string) (string, error) {
 		if w, err := parseWord(name); err == nil && w.kind == wordEach {
@@ -338,13 +338,13 @@ func fieldsOf(g *Step) (names []string) {
 	return names
 }
 
-// fit wants that outputs of one element are in the way of no other's.
+// fit checks that the outputs of different elements do not conflict.
 func (p *Plan) fit() error {
 	most := maxNodes
 	if p.Lists != nil {
 		most = maxOfLists
 	}
-	if count := p.countAll(); count > most { // first: it may be a great many
+	if count := p.countAll(); count > most { // first, because there may be very many
 		return spec.Errorf(spec.ErrUsage, "the flow would have %d steps with those of all elements and each matrix, of which %d may be", count, most)
 	}
 	put := outputs{}

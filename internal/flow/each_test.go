@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestReadList reads the forms of a prd.json that are known.
+// TestReadList checks the known forms of a prd.json.
 func TestReadList(t *testing.T) {
 	list, err := readList([]byte(`{
   "project": "p", "branchName": "b",
@@ -69,7 +69,7 @@ func TestReadList(t *testing.T) {
 	}
 }
 
-// TestLists refuses a list that does not fit the steps before anything is made.
+// TestLists checks that a list that does not fit the steps is refused before anything is made.
 func TestLists(t *testing.T) {
 	for _, tt := range []struct{ step, list, want string }{
 		{"prompt: '${{ each.colour }}'", `[{"id": "a", "colour": "red"}, {"id": "b"}]`, "the element b has no colour"},
@@ -130,7 +130,7 @@ const prd = `{"userStories": [
   {"id": "US-1", "title": "greets", "acceptanceCriteria": ["hello $(id)"], "priority": 1, "passes": false},
   {"id": "US-3", "title": "last", "priority": 3, "passes": false}]}`
 
-// red does jobs well, but fails some steps a number of times.
+// red completes jobs, but fails some steps a number of times.
 func red(times map[string]int) func(Job) Done {
 	return func(job Job) Done {
 		step, _, _ := strings.Cut(filepath.Base(job.Place), ".")
@@ -162,13 +162,13 @@ func TestStories(t *testing.T) {
 	if st := s.Step("judge.2"); st.Group != "story" || st.Element != "US-2" {
 		t.Errorf("it is %+v", st)
 	}
-	// An output that was changed is made again, for that story alone, and the report.
+	// A changed output is made again, for that story alone, and so is the report.
 	b.write("outputs/story-2/done.md", "other")
 	b.want(b.carry(), run.Completed, "done", "implementor.2.2 checks.2.2 reviewer.2.2 judge.2.2 report.2")
 }
 
-// TestBack checks that a step is sent back with the flaws, as often as allowed. Then its story is
-// left to a person, and the others go on.
+// TestBack checks that a step is sent back with the flaws, as often as allowed. After that its story is
+// left to a person, and the other stories continue.
 func TestBack(t *testing.T) {
 	b := beginWith(t, stories, map[string]string{"prd.json": prd}, nil)
 	b.do = red(map[string]int{"checks US-1": 1, "judge.1.1": 1, "checks US-2": 9})
@@ -198,8 +198,8 @@ func TestBack(t *testing.T) {
 	b.want(b.carry(), run.Completed, "done", "checks.2.4 implementor.2.4 checks.2.5 reviewer.2.1 judge.2.1 report.2")
 }
 
-// TestRecheck looks once more, at the end of the list, at skipped elements, if another element was
-// done since. No agent is asked again for those that are still red; green ones go on.
+// TestRecheck checks that skipped elements are checked once more at the end of the list, if another
+// element was done since. No agent runs again for those that are still red; green ones continue.
 func TestRecheck(t *testing.T) {
 	again := strings.Replace(stories, "each: prd\n", "each: prd\n    recheck: true\n", 1)
 	all := "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 judge.1.1 " +
@@ -251,8 +251,8 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestTornStories lets the host die after any of its events. Steps with a result are not done
-// again, and the number of times a step was sent back is known.
+// TestTornStories lets the host die after any of its events. Steps with a result are not repeated, and
+// the number of times a step was sent back is known.
 func TestTornStories(t *testing.T) {
 	racetest.Skip(t)
 	want := map[string]int{}
@@ -286,7 +286,7 @@ func TestTornStories(t *testing.T) {
 		for _, st := range s.Steps {
 			most := want[st.ID]
 			if now := before.Step(st.ID); now.Status == run.Running {
-				most++ // it was cut short
+				most++ // it was interrupted
 			}
 			if n < len(lines)-2 && st.Attempts != most {
 				t.Fatalf("after %d events %s was tried %d times, not %d", n, st.ID, st.Attempts, most)
@@ -295,7 +295,7 @@ func TestTornStories(t *testing.T) {
 	}
 }
 
-// TestListChanged checks that a flow that was laid out for one list does not run for another.
+// TestListChanged checks that a flow that was planned for one list does not run for another.
 func TestListChanged(t *testing.T) {
 	b := beginWith(t, stories, map[string]string{"prd.json": prd}, fine)
 	b.carry()
@@ -327,7 +327,7 @@ steps:
 	b.want(b.carry(), run.Failed, "rejected", "")
 }
 
-// TestCut counts the use of an interrupted try once, whichever process finds out.
+// TestCut checks that the usage of an interrupted try counts once, whichever process finds out.
 func TestCut(t *testing.T) {
 	b := begin(t, three, nil)
 	b.used = map[string]Used{"mine": {Tokens: 1000, USD: 3}}
@@ -342,7 +342,7 @@ func TestCut(t *testing.T) {
 		t.Errorf("it is %s after %d tokens", s.Status, s.Tokens)
 	}
 
-	b = begin(t, three, nil) // the host dies at work
+	b = begin(t, three, nil) // the host dies during the work
 	b.used = map[string]Used{"mine": {Tokens: 1000, USD: 3}}
 	b.do = fine
 	b.carry()
@@ -370,7 +370,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestCopies has each time of a step work in a room of its own, and be judged there.
+// TestCopies checks that each time of a step works in a room of its own, and is judged there.
 func TestCopies(t *testing.T) {
 	b := begin(t, `
 name: copies
@@ -404,8 +404,8 @@ steps:
 	b.want(b.carry(), run.Completed, "done", "try.3.2 gate.3.2 judge.2")
 }
 
-// TestMatrixOfInputs checks that inputs can set how often a step is done, and which agents and
-// models take turns.
+// TestMatrixOfInputs checks that inputs can set how often a step runs, and which agents and models take
+// turns.
 func TestMatrixOfInputs(t *testing.T) {
 	const text = `
 name: best
@@ -455,7 +455,7 @@ steps:
 		}
 	}
 
-	b := begin(t, text, fine) // a step that is never done blocks no other, and has no agent
+	b := begin(t, text, fine) // a step that never runs blocks no other, and has no agent
 	b.want(b.carry(), run.Completed, "done", "try.1.1 try.2.1 try.3.1 best.1")
 	if got := b.jobs[3].Env; !slices.Contains(got, "VERDICT=") {
 		t.Errorf("who chooses has %q", got)
@@ -479,8 +479,8 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestForsaken checks that the flow does not ask a missing model for one story after another. Work
-// that fails its checks does not end the flow.
+// TestForsaken checks that the flow does not ask a missing model for one story after another. Work that
+// fails its checks does not end the flow.
 func TestForsaken(t *testing.T) {
 	down := func(from string) func(Job) Done {
 		asked := false
@@ -502,7 +502,7 @@ func TestForsaken(t *testing.T) {
 	if e := s.Step("implementor.5"); e.Status != Pending {
 		t.Errorf("the last is %s", e.Status)
 	}
-	b.do = fine // the model is there again
+	b.do = fine // the model is available again
 	b.want(b.carry(), run.Completed, "done", "implementor.2.4 checks.2.1 reviewer.2.1 judge.2.1 implementor.3.4 checks.3.1 reviewer.3.1 judge.3.1 "+
 		"implementor.4.4 checks.4.1 reviewer.4.1 judge.4.1 implementor.5.1 checks.5.1 reviewer.5.1 judge.5.1 report.1")
 
@@ -550,8 +550,8 @@ func TestTooManySteps(t *testing.T) {
 	}
 }
 
-// TestFresh checks that the Shop is told to run a command in a new sandbox, and where its files
-// are. Its stdout is its output.
+// TestFresh checks that the runner is told to run a command in a new sandbox, and where its files are.
+// Its stdout is its output.
 func TestFresh(t *testing.T) {
 	b := begin(t, `
 name: fresh

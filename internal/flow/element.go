@@ -16,16 +16,16 @@ type ElementState struct {
 	Title  string `json:"title,omitempty"`
 	// Status is pending, running, waiting, completed, or skipped: it is left to a person.
 	Status run.Status `json:"status"`
-	Why    string     `json:"why,omitempty"` // of one that is skipped
-	// Metered is what models used for all of its steps.
+	Why    string     `json:"why,omitempty"` // why it is skipped
+	// Metered is the usage of models by all of its steps.
 	Metered spec.Metered `json:"metered,omitzero"`
 
 	states []*StepState
 	review bool // a step of it failed
-	unable bool // and it failed because its agent did, whatever the quality of its work
+	unable bool // the agent of such a step failed, whatever the quality of its work
 }
 
-// Elements are all elements of all lists, in the order in which they are done.
+// Elements returns all elements of all lists, in the order in which they are done.
 func (s *State) Elements() (list []ElementState) {
 	for _, n := range s.nodes {
 		if n.Element == nil {
@@ -44,8 +44,8 @@ func (s *State) Elements() (list []ElementState) {
 	return list
 }
 
-// judge sets the status of an element. If one of its steps failed it needs a person, whatever else
-// was done for it.
+// judge sets the status of an element. If one of its steps failed, it needs a person, whatever else was
+// done for it.
 func (e *ElementState) judge() {
 	counts := map[run.Status]int{}
 	var failed []string
@@ -77,18 +77,18 @@ func (e *ElementState) judge() {
 	}
 }
 
-// maxUnable is for how many elements in a row agents may fail before no other is begun: a missing
+// maxUnable is for how many elements in a row agents may fail before no other element begins: a missing
 // model is missing for all of them.
 const maxUnable = 3
 
-// forsaken explains that agents failed for too many elements in a row; empty if they did not. An
-// unfinished element, or one whose agents did what they could, breaks the row.
+// forsaken explains that agents failed for too many elements in a row; empty if they did not. An element
+// that is unfinished, or whose agents worked, breaks the row.
 func (s *State) forsaken() string {
 	var row []ElementState
 	for _, e := range s.Elements() {
 		switch {
 		case e.Status == Passed && !e.review:
-			continue // no agent was asked
+			continue // no agent ran
 		case e.Status != Passed || !e.unable:
 			row = nil
 			continue

@@ -12,22 +12,22 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// flight is a try that is under way.
+// flight is a running try.
 type flight struct {
 	node     *Node
 	attempt  int
 	name     string
 	job      Job
-	before   Used // what models had used for its room
+	before   Used // usage of models by its room before
 	part     bool // others have parts of the budget
 	log      *stepLog
 	began    time.Time
 	stop     context.CancelCauseFunc
-	recalled bool // its result would be of no use
+	recalled bool // its result would be useless
 }
 
-// landing is the result of a flight. If it has an error it was cut short; used is then its
-// use, unless that could not be found out.
+// landing is the result of a flight. With an error the try was interrupted; then used is its usage,
+// unless that could not be found out.
 type landing struct {
 	*flight
 	done    Done
@@ -36,7 +36,7 @@ type landing struct {
 	unknown error
 }
 
-// Why work in flight is given up.
+// Causes for cancelling running work.
 var (
 	errGround = errors.New("the flow is not gone on with")
 	errStale  = errors.New("what it needs is done again")
@@ -58,7 +58,7 @@ func (c *Carrier) beginTry(ctx context.Context, d Decision) error {
 	n := d.Work
 	st := c.state.byID[n.ID]
 	attempt := st.Attempts + 1
-	if st.Hash != d.Hash { // the flaws were those of another task
+	if st.Hash != d.Hash { // the flaws belonged to another task
 		st.Missing = nil
 	}
 	name := fmt.Sprintf("%s.%d", n.ID, attempt)
@@ -92,7 +92,7 @@ func (c *Carrier) doWork(ctx context.Context, f *flight, room string) landing {
 	defer f.log.f.Close()
 	done, err := c.Runner.Work(ctx, f.job)
 	if err == nil {
-		err = ctx.Err() // cut short, even if it has a result
+		err = ctx.Err() // interrupted, even if it has a result
 	}
 	l := landing{flight: f, done: done, err: err}
 	if err != nil {
@@ -101,8 +101,8 @@ func (c *Carrier) doWork(ctx context.Context, f *flight, room string) landing {
 	return l
 }
 
-// awaitTry waits for a running try, until a time at most, if that is not zero, and not longer than
-// until the next look for messages.
+// awaitTry waits for a running try, at most until a time, if that is not zero, and at most until the
+// next look for messages.
 func (c *Carrier) awaitTry(ctx context.Context, until time.Time) error {
 	wait := wakeEvery
 	if !until.IsZero() {
@@ -134,8 +134,8 @@ func (c *Carrier) cancelStale() {
 	}
 }
 
-// stopTries cancels all running tries, and waits for a call to return. It returns the first error of
-// a record that could not be kept: the others fail for the same reason.
+// stopTries cancels all running tries, and waits for a call to return. It returns the first error of an
+// event that could not be kept: the others fail for the same reason.
 func (c *Carrier) stopTries() error {
 	for _, f := range c.aloft {
 		f.stop(errGround)
@@ -152,7 +152,7 @@ func (c *Carrier) stopTries() error {
 	return unkept
 }
 
-// keepLanding keeps the result of a try.
+// keepLanding records the result of a try.
 func (c *Carrier) keepLanding(l landing) error {
 	delete(c.aloft, l.node.ID)
 	l.stop(nil)
@@ -160,7 +160,7 @@ func (c *Carrier) keepLanding(l landing) error {
 		l.err, l.used = errStale, Short{Tokens: l.done.Tokens, USD: l.done.USD, Seen: l.done.Seen, Said: l.done.Said}
 	}
 	if l.err != nil {
-		switch { // the next carrier counts it
+		switch { // if the usage is unknown, the next carrier counts it
 		case l.unknown == nil:
 		case l.unknown.Error() == l.err.Error(): // for example, the sandbox was removed
 			return l.err
@@ -194,14 +194,14 @@ func (l *landing) scant() bool {
 	return share.Tokens > 0 && l.done.Tokens >= share.Tokens || share.USD > 0 && l.done.USD >= share.USD
 }
 
-// countTime bounds how long it may take to find out the use.
+// countTime bounds how long it may take to find out the usage.
 const countTime = time.Minute
 
-// countUse counts the use of a try whose host has died.
+// countUse counts the usage of a try whose host has died.
 func (c *Carrier) countUse(ctx context.Context, n *Node) error {
 	st := c.state.byID[n.ID]
 	room := st.room
-	if room == "" && metered(n) { // as it was kept before several could work
+	if room == "" && metered(n) { // recorded before several steps could run
 		room = c.Plan.roomOf(n)
 	}
 	used, err := c.useSince(ctx, room, st.before, Done{})
@@ -212,8 +212,8 @@ func (c *Carrier) countUse(ctx context.Context, n *Node) error {
 	return c.keepEvent(Cut, used)
 }
 
-// useSince returns what models have used for a room since a try began in it, or the agent's figure if
-// that is more.
+// useSince returns the usage of models by a room since a try began in it, or the agent's figure if that
+// is more.
 func (c *Carrier) useSince(ctx context.Context, room string, before *Used, done Done) (Short, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTime)
 	defer cancel()
@@ -229,7 +229,7 @@ func (c *Carrier) useSince(ctx context.Context, room string, before *Used, done 
 	return used, nil
 }
 
-// usedIn returns what models have used for a room; zero for a room that went with its work.
+// usedIn returns the usage of models by a room; zero for a room that was removed after its work.
 func (c *Carrier) usedIn(ctx context.Context, room string) (Used, error) {
 	if room == "" {
 		return Used{}, nil

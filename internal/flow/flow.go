@@ -1,10 +1,9 @@
-// Package flow carries a flow on. A flow consists of steps that need each other. An agent or a
-// command does a step in a sandbox, or a person does. Each step's document is judged where no
-// sandbox can write.
+// Package flow carries a flow on. A flow consists of steps that need each other. An agent or a command
+// in a sandbox does a step, or a person does. Each step's document is judged where no sandbox can write.
 //
-// It decides and does nothing itself. The state of a flow is a fold over its events (see package
-// run), the next action is a function of that state, and an interface runs agents and commands. So
-// after a crash a flow goes on with the first step without a result, and all of it can be tested
+// The package decides and does nothing itself. The state of a flow is a fold over its events (see
+// package run), the next action is a function of that state, and an interface runs agents and commands.
+// So after a crash a flow continues with the first step without a result, and all of it can be tested
 // without a sandbox.
 package flow
 
@@ -22,16 +21,16 @@ type Flow struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	Version     Text   `json:"version,omitempty"`
-	Agent       string `json:"agent,omitempty"` // of steps without one
-	// Parallel is how many steps may be done side by side; by default one.
+	Agent       string `json:"agent,omitempty"` // for steps without one
+	// Parallel is how many steps may run side by side; default: one.
 	Parallel int `json:"parallel,omitempty"`
-	// Remove removes its sandboxes at its end.
+	// Remove says to remove the sandboxes at the end.
 	Remove bool    `json:"rm,omitempty"`
 	Inputs []Input `json:"inputs,omitempty"`
 	Steps  []Step  `json:"steps"`
 }
 
-// Input is a value or file that a flow gets when it begins.
+// Input is a value or file that a flow gets at its beginning.
 type Input struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
@@ -41,7 +40,7 @@ type Input struct {
 	Default  *Text  `json:"default,omitempty"` // of a text
 }
 
-// Step is one step: of Prompt, Command, Approval, Question and Steps it has exactly one.
+// Step is one step. It has exactly one of Prompt, Command, Approval, Question and Steps.
 type Step struct {
 	ID       string            `json:"id"`
 	Needs    []string          `json:"needs,omitempty"` // steps that come before it
@@ -54,32 +53,32 @@ type Step struct {
 	Approval *Approval         `json:"approval,omitempty"`
 	Question *Question         `json:"question,omitempty"` // Output is the person's answer
 	Env      map[string]Text   `json:"env,omitempty"`
-	// Inputs are the files it gets: inputs/NAME, or ${{ steps.ID.output }}. Without it all inputs,
-	// and the outputs of the steps that it needs.
+	// Inputs are the files it gets: inputs/NAME, or ${{ steps.ID.output }}. Nil: all inputs, and the
+	// outputs of the steps that it needs.
 	Inputs *[]string `json:"inputs,omitempty"`
 	// Output is the document it makes, below outputs/.
 	Output   string       `json:"output,omitempty"`
 	Validate *gate.Checks `json:"validate,omitempty"` // of Output
-	// Retry is how often it is tried again, told of its flaws; by default 2 for a prompt, and 0
-	// for a command.
+	// Retry is how often it is tried again, with its flaws; default: 2 for a prompt, and 0 for a
+	// command.
 	Retry   *int           `json:"retry,omitempty"`
-	Timeout *spec.Duration `json:"timeout,omitempty"` // for each try; by default an hour of a prompt, and 10 minutes of a command
-	Final   bool           `json:"final,omitempty"`   // its output is that of the flow
+	Timeout *spec.Duration `json:"timeout,omitempty"` // for each try; default: an hour for a prompt, and 10 minutes for a command
+	Final   bool           `json:"final,omitempty"`   // its output is the flow's output
 	// Back is the step to go back to if this one has failed.
 	Back *Back `json:"back,omitempty"`
 
-	// Copy runs each time of a prompt with a matrix in its own copy of the directory, which waits
-	// there for a person. The other steps see nothing of the directory.
+	// Copy runs each time of a prompt with a matrix in its own copy of the directory, which stays there
+	// for a person. The other steps see nothing of the directory.
 	Copy bool `json:"copy,omitempty"`
-	// Of names such a step, for a command to judge. The command runs for each of its times, in a
-	// sandbox of its own that begins with that copy. Its stdout is its output.
+	// Of names such a step, for a command that judges it. The command runs for each of its times, in a
+	// sandbox of its own that starts with that copy. Its stdout is its output.
 	Of string `json:"of,omitempty"`
 
-	// Fresh runs a command in a sandbox that is made for it, so no earlier step could have changed
-	// anything there. Its stdout is its output.
+	// Fresh runs a command in a new sandbox, so no earlier step could have changed anything there. Its
+	// stdout is its output.
 	Fresh bool `json:"fresh,omitempty"`
 
-	// Each makes a group of it: Steps are done for each element of the list in this input.
+	// Each makes the step a group: Steps run for each element of the list in this input.
 	Each  string `json:"each,omitempty"`
 	Steps []Step `json:"steps,omitempty"`
 	// Passes is a path below outputs/ for a copy of that list, in which finished elements pass.
@@ -89,10 +88,10 @@ type Step struct {
 	Recheck bool `json:"recheck,omitempty"`
 }
 
-// Back sends an earlier step back, with the flaws. That step and all that need it are done again.
+// Back sends an earlier step back, with the flaws. That step runs again, and so do all that need it.
 type Back struct {
 	To    string `json:"to"`              // a prompt that this step needs, directly or not
-	Times *int   `json:"times,omitempty"` // how often that step is sent back, by all steps together; by default 2
+	Times *int   `json:"times,omitempty"` // how often all steps together send that step back; default 2
 }
 
 func (b *Back) times() int {
@@ -102,12 +101,12 @@ func (b *Back) times() int {
 	return 2
 }
 
-// Approval is asked of a person.
+// Approval is a question to a person, who approves or rejects.
 type Approval struct {
 	Message string `json:"message"`
 }
 
-// Question is asked of a person, who answers in words.
+// Question is a question to a person, who answers in words.
 type Question struct {
 	Message string `json:"message"`
 }
@@ -115,7 +114,7 @@ type Question struct {
 // forPerson reports whether the step asks a person.
 func (s *Step) forPerson() bool { return s.Approval != nil || s.Question != nil }
 
-// asks returns the question to a person; empty without one.
+// asks returns the question to a person; empty if the step has none.
 func (s *Step) asks() string {
 	switch {
 	case s.Approval != nil:
@@ -126,10 +125,10 @@ func (s *Step) asks() string {
 	return ""
 }
 
-// Text is a text that may be written as a whole number or as true or false.
+// Text is a string that may be written as a whole number or as true or false.
 type Text string
 
-// UnmarshalJSON refuses a value that would not come out as it was written.
+// UnmarshalJSON refuses a value whose text would change.
 func (t *Text) UnmarshalJSON(b []byte) error {
 	var v any
 	if err := json.Unmarshal(b, &v); err != nil {
@@ -155,15 +154,15 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 const (
 	maxFile    = 256 << 10 // bytes
 	maxSteps   = 100
-	maxNodes   = 256  // steps, with each of a matrix for itself
-	maxOfLists = 1000 // the same, with each of a group for each element
+	maxNodes   = 256  // steps, counting each of a matrix
+	maxOfLists = 1000 // likewise, counting each of a group for each element
 	maxBack    = 10
 	maxInputs  = 32
 	maxRetry   = 10
 	maxMatrix  = 64 // times a step is done
 	maxMessage = 8 << 10
-	// MaxParallel bounds how many steps may be done side by side: each has a sandbox.
+	// MaxParallel bounds how many steps may run side by side: each has a sandbox.
 	MaxParallel = 16
-	// MaxValue bounds an input that is a text, in bytes.
+	// MaxValue bounds a text input, in bytes.
 	MaxValue = 32 << 10
 )

@@ -11,10 +11,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Statuses that steps alone have.
+// Statuses that only steps have.
 const (
 	Pending run.Status = "pending" // it has no result
-	Passed  run.Status = "skipped" // it was passed over
+	Passed  run.Status = "skipped" // it was skipped
 )
 
 // Final reports whether a flow has ended for good.
@@ -48,10 +48,9 @@ type StepState struct {
 	Group    string       `json:"group,omitempty"`   // the step is done for an element of a list
 	Element  string       `json:"element,omitempty"` // which one
 	Rounds   int          `json:"rounds,omitempty"`  // how often it was sent back by a later step
-	// Matrix are the values for which it is done, if it is done several times. The author of the
-	// flow chose them.
+	// Matrix are the values for this time of a step with a matrix. The author of the flow chose them.
 	Matrix map[string]string `json:"matrix,omitempty"`
-	// Tokens and USD are what models used for all its tries.
+	// Tokens and USD are the usage of models by all its tries.
 	Tokens int64   `json:"tokens,omitempty"`
 	USD    float64 `json:"usd,omitempty"`
 	// Metered is the same, by source.
@@ -63,18 +62,18 @@ type StepState struct {
 
 	unable bool // it failed because its agent did, whatever the quality of its work
 
-	done   int64     // the event that settled it, or since which it waits
-	called int64     // likewise, of the last question that a person was told of
-	tries  int       // that count, for this hash
+	done   int64     // the event that settled it, or at which it began to wait
+	called int64     // likewise, for the last question that a person was told of
+	tries  int       // those that count, for this hash
 	flawed int       // the try whose result it has to fix: the last one that was judged
-	alone  bool      // its share was too small: it is tried when no other step is at work
-	since  time.Time // the first of the tries
+	alone  bool      // its share was too small: it runs when no other step is running
+	since  time.Time // the beginning of the first try
 
-	// Of the try that is under way:
+	// Of the running try:
 	began  int64 // the event
 	lost   bool  // its host has died
 	room   string
-	before *Used // what models had used for the room
+	before *Used // usage of models by the room at its beginning
 	share  spec.Budget
 }
 
@@ -86,28 +85,28 @@ type State struct {
 	Ready     bool              `json:"-"`
 	Sandboxes map[string]string `json:"sandboxes,omitempty"`
 
-	Until time.Time `json:"until,omitzero"` // models cannot be asked
+	Until time.Time `json:"until,omitzero"` // end of the wait for models that cannot be asked
 	run.Usage
 
 	noCount bool // an agent that ended well did not report its tokens
-	noPrice bool // likewise the money
+	noPrice bool // likewise its cost
 	// unlisted says that a failed step had asked a model without a price.
 	unlisted bool
 
 	plan      *Plan
 	nodes     []*Node
 	byID      map[string]*StepState
-	files     map[string]string // of inputs/, by their hashes
+	files     map[string]string // hashes of the files in inputs/
 	looked    bool              // since the current carrier began
-	back      *SentBack         // by the last event
-	told      time.Time         // the end of the wait, if it was reported
-	denial    run.Delay         // the last one
-	limitedBy int64             // the event
-	limits    int               // in a row
+	back      *SentBack         // set by the last event
+	told      time.Time         // the reported end of the wait, if any
+	denial    run.Delay         // the last delay
+	limitedBy int64             // the event of the last refusal
+	limits    int               // number of refusals in a row
 
 	definitions map[string]string // of nodes, by their IDs: they never change
 
-	marked   map[string]string // which elements pass in the list as last written
+	marked   map[string]string // elements that pass in the list as last written
 	elements map[spot][]*StepState
 	pools    map[string]int // the number of sandboxes, by agents
 	lonely   bool           // only one step at a time works on the directory, except for fresh ones
@@ -138,7 +137,7 @@ func Fold(p *Plan, events []run.Event) (*State, error) {
 // Step returns the state of a step, or nil.
 func (s *State) Step(id string) *StepState { return s.byID[id] }
 
-// Add takes the next event.
+// Add applies the next event.
 func (s *State) Add(ev run.Event) error {
 	s.back = nil
 	err := s.add(ev)
@@ -146,7 +145,7 @@ func (s *State) Add(ev run.Event) error {
 	return err
 }
 
-// spread resets the steps that need a step that is done again.
+// spread resets the steps that need a step that runs again.
 func (s *State) spread() {
 	for _, n := range s.nodes { // a needed node comes before those that need it
 		st := s.byID[n.ID]
@@ -162,7 +161,8 @@ func (s *State) spread() {
 	}
 }
 
-// needsOf are the steps that a node needs, with those of the elements that its own does.
+// needsOf returns the steps that a node needs, including those of the elements that its own element
+// needs.
 func (s *State) needsOf(n *Node) []*StepState {
 	list := make([]*StepState, 0, len(n.Needs))
 	for _, id := range n.Needs {
@@ -211,7 +211,7 @@ func (s *State) add(ev run.Event) error {
 	return nil
 }
 
-// Told is the step that an event is about, or nil.
+// Told returns the step that an event is about, or nil.
 func (s *State) Told(ev run.Event) *StepState {
 	var about struct {
 		Step string `json:"step"`
@@ -222,8 +222,8 @@ func (s *State) Told(ev run.Event) *StepState {
 	return s.byID[about.Step]
 }
 
-// begin starts a carrier. If the flow failed, or its budget was too small, the failed steps get
-// all their tries again.
+// begin starts a carrier. If the flow failed, or its budget was too small, the failed steps get all
+// their tries again.
 func (s *State) begin() {
 	if s.Status == run.Failed || s.Status == run.Limited || s.Reason == ReasonSkipped {
 		for _, n := range s.nodes {
@@ -276,7 +276,7 @@ func (s *State) start(b Start, ev run.Event) {
 	}
 }
 
-// cut counts the use of a try without a result.
+// cut counts the usage of a try without a result.
 func (s *State) cut(c Short) {
 	s.used(c.Step, c.Tokens, c.USD, c.Seen, c.Said)
 	if st := s.byID[c.Step]; st != nil && st.Status == run.Running {
@@ -284,8 +284,8 @@ func (s *State) cut(c Short) {
 	}
 }
 
-// used counts what models used for a step. A command for which the gateway saw no request made
-// none, as far as can be known.
+// used counts the usage of models by a step. A command for which the gateway saw no request made none,
+// as far as can be known.
 func (s *State) used(step string, tokens int64, usd float64, seen *spec.BillItem, said *spec.Claimed) {
 	s.Tokens += tokens
 	s.USD += usd
@@ -302,7 +302,7 @@ func (s *State) used(step string, tokens int64, usd float64, seen *spec.BillItem
 	}
 }
 
-// maxLimits is how often in a row it is believed that models cannot be asked.
+// maxLimits is how many refusals in a row are believed.
 const maxLimits = 72
 
 func (s *State) worked(w Work, ev run.Event) {
@@ -319,7 +319,7 @@ func (s *State) worked(w Work, ev run.Event) {
 	s.unlisted = s.unlisted || w.Verdict != spec.VerdictOK && w.Unlisted
 	st.Message, st.Checks = w.Message, w.Checks
 	news := st.began > s.limitedBy                                         // work that was already running is not news about an allowance
-	if w.Verdict == spec.VerdictLimit && (s.limits < maxLimits || !news) { // as if it had not been
+	if w.Verdict == spec.VerdictLimit && (s.limits < maxLimits || !news) { // as if it had not happened
 		st.Status, st.Detail = Pending, Exhausted
 		if w.Overloaded {
 			st.Detail = Crowded
@@ -348,8 +348,8 @@ func (s *State) worked(w Work, ev run.Event) {
 	}
 }
 
-// limited makes the flow wait. Steps that ran side by side when models could not be asked any more
-// all say so. That counts once, and the one that knows the end is believed.
+// limited makes the flow wait. Steps that ran side by side when models could not be asked any more all
+// report that. It counts once, and the step that knows the end is believed.
 func (s *State) limited(w Work, ev run.Event, news bool) {
 	if news || !w.Until.IsZero() {
 		s.told = w.Until
@@ -361,7 +361,7 @@ func (s *State) limited(w Work, ev run.Event, news bool) {
 	s.Until, s.limitedBy = s.denial.Until, ev.Seq
 }
 
-// settle gives a result to a step that is not at work.
+// settle gives a result to a step that is not running.
 func (s *State) settle(id, hash string, status run.Status, why string, done int64) *StepState {
 	st := s.byID[id]
 	if st != nil {
@@ -396,7 +396,8 @@ func (s *State) answered(a Answer, ev run.Event) {
 	}
 }
 
-// Questions are the steps that a person is to decide, as long as that would change anything.
+// Questions returns the steps that wait for a person's decision, as long as the decision would change
+// anything.
 func (s *State) Questions() (list []*StepState) {
 	if s.Over() {
 		return nil
@@ -411,8 +412,8 @@ func (s *State) Questions() (list []*StepState) {
 
 func (s *State) node(id string) *Node { return s.byID[id].node }
 
-// hash covers a node's task and its inputs. For each needed node it includes the event of its
-// result: if that is done again, so is this one.
+// hash covers a node's task and its inputs. For each needed node it includes the event of its result: if
+// the needed node runs again, so does this one.
 func (s *State) hash(n *Node) string {
 	type need struct {
 		ID, Status, Output string
@@ -446,7 +447,8 @@ func (s *State) hash(n *Node) string {
 	}{s.definition(n), inputs, needs})
 }
 
-// definition is that of the plan. It is asked for again and again, while a flow waits.
+// definition returns the definition from the plan. It caches it, because a waiting flow needs it again
+// and again.
 func (s *State) definition(n *Node) string {
 	if s.definitions[n.ID] == "" {
 		s.definitions[n.ID] = s.plan.definition(n)

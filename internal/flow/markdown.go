@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/strictyaml"
 )
 
-// markdown is the front matter of a workflow of Looplia's.
+// markdown is the front matter of a Looplia workflow.
 type markdown struct {
 	Name        string   `json:"name"`
 	Version     Text     `json:"version"`
@@ -31,10 +31,10 @@ type markdown struct {
 	} `json:"steps"`
 }
 
-// oneOrMore is a text, or a list of them.
+// oneOrMore is a string, or a list of them.
 type oneOrMore []string
 
-// UnmarshalJSON reads either.
+// UnmarshalJSON reads both forms.
 func (o *oneOrMore) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {

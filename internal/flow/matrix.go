@@ -14,25 +14,25 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Values are the values of a name in a matrix. The flow contains them, or they come from a text
-// input: their number is known when the flow begins, and never changes.
+// Values are the values of a name in a matrix. The flow contains them, or they come from a text input.
+// Their number is known when the flow begins, and never changes.
 type Values struct {
 	Texts []Text
 	From  string // FromList, FromCount or FromTurn; empty for Texts
 	Input string // the name of that input
 }
 
-// How values come from an input.
+// Ways in which values come from an input.
 const (
-	FromList  = "list"  // the words between its commas: the step is done for each of them
-	FromCount = "count" // the numbers from 1 to it, likewise
-	FromTurn  = "turn"  // the words, too, but the times that others make take turns with them
+	FromList  = "list"  // the comma-separated words: the step runs for each of them
+	FromCount = "count" // the numbers from 1 to the input, likewise
+	FromTurn  = "turn"  // the words, too, but they take turns over the times that other names make
 )
 
 // maxListed is how many values one input may have.
 const maxListed = 16
 
-// UnmarshalJSON reads a list, or an object that says how they come from an input.
+// UnmarshalJSON reads a list, or an object that says how the values come from an input.
 func (v *Values) UnmarshalJSON(b []byte) error {
 	*v = Values{}
 	if !bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
@@ -57,7 +57,7 @@ func (v *Values) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON writes them as they are read.
+// MarshalJSON writes the form that UnmarshalJSON reads.
 func (v Values) MarshalJSON() ([]byte, error) {
 	if v.From == "" {
 		return json.Marshal(v.Texts)
@@ -65,7 +65,7 @@ func (v Values) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{v.From: "${{ " + wordInput + "." + v.Input + " }}"})
 }
 
-// standIns are values for an input that is not given yet.
+// standIns returns values in place of an input that is not given yet.
 func (v Values) standIns() []string {
 	switch v.From {
 	case FromCount:
@@ -76,7 +76,7 @@ func (v Values) standIns() []string {
 	return []string{"a", "b"}
 }
 
-// valuesOf are the values of a name.
+// valuesOf returns the values of a name.
 func (p *Plan) valuesOf(v Values) (list []string) {
 	given, ok := p.Values[v.Input]
 	switch {
@@ -189,7 +189,7 @@ func (p *Plan) checkMatrix() error {
 	return nil
 }
 
-// checkValues judges the values that an input has.
+// checkValues checks the values of an input.
 func (p *Plan) checkValues(v Values) error {
 	if v.From == "" {
 		return nil

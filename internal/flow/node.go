@@ -8,15 +8,15 @@ import (
 
 // Node is a step, or one time of a step with a matrix or of a group.
 type Node struct {
-	ID     string // the step's; with the suffix .1, .2 ... if it is done several times
+	ID     string // the step's ID; with the suffix .1, .2 ... if the step runs several times
 	Step   *Step
 	Matrix map[string]string
 	Time   int      // of a step with a matrix, from 1
 	Needs  []string // nodes
 	Output string   // below outputs/; empty if it has none
 
-	// Of a step of a group: which group that is, and the element it is done for, with its
-	// place in the list, from 1.
+	// For a step of a group: the group, and the element that it runs for, with the element's place in
+	// the list, from 1.
 	Group   string
 	Element *Element
 	Number  int
@@ -29,10 +29,10 @@ type spot struct {
 	number int
 }
 
-// spot is that for which a step of a group is done.
+// spot returns the group and the element of a step of a group.
 func (n *Node) spot() spot { return spot{n.Group, n.Number} }
 
-// step is the one of a name that is in no group, or nil.
+// step returns the step with this ID that is in no group, or nil.
 func (f *Flow) step(id string) *Step {
 	for i := range f.Steps {
 		if f.Steps[i].ID == id {
@@ -51,7 +51,7 @@ func (f *Flow) matrix(s *Step) map[string]Values {
 	return s.Matrix
 }
 
-// needs are the steps that a step names.
+// needs returns the steps that a step names.
 func (s *Step) needs() []string {
 	if s.Of == "" || slices.Contains(s.Needs, s.Of) {
 		return s.Needs
@@ -59,7 +59,7 @@ func (s *Step) needs() []string {
 	return append(slices.Clone(s.Needs), s.Of)
 }
 
-// Nodes are the steps of a flow that was checked, in an order in which they can be done.
+// Nodes returns the steps of a checked flow, in an order in which they can run.
 func (p *Plan) Nodes() []*Node {
 	l := &layout{of: map[string][]string{}}
 	for i := range p.Flow.Steps {
@@ -82,11 +82,11 @@ func (p *Plan) Nodes() []*Node {
 // layout puts nodes in their order.
 type layout struct {
 	all []*Node
-	of  map[string][]string // those of a step, or of all steps of a group
+	of  map[string][]string // the nodes of a step, or of all steps of a group
 }
 
-// needs returns the nodes that one time of a step needs. Of the step that it judges, it needs the
-// same time.
+// needs returns the nodes that one time of a step needs. Of a step that it judges, it needs the same
+// time.
 func (l *layout) needs(s *Step, time int) (list []string) {
 	for _, id := range s.needs() {
 		if id == s.Of {
@@ -128,7 +128,7 @@ func (l *layout) group(g *Step, needs []string, elements []Element) {
 	}
 }
 
-// ofElement is the node of a step of a group.
+// ofElement returns the node of a step of a group.
 func ofElement(step string, number int) string { return step + "." + strconv.Itoa(number) }
 
 // values returns the values that vary between the times of a step, by the words for them.
@@ -146,8 +146,8 @@ func (n *Node) values() map[word]string {
 	return values
 }
 
-// sees reports whether this node means the other one when it names its step: within a group, the
-// one of the same element.
+// sees reports whether this node means the other one when it names that one's step: within a group, the
+// node of the same element.
 func (n *Node) sees(other *Node) bool {
 	if other.Step.ID == n.Step.Of {
 		return other.Time == n.Time
@@ -163,7 +163,7 @@ func (n *Node) judges() string {
 	return n.Step.Of + "." + strconv.Itoa(n.Time)
 }
 
-// goesBackTo returns the node that is done again if this one fails, or "".
+// goesBackTo returns the node that runs again if this one fails, or "".
 func (n *Node) goesBackTo() string {
 	switch {
 	case n.Step.Back == nil:
@@ -174,7 +174,7 @@ func (n *Node) goesBackTo() string {
 	return n.Step.Back.To
 }
 
-// retry is how often a step is tried again.
+// retry returns how often a step is tried again.
 func (s *Step) retry() int {
 	if s.Retry != nil {
 		return *s.Retry
@@ -185,7 +185,7 @@ func (s *Step) retry() int {
 	return 0
 }
 
-// Usual times for one try.
+// Default times for one try.
 const (
 	usualPrompt  = time.Hour
 	usualCommand = 10 * time.Minute

@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Parse reads a flow. A name that ends in .md is one of Looplia's Markdown files, any other name
+// Parse reads a flow. A name that ends in .md means one of Looplia's Markdown files, any other name
 // YAML. An unknown field or word is an error.
 func Parse(name string, data []byte) (*Flow, error) {
 	fail := func(err error) (*Flow, error) {

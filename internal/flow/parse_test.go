@@ -67,7 +67,7 @@ steps:
 	}
 }
 
-// TestLint has one mistake in each.
+// TestLint checks flows with one mistake each.
 func TestLint(t *testing.T) {
 	const copies = "{id: a, matrix: {m: [1, 2]}, prompt: p, copy: true, output: 'a${{ matrix.m }}'}"
 	const good = "{id: a, prompt: p, output: a.md}"
@@ -300,7 +300,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A document that makes much of little is refused before it is looked at.
+// TestDeep checks that a small document that expands to a large one is refused before it is used.
 func TestDeep(t *testing.T) {
 	for name, text := range map[string]string{
 		"lists":    strings.Repeat("- ", 100_000),

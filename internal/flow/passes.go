@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// This file writes a list back with its finished elements marked, for people and programs that go
-// on with that document. It follows from the events, and is never read.
+// This file writes a list back with its finished elements marked, for people and programs that continue
+// with that document. The list follows from the events, and is never read.
 
 // writeLists writes the lists of groups with passes, with their finished elements marked as
 // passing. It skips a list that has not changed since it was last written.
@@ -35,7 +35,7 @@ func writeLists(dir string, s *State) error {
 		}
 		data, err := readFile(dir, InputsDir, list.Input)
 		if err != nil || hashOf(data) != list.SHA256 {
-			continue // the flow ends for that, and says so
+			continue // the flow ends because of that, and says so
 		}
 		if data, err = markPassed(data, done); err != nil {
 			return fmt.Errorf("write outputs/%s: %w", g.Passes, err)
@@ -52,7 +52,7 @@ func writeLists(dir string, s *State) error {
 // It keeps all the rest byte for byte.
 func markPassed(document []byte, ids []string) ([]byte, error) {
 	var out bytes.Buffer
-	kept := 0 // the bytes that were copied
+	kept := 0 // the number of copied bytes
 	err := eachElement(document, func(start, end int) error {
 		v, err := gate.ReadJSON(document[start:end])
 		o, ok := v.(map[string]any)
@@ -69,7 +69,7 @@ func markPassed(document []byte, ids []string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// eachElement finds the elements of the list in a document: from which byte, to which.
+// eachElement finds the first and the last byte of each element of the list in a document.
 func eachElement(document []byte, found func(start, end int) error) error {
 	d := json.NewDecoder(bytes.NewReader(document))
 	first, err := d.Token()
@@ -103,7 +103,7 @@ func eachElement(document []byte, found func(start, end int) error) error {
 	return nil
 }
 
-// valueIn reads the next value, and returns where it begins and ends.
+// valueIn reads the next value, and returns its first and last byte.
 func valueIn(d *json.Decoder) (start, end int, err error) {
 	var raw json.RawMessage
 	err = d.Decode(&raw)
@@ -111,13 +111,13 @@ func valueIn(d *json.Decoder) (start, end int, err error) {
 	return end - len(raw), end, err
 }
 
-// pass has an object say that it passes.
+// pass marks an object as passing.
 func pass(object []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if _, err := d.Token(); err != nil {
 		return nil, err
 	}
-	gap, last := "", 0 // the bytes before a name, and where the last value ends
+	gap, last := "", 0 // the bytes before a name, and the end of the last value
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {

@@ -56,8 +56,8 @@ func FuzzMarkPassed(f *testing.F) {
 	})
 }
 
-// TestPasses checks that finished elements are marked as the flow goes on, and unmarked when they
-// are not finished any more.
+// TestPasses checks that finished elements are marked as the flow continues, and unmarked when they are
+// not finished any more.
 func TestPasses(t *testing.T) {
 	const text = `
 name: passing

@@ -16,39 +16,38 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Plan is a user's request to begin a flow.
+// Plan is a user's request for a flow.
 type Plan struct {
 	Flow  *Flow  `json:"flow"`
-	File  string `json:"file"`            // of the flow, when it began
-	Agent string `json:"agent,omitempty"` // of steps without one
-	// Called are the real names of agents, by the names that steps use for them.
+	File  string `json:"file"`            // the flow's file, at its beginning
+	Agent string `json:"agent,omitempty"` // for steps without one
+	// Called maps the names that steps use for agents to their real names.
 	Called map[string]string `json:"called,omitempty"`
-	// Values are the inputs that are texts, Files those of the inputs that are files
-	// which were given, by their names below inputs/.
+	// Values are the text inputs. Files are the given file inputs, by their names below inputs/.
 	Values map[string]string `json:"values"`
 	Files  []string          `json:"files"`
 
-	Directory string `json:"directory,omitempty"` // of the host, that is worked on
-	// Sandboxes are the IDs of the sandboxes, by the names of their rooms: the agents that
-	// work in them, or the steps that do in copies; Shell is that of commands. They were
-	// chosen before they are made.
+	Directory string `json:"directory,omitempty"` // the host directory to work on
+	// Sandboxes are the IDs of the sandboxes, by the names of their rooms: the agents that work in them,
+	// or the steps that work in copies; Shell is that of commands. The IDs were chosen before the
+	// sandboxes were made.
 	Sandboxes map[string]string `json:"sandboxes"`
-	// Remove says that the sandboxes are removed at the end of the flow.
+	// Remove says to remove the sandboxes at the end of the flow.
 	Remove bool `json:"remove,omitempty"`
-	// Parallel is how many steps are done side by side; if it is zero the flow says so.
+	// Parallel is how many steps run side by side; zero: the flow says so.
 	Parallel int    `json:"parallel,omitempty"`
 	Limits   Limits `json:"limits"`
-	// Lists are the lists of groups, by the groups' IDs. They are read from the inputs when the
-	// flow begins, and never again.
+	// Lists are the lists of groups, by the groups' IDs. They are read from the inputs when the flow
+	// begins, and never again.
 	Lists map[string]List `json:"lists,omitempty"`
 
-	// Drafts says that the output is to be a flow: see Builder.
+	// Drafts says that the output will be a flow: see Builder.
 	Drafts bool `json:"drafts,omitempty"`
 	// DraftTo is the file on the host that a finished draft is written to.
 	DraftTo string `json:"draft_to,omitempty"`
 }
 
-// Draft returns the path of the drafted flow below the directory of the run, or "" without one.
+// Draft returns the path of the drafted flow below the directory of the run, or "".
 func (s *State) Draft() string {
 	if !s.plan.Drafts || s.Status != run.Completed || s.Steps[0].Output == nil {
 		return ""
@@ -62,7 +61,7 @@ const Shell = "shell"
 // Limits bound a flow. Zero is unlimited.
 type Limits struct {
 	Time   spec.Duration `json:"time,omitempty"`   // while a process carries it on
-	Tokens int64         `json:"tokens,omitempty"` // as the gateway counts them, or the agents if they count more
+	Tokens int64         `json:"tokens,omitempty"` // by the gateway's count, or the agents' if that is more
 	USD    float64       `json:"usd,omitempty"`    // likewise
 }
 
@@ -81,11 +80,11 @@ func (p *Plan) Raise(l *run.Limits) {
 	}
 }
 
-// Budget bounds what models may use for the whole flow.
+// Budget returns the limits of model usage for the whole flow.
 func (p *Plan) Budget() spec.Budget { return spec.Budget{Tokens: p.Limits.Tokens, USD: p.Limits.USD} }
 
-// Check refuses a plan that could not be carried on, and fills in the defaults. given are the
-// files, by their names below inputs/.
+// Check refuses a plan that could not be carried on, and fills in the defaults. given are the files, by
+// their names below inputs/.
 func (p *Plan) Check(given map[string][]byte) error {
 	if err := p.Limits.Check(); err != nil {
 		return err
@@ -186,7 +185,7 @@ func (p *Plan) AgentOf(n *Node) string {
 	return cmp.Or(p.Called[who], who)
 }
 
-// calls returns the name that the flow uses for the agent of a step.
+// calls returns the flow's name for the agent of a step.
 func (p *Plan) calls(n *Node) string {
 	if n.Step.Command != "" {
 		return Shell
@@ -194,8 +193,7 @@ func (p *Plan) calls(n *Node) string {
 	return cmp.Or(p.chosen(n, n.Step.Agent), p.Agent, p.Flow.Agent)
 }
 
-// chosen is varied where one word is wanted: of several that are put in, the first that is
-// not empty.
+// chosen is varied for a single word: if several words are substituted, the first one that is not empty.
 func (p *Plan) chosen(n *Node, text string) string {
 	if !strings.Contains(text, "}} ${{") {
 		return p.varied(n, text)
@@ -204,8 +202,8 @@ func (p *Plan) chosen(n *Node, text string) string {
 	return word
 }
 
-// varied replaces the words of a text by inputs, and by the values that vary between the times of
-// a step.
+// varied replaces the words of a text by inputs, and by the values that vary between the times of a
+// step.
 func (p *Plan) varied(n *Node, text string) string {
 	text, _ = expand(text, func(name string) (string, error) { // it was checked
 		w, err := parseWord(name)
@@ -217,18 +215,17 @@ func (p *Plan) varied(n *Node, text string) string {
 	return text
 }
 
-// ModelOf is the model that is to do a prompt; empty if it is the agent's choice.
+// ModelOf returns the model for a prompt; empty if it is the agent's choice.
 func (p *Plan) ModelOf(n *Node) string { return p.chosen(n, n.Step.Model) }
 
-// Room is a sandbox in which steps are done.
+// Room is a sandbox in which steps run.
 type Room struct {
 	Name  string // its key in Plan.Sandboxes: the agent's name, or that of the step that works in a copy
 	Agent string // or Shell
 	Copy  bool   // it has a copy of the directory, and is for one step
 }
 
-// roomOf is the name of the sandbox in which a node is done; empty if it has one of its
-// own that goes with it.
+// roomOf returns the name of the sandbox in which a node runs; empty if the node has one of its own.
 func (p *Plan) roomOf(n *Node) string {
 	switch {
 	case n.Step.Of != "":
@@ -239,7 +236,7 @@ func (p *Plan) roomOf(n *Node) string {
 	return p.AgentOf(n)
 }
 
-// Rooms are all sandboxes that a flow needs, in the order of their names.
+// Rooms returns all sandboxes that a flow needs, in the order of their names.
 func (p *Plan) Rooms() []Room {
 	all := map[string]Room{}
 	for name, count := range p.pools() {
@@ -262,7 +259,7 @@ func roomsOf(name string, count int) []string {
 	return list
 }
 
-// copyRooms are those that have a copy of the directory.
+// copyRooms returns the rooms that have a copy of the directory.
 func (p *Plan) copyRooms() (list []Room) {
 	for _, n := range p.Nodes() {
 		if n.Step.Copy {
@@ -272,7 +269,7 @@ func (p *Plan) copyRooms() (list []Room) {
 	return list
 }
 
-// Copies are the names of the rooms in which something waits for a person.
+// Copies returns the names of the rooms with work that waits for a person.
 func (p *Plan) Copies() (names []string) {
 	for _, r := range p.copyRooms() {
 		names = append(names, r.Name)
@@ -281,7 +278,7 @@ func (p *Plan) Copies() (names []string) {
 	return names
 }
 
-// Fresh reports whether any step has a new sandbox each time.
+// Fresh reports whether any step runs in new sandboxes.
 func (p *Plan) Fresh() bool {
 	return slices.ContainsFunc(p.Nodes(), func(n *Node) bool { return n.Step.Fresh })
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// place is where the files of a try are inside.
+// place is the path of a try's files inside.
 type place string
 
 func (p place) input(name string) string  { return string(p) + "/inputs/" + name }
@@ -35,8 +35,8 @@ func (s *State) put(n *Node, text string, at place) (string, error) {
 	})
 }
 
-// outputsOf returns the paths of a step's outputs, as another node sees it: one for each of its
-// times that has an output.
+// outputsOf returns the paths of a step's outputs, as another node sees it: one for each of its times
+// that has an output.
 func (s *State) outputsOf(by *Node, step string, at place) (list []string) {
 	for _, n := range s.nodes {
 		if n.Step.ID == step && by.sees(n) && s.byID[n.ID].Output != nil {
@@ -46,8 +46,8 @@ func (s *State) outputsOf(by *Node, step string, at place) (list []string) {
 	return list
 }
 
-// begins returns when work on a step began, as another node sees it, in seconds since 1970: its
-// first try, those that were sent back included.
+// begins returns when work on a step began, as another node sees it, in seconds since 1970: its first
+// try, including tries that were sent back.
 func (s *State) begins(by *Node, step string) (list []string) {
 	for _, n := range s.nodes {
 		if since := s.byID[n.ID].since; n.Step.ID == step && by.sees(n) && !since.IsZero() {
@@ -89,7 +89,7 @@ func (s *State) prompt(n *Node, at place, files []string) (string, error) {
 // maxMissing bounds the text about one flaw, in bytes.
 const maxMissing = 2 << 10
 
-// head is the beginning of a text, whole characters of it.
+// head returns the beginning of a text, in whole characters.
 func head(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -97,7 +97,7 @@ func head(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + " ..."
 }
 
-// tail is the end of a text, whole characters of it.
+// tail returns the end of a text, in whole characters.
 func tail(text string, most int) string {
 	return strings.ToValidUTF8(text[max(0, len(text)-most):], "")
 }

@@ -4,9 +4,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// recheckable returns a command that failed for an element of a list, and that is to be tried once
-// more: the list is through and another element was done since, so its check may be green by now.
-// It returns nil without one.
+// recheckable returns a command that failed for an element of a list, and that should be tried once
+// more: the list is done and another element was done since, so its check may be green by now. It
+// returns nil if none exists.
 func (s *State) recheckable() *Node {
 	for i := range s.plan.Flow.Steps {
 		g := &s.plan.Flow.Steps[i]
@@ -40,7 +40,7 @@ func (s *State) through(group string) bool {
 	return true
 }
 
-// lastDone is the event by which the last of the elements was completed that are.
+// lastDone returns the event by which the last completed element was completed.
 func (s *State) lastDone(group string) (last int64) {
 	for _, e := range s.Elements() {
 		if e.Group != group || e.Status != run.Completed {
@@ -53,8 +53,8 @@ func (s *State) lastDone(group string) (last int64) {
 	return last
 }
 
-// recheck has a failed step tried once more. Its count of send-backs stays, so that only later
-// steps are done again with it.
+// recheck resets a failed step for one more try. Its count of send-backs stays, so that only later steps
+// run again with it.
 func (s *State) recheck(step string) {
 	if st := s.byID[step]; st != nil && st.Status == run.Failed {
 		st.reset("the others are done: it is looked at once more")

@@ -29,8 +29,8 @@ const (
 	recordName = "validation.json"
 )
 
-// record is validation.json: it tells people and programs that know Looplia's which steps are
-// done. It is written from the events, and never read to decide anything.
+// record is validation.json: it tells people and programs that know Looplia which steps are done. It is
+// written from the events, and never read to decide anything.
 type record struct {
 	Workflow  string      `json:"workflow"`
 	Version   string      `json:"version,omitempty"`
@@ -40,7 +40,7 @@ type record struct {
 	Steps     recordSteps `json:"steps"`
 }
 
-// recordSteps are an object, by their IDs, in the order of the flow.
+// recordSteps is an object of steps, by their IDs, in the order of the flow.
 type recordSteps []recordStep
 
 // MarshalJSON keeps the order.
@@ -88,7 +88,7 @@ func writeRecord(dir, id string, s *State) error {
 // Recorded reports whether the record of a flow that no process carries on matches its state. It
 // does not if a process was killed before it wrote the record.
 func Recorded(r *run.Run, s *State) bool {
-	if s.Status == run.Queued || s.Status == run.Running { // cut short: an unfinished flow has no final record
+	if s.Status == run.Queued || s.Status == run.Running { // an interrupted flow has no final record
 		return true
 	}
 	want, err := json.Marshal(recordOf(r.ID, s))
@@ -103,7 +103,7 @@ func Recorded(r *run.Run, s *State) bool {
 // maxRecord bounds a record that is read, in bytes.
 const maxRecord = 64 << 20
 
-// Record writes the record of a flow anew. The caller holds the run.
+// Record writes the record of a flow again. The caller holds the run.
 func Record(p *Plan, r *run.Run, events []run.Event) error {
 	s, err := Fold(p, events)
 	if err == nil {
@@ -133,8 +133,8 @@ func recordOf(id string, s *State) record {
 	return r
 }
 
-// keepFile makes a file durable in one of the directories of a run. It fails if the directory of
-// the run was removed.
+// keepFile makes a file durable in one of the directories of a run. It fails if the run's directory was
+// removed.
 func keepFile(dir, name string, data []byte) error {
 	path := filepath.Join(dir, name)
 	if _, err := os.Lstat(filepath.Dir(dir)); err != nil {
@@ -157,8 +157,8 @@ func keepFile(dir, name string, data []byte) error {
 	return store.WriteFile(path, data)
 }
 
-// makeWay renames an obstacle to keeping a file: a directory at its path, or a file above it. It
-// may be the user's work, so it is never deleted.
+// makeWay renames an obstacle to keeping a file: a directory at its path, or a file above it. It may be
+// the user's work, so it is never deleted.
 func makeWay(dir, name string) error {
 	path, at := filepath.Join(dir, name), dir
 	for part := range strings.SplitSeq(name, "/") {
@@ -210,8 +210,8 @@ func readFile(dir, kind, name string) ([]byte, error) {
 	return store.ReadFile(filepath.Join(dir, kind, name), unix.O_NOFOLLOW, gate.MaxBytes)
 }
 
-// readOutput reads a file of outputs/. found is false for anything but a regular file within the
-// bounds. An error means that the disk could not be read.
+// readOutput reads a file of outputs/. found is false for anything but a regular file within the bounds.
+// An error means that the disk could not be read.
 func readOutput(dir, name string) (data []byte, found bool, err error) {
 	data, err = readFile(dir, OutputsDir, name)
 	if err == nil {
@@ -224,7 +224,7 @@ func readOutput(dir, name string) (data []byte, found bool, err error) {
 	return nil, false, nil
 }
 
-// noFile are the errors that mean that no readable file is at a path.
+// noFile are the errors that mean that the path has no readable file.
 var noFile = []unix.Errno{unix.ENOENT, unix.ENOTDIR, unix.EISDIR, unix.ELOOP, unix.ENXIO, unix.EACCES, unix.EPERM}
 
 // Look hashes the current files of a run.
@@ -266,8 +266,8 @@ func (s *State) see(dir string) error {
 	return nil
 }
 
-// Stands reports whether a completed flow is still complete with its current files: resuming it
-// would do nothing.
+// Stands reports whether a completed flow is still complete with its current files: resuming it would do
+// nothing.
 func Stands(p *Plan, dir string, events []run.Event) (bool, error) {
 	s, err := Fold(p, events)
 	if err != nil || s.Status != run.Completed {

@@ -34,8 +34,8 @@ func TestDiskGone(t *testing.T) {
 	b.want(b.carry(), run.Completed, "done", "one.2 two.1 three.1")
 }
 
-// TestRemoved checks that a flow ends if its files are removed, at work or not, and that it makes
-// none of them anew.
+// TestRemoved checks that a flow ends if its files are removed, while it runs or later, and that it
+// makes none of them again.
 func TestRemoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		hang  bool

@@ -5,5 +5,5 @@ import _ "embed" // the schema
 //go:embed schema.json
 var schema string
 
-// Schema is the JSON Schema of a flow in YAML, for editors.
+// Schema returns the JSON Schema of a flow in YAML, for editors.
 func Schema() string { return schema }

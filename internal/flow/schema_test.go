@@ -41,7 +41,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestSchemaJudges checks that the schema and the parser judge alike.
+// TestSchemaJudges checks that the schema and the parser accept the same documents.
 func TestSchemaJudges(t *testing.T) {
 	var doc any
 	must(t, json.Unmarshal([]byte(Schema()), &doc))

@@ -7,10 +7,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file decides where a due step is tried, and how much models may use for it, while others
-// are at work.
+// This file decides where a due step runs, and its limits of model usage, while other steps are
+// running.
 
-// atWork are the nodes that are tried just now.
+// atWork returns the nodes that are running.
 func (s *State) atWork() (list []*Node) {
 	for _, n := range s.nodes {
 		if st := s.byID[n.ID]; st.Status == run.Running && !st.lost {
@@ -20,8 +20,7 @@ func (s *State) atWork() (list []*Node) {
 	return list
 }
 
-// free finds a sandbox in which a node can be tried now. room is empty if the node gets a sandbox
-// of its own.
+// free finds a sandbox in which a node can run now. room is empty if the node gets a sandbox of its own.
 func (s *State) free(n *Node) (room string, can bool) {
 	busy := s.atWork()
 	if len(busy) >= s.plan.Most() || s.byID[n.ID].alone && len(busy) > 0 {
@@ -48,7 +47,7 @@ func (s *State) free(n *Node) (room string, can bool) {
 	return "", false
 }
 
-// roomsFor are the sandboxes in which a node can be tried.
+// roomsFor returns the sandboxes in which a node can run.
 func (s *State) roomsFor(n *Node) []string {
 	name := s.plan.roomOf(n)
 	if n.Step.Copy {
@@ -106,7 +105,7 @@ func (s *State) allot(n *Node) (share spec.Budget, part, can bool) {
 	return share, part || parts > 1, true
 }
 
-// waiting counts those that are due and could be tried beside a node, and the node itself.
+// waiting counts the nodes that are due and could run beside a node, and the node itself.
 func (s *State) waiting(n *Node, most int) (count int) {
 	if s.lonely {
 		return 1

@@ -11,7 +11,7 @@ import (
 //go:embed shipped/*.yaml
 var shipped embed.FS
 
-// ShippedNames are the flows that come with bothy.
+// ShippedNames returns the names of the flows that come with bothy.
 func ShippedNames() (names []string) {
 	list, _ := fs.ReadDir(shipped, "shipped") // it is in the binary
 	for _, e := range list {
@@ -20,7 +20,7 @@ func ShippedNames() (names []string) {
 	return names
 }
 
-// Shipped is the text of one of them.
+// Shipped returns the text of a shipped flow.
 func Shipped(name string) ([]byte, error) {
 	text, err := shipped.ReadFile("shipped/" + name + ".yaml")
 	if err != nil {

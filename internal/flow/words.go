@@ -29,16 +29,16 @@ func expand(text string, value func(name string) (string, error)) (string, error
 	}
 }
 
-// word is a name of ${{ }} in its parts.
+// word is a name of ${{ }}, split into its parts.
 type word struct{ kind, name string }
 
 // Kinds of words.
 const (
 	wordInput   = "inputs" // inputs.NAME
 	wordOutput  = "steps"  // steps.ID.output
-	wordBegan   = "began"  // steps.ID.began: since when it is worked at
+	wordBegan   = "began"  // steps.ID.began: when work on it began
 	wordMatrix  = "matrix" // matrix.NAME
-	wordEach    = "each"   // each.NAME, of an element
+	wordEach    = "each"   // each.NAME, a field of an element
 	wordSandbox = "sandbox"
 )
 

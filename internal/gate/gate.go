@@ -50,16 +50,16 @@ type Check struct {
 
 // Bounds of a document, and of messages.
 const (
-	MaxBytes  = 8 << 20 // of a document
-	maxDepth  = 64      // of lists and objects in each other
-	maxValues = 500_000 // of a JSON document
+	MaxBytes  = 8 << 20 // size of a document
+	maxDepth  = 64      // nesting of lists and objects
+	maxValues = 500_000 // values in a JSON document
 	maxPath   = 16      // parts of a path
-	maxTold   = 300     // characters of a document's words in a message
+	maxTold   = 300     // characters quoted from a document in a message
 
-	maxDescribed = 16 << 10 // bytes of a schema that is told: prompts may have to fit an argument
+	maxDescribed = 16 << 10 // bytes of a schema in a prompt, which may have to fit an argument
 )
 
-// alias is a list under the names it may have.
+// alias is a list under its possible names.
 type alias struct {
 	name  string
 	paths []string
@@ -169,7 +169,7 @@ func (c *Checks) Judge(document []byte) Result {
 	return *r
 }
 
-// Missing is the result for a document that could not be had.
+// Missing returns the result for a document that could not be read.
 func Missing(why string) Result {
 	return Result{Checks: []Check{{Name: "exists", Message: why}}}
 }
@@ -252,13 +252,13 @@ func least(root any, paths []string, n int) string {
 	return strings.Join(paths, " or ") + " is missing"
 }
 
-// maxBytesTold is an upper bound of the bytes of maxTold characters.
+// maxBytesTold is the maximum size of maxTold characters, in bytes.
 const maxBytesTold = (maxTold + 1) * utf8.UTFMax
 
-// beginning is enough of a text for cut.
+// beginning returns enough of a text for cut.
 func beginning(text string) string { return text[:min(len(text), maxBytesTold)] }
 
-// cut is the beginning of a text that comes from a document.
+// cut shortens a text that comes from a document.
 func cut(text string) string {
 	whole := len(text)
 	text = beginning(text)

@@ -11,7 +11,7 @@ func TestJudge(t *testing.T) {
 		name     string
 		checks   Checks
 		document string
-		flaws    string // parts of them, one a line; empty: it passes
+		flaws    string // parts of the flaws, one a line; empty: the document passes
 	}{
 		{"there", Checks{}, "x", ""},
 		{"empty", Checks{}, "", "the document is empty"},
@@ -85,7 +85,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// TestTooMuch has a one-line schema that asks for too much work.
+// TestTooMuch checks a one-line schema that asks for too much work.
 func TestTooMuch(t *testing.T) {
 	branch := map[string]any{"items": map[string]any{"$ref": "#"}}
 	s, err := CompileSchema(map[string]any{"anyOf": []any{map[string]any{"allOf": []any{branch, map[string]any{"type": "string"}}}, branch, branch, false}, "type": []any{"array", "string"}})
@@ -101,7 +101,7 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// TestTooMuchToCompare has a list of values to compare with every value of a long document. The
+// TestTooMuchToCompare checks a list of values to compare with every value of a long document. The
 // answer is an error, and not a mismatch.
 func TestTooMuchToCompare(t *testing.T) {
 	var list []any

@@ -66,7 +66,7 @@ func (d *parser) value(depth int) (any, error) {
 	return t, nil
 }
 
-// number converts it as other readers do. It refuses a number that none of them could hold.
+// number converts a number as other readers do. It refuses a number that none of them could hold.
 func number(n json.Number) (any, error) {
 	f, err := strconv.ParseFloat(n.String(), 64)
 	if err != nil {
@@ -110,7 +110,7 @@ func (d *parser) object(depth int) (any, error) {
 	return out, err
 }
 
-// at follows a path.
+// at returns the value at a path.
 func at(v any, path string) (any, bool) {
 	for part := range strings.SplitSeq(path, ".") {
 		switch in := v.(type) {
@@ -133,7 +133,7 @@ func at(v any, path string) (any, bool) {
 	return v, true
 }
 
-// plain writes a value of a JSON document, for a message.
+// plain formats a value of a JSON document for a message.
 func plain(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

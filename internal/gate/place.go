@@ -43,8 +43,8 @@ func (p *place) String() string {
 	return cut(b.String())
 }
 
-// flaw says why a value is wrong. Most flaws are never shown, for example those of one schema of
-// anyOf. So the message is only made on demand.
+// flaw says why a value is wrong. Most flaws are never shown, for example those of one schema of anyOf,
+// so the message is only made on demand.
 type flaw struct {
 	place  *place
 	format string

@@ -42,8 +42,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestLongKey judges the values below a key that is nearly the whole document: the work must not
-// be the key times the values.
+// TestLongKey judges the values below a key that is nearly the whole document: the work must not grow
+// with the key times the values.
 func TestLongKey(t *testing.T) {
 	const key, values = 4 << 20, 200_000
 	doc, err := ReadJSON([]byte(`{"` + strings.Repeat("k", key) + `":[` + strings.Repeat("1,", values) + `1]}`))
@@ -68,8 +68,7 @@ func TestLongKey(t *testing.T) {
 	}
 }
 
-// TestLongSchema refuses a schema whose parts have paths that are together far larger than the
-// schema.
+// TestLongSchema checks that a schema is refused whose paths are together far larger than the schema.
 func TestLongSchema(t *testing.T) {
 	inner := map[string]any{}
 	for _, c := range "abcdefgh" {

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Schema is a compiled JSON Schema (2020-12). It is our own because existing libraries cost more
-// in init than all sandboxes together may. It knows the keywords that schemas of documents use. It
-// refuses an unknown keyword, because a check that is silently skipped is not a check. A $ref
-// leads into the same document: nothing is fetched.
+// Schema is a compiled JSON Schema (2020-12). It is our own because existing libraries cost more at init
+// than all sandboxes together may. It knows the keywords that schemas of documents use. It refuses an
+// unknown keyword, because a check that is silently skipped is not a check. A $ref must point into the
+// same document: nothing is fetched.
 type Schema struct {
 	never bool // the schema false
 
@@ -77,7 +77,7 @@ type compiler struct {
 	into map[*Schema][]*Schema
 }
 
-// CompileSchema reads a schema, as JSON or YAML was decoded.
+// CompileSchema compiles a schema that was decoded from JSON or YAML.
 func CompileSchema(doc any) (*Schema, error) {
 	text, err := json.Marshal(doc)
 	if err != nil {
@@ -164,11 +164,11 @@ func (c *compiler) keyword(s *Schema, key string, v any, place string) (err erro
 	return err
 }
 
-// applicator reads a keyword that has other schemas.
+// applicator reads a keyword that contains other schemas.
 func (c *compiler) applicator(s *Schema, key string, v any, place string) (err error) {
 	for name, to := range map[string]struct {
 		at   **Schema
-		same bool // of the same value, not of a part of it
+		same bool // it applies to the same value, not to a part of it
 	}{
 		"additionalProperties": {&s.additional, false}, "propertyNames": {&s.names, false}, "items": {&s.items, false}, "contains": {&s.contains, false},
 		"not": {&s.not, true}, "if": {&s.when, true}, "then": {&s.then, true}, "else": {&s.other, true},
@@ -277,9 +277,9 @@ func (c *compiler) refer(s *Schema, v any, place string) error {
 	return err
 }
 
-// ends refuses a schema that leads to itself for the same value: judging would not end.
+// ends refuses a schema that refers to itself for the same value: judging would never end.
 func (c *compiler) ends() error {
-	state := map[*Schema]int{} // 1: under way, 2: done
+	state := map[*Schema]int{} // 1: in progress, 2: done
 	var visit func(*Schema) bool
 	visit = func(s *Schema) bool {
 		if state[s] != 0 {

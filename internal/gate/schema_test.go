@@ -8,8 +8,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// TestSchema compares with another implementation: of schemas and documents at random,
-// both think the same.
+// TestSchema compares our results with those of another implementation, for random schemas and
+// documents.
 func TestSchema(t *testing.T) {
 	good, n := 0, 4000
 	for seed := range n {
@@ -164,7 +164,7 @@ func (g generator) keyword(s map[string]any, depth int) {
 	}
 }
 
-// TestRef has a schema lead to itself by way of the document.
+// TestRef checks a schema that refers to itself for a part of the document.
 func TestRef(t *testing.T) {
 	s, err := CompileSchema(map[string]any{
 		"$defs": map[string]any{"a/b~": map[string]any{"type": "object", "required": []any{"n"}, "properties": map[string]any{"next": map[string]any{"$ref": "#/$defs/a~1b~0"}}}},

@@ -55,7 +55,7 @@ func (j *judge) judge(s *Schema, v any, place *place) error {
 	return j.combined(s, v, place)
 }
 
-// itself checks the keywords that apply to any value.
+// itself checks the keywords that apply to values of any type.
 func (j *judge) itself(s *Schema, v any, place *place) error {
 	if len(s.types) > 0 && !slices.ContainsFunc(s.types, func(name string) bool { return isType(v, name) }) {
 		return said(place, "is no %s", strings.Join(s.types, " or "))
@@ -82,7 +82,7 @@ func (j *judge) same(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// size is the amount to compare.
+// size estimates the work to compare a value.
 func size(v any) int {
 	n := 1
 	switch v := v.(type) {
@@ -260,7 +260,7 @@ func (j *judge) property(s *Schema, name string, v any, place *place) error {
 	return j.judge(s.additional, v, place)
 }
 
-// combined judges the same value by other schemas.
+// combined checks the same value against other schemas.
 func (j *judge) combined(s *Schema, v any, place *place) error {
 	for _, of := range s.all {
 		if err := j.judge(of, v, place); err != nil {
@@ -309,7 +309,7 @@ func (j *judge) conditional(s *Schema, v any, place *place) error {
 	return j.judge(of, v, place)
 }
 
-// good counts the schemas that a value keeps.
+// good counts the schemas that a value satisfies.
 func (j *judge) good(list []*Schema, v any, place *place) (n int, err error) {
 	for _, of := range list {
 		switch err := j.judge(of, v, place); {

@@ -25,21 +25,21 @@ import (
 // copyTime is how long it may take to put files into a sandbox, or to take one out.
 const copyTime = 5 * time.Minute
 
-// Delivery is a directory inside for somebody who is to work with files.
+// Delivery is a directory inside, with the files that an agent or a command works with.
 type Delivery struct {
-	Place  string            // of the directory
-	Files  map[string][]byte // that may be read, by their paths below it
-	Drafts map[string][]byte // likewise, that may be changed
-	Output string            // path below it that is to be written; empty: nothing
+	Place  string            // path of the directory
+	Files  map[string][]byte // read-only files, by their paths below it
+	Drafts map[string][]byte // files that may be changed, likewise
+	Output string            // path below it of the expected output; empty: none
 }
 
-// Put makes the directory, as root: who works there may read the inputs, and write
-// where the outputs are.
+// Put makes the directory, as root. Programs inside may read the inputs, and write to the directory of
+// the outputs.
 func (s *Session) Put(ctx context.Context, d Delivery) error {
 	return s.put(ctx, d, copyTime)
 }
 
-// put is Put, for so long at most.
+// put is Put with a time limit.
 func (s *Session) put(ctx context.Context, d Delivery, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -66,7 +66,7 @@ func (s *Session) put(ctx context.Context, d Delivery, limit time.Duration) erro
 	return err
 }
 
-// copying is the inside's half of cp, as root.
+// copying returns the command of the copy program inside, run as root.
 func copying(args ...string) wire.Command {
 	return wire.Command{Args: append([]string{guest.Path, guest.CopyName}, args...), User: "root", Dir: "/"}
 }
@@ -105,13 +105,13 @@ func (d *Delivery) write(w io.Writer) error {
 	return t.Close()
 }
 
-// Take takes a document out of the sandbox. It is read inside by a program of ours, through
-// no link, and may be anything. If it is not what is wanted, missing says why.
+// Take takes a document out of the sandbox. Our own program reads it inside without following links, and
+// it may be anything. missing says why if there is no such document.
 func (s *Session) Take(ctx context.Context, name string) (document []byte, missing string, err error) {
 	return s.take(ctx, name, copyTime)
 }
 
-// take is Take, for so long at most: whoever is root inside can stop the program.
+// take is Take with a time limit: root inside can stop the program.
 func (s *Session) take(ctx context.Context, name string, limit time.Duration) (document []byte, missing string, err error) {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -132,7 +132,7 @@ func (s *Session) take(ctx context.Context, name string, limit time.Duration) (d
 		return nil, "", err
 	}
 	document, missing, rerr := readDocument(r)
-	r.Close() // whoever writes more than was wanted ends
+	r.Close() // a program that writes more than was wanted gets an error
 	jerr := end()
 	switch {
 	case whole.Err() != nil:
@@ -151,7 +151,7 @@ func (s *Session) take(ctx context.Context, name string, limit time.Duration) (d
 	return document, "", nil
 }
 
-// readDocument reads an archive that shall have one file.
+// readDocument reads an archive that must hold one file.
 func readDocument(r io.Reader) (document []byte, missing string, err error) {
 	in := tar.NewReader(r)
 	h, err := in.Next()

@@ -67,8 +67,8 @@ func half(t *testing.T, document string) []byte {
 	return b.Bytes()
 }
 
-// TestTakeOutStopped stops a copy program inside. Take gives up, and the bytes so far are not taken
-// for a document.
+// TestTakeOutStopped checks that Take gives up when a copy program inside is stopped, and does not
+// return the bytes until then as a document.
 func TestTakeOutStopped(t *testing.T) {
 	for name, said := range map[string][]byte{
 		"nothing said":     nil,
@@ -97,7 +97,8 @@ func TestTakeOutStopped(t *testing.T) {
 	})
 }
 
-// TestPutInStopped stops it while files are put in, more than a pipe holds.
+// TestPutInStopped checks that Put gives up when the program inside is stopped. The files are larger
+// than a pipe's buffer.
 func TestPutInStopped(t *testing.T) {
 	d := Delivery{Place: "/review", Files: map[string][]byte{"inputs/task.md": []byte(strings.Repeat("x", 4<<20))}, Output: "outputs/verdict.json"}
 	if err := stuck(t, nil, true).put(t.Context(), d, 50*time.Millisecond); err == nil {

@@ -22,30 +22,30 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Session is a sandbox that programs are run in.
+// Session runs programs in a sandbox.
 type Session struct {
 	Engine  *engine.Engine
 	Sandbox *spec.Sandbox
 	Conn    *unixconn.Conn // with its keeper, for the first program; nil: make one
-	// Prepares says that more follows, in a sandbox that is made for one command.
+	// Prepares says that more programs follow, in a sandbox that is made for one command.
 	Prepares bool
-	// Note receives the keeper's notes on programs that are talked with; nil: they are dropped.
+	// Note receives the keeper's notes on the programs; nil: they are dropped.
 	Note func(text string)
 }
 
-// exec asks for a command.
+// exec returns the request to run a command.
 func (s *Session) exec(q wire.Command) wire.Ask {
 	return wire.Ask{Op: wire.OpExec, Prepares: s.Prepares, Command: q}
 }
 
-// Asking again, when a sandbox stops just while it is asked.
+// Retries for a sandbox that stops just while it is asked.
 const (
 	askTries = 50
 	askPause = 50 * time.Millisecond
 )
 
-// Ask reaches a sandbox, starting it if needed, and has a program started in
-// it. Its answer is Started; the rest of the conversation is the caller's.
+// Ask reaches a sandbox, starting it if needed, and starts a program in it. It returns the keeper's
+// first answer; the caller owns the rest of the conversation.
 func (s *Session) Ask(ctx context.Context, q wire.Ask, files ...*os.File) (*unixconn.Conn, wire.Started, error) {
 	var started wire.Started
 	for _, word := range slices.Concat(q.Command.Args, q.Command.Env, []string{q.Command.Dir, q.Command.User}) {
@@ -63,7 +63,7 @@ func (s *Session) Ask(ctx context.Context, q wire.Ask, files ...*os.File) (*unix
 			}
 		}
 		if conn.SendJSON(wire.Request, q, files...) != nil {
-			err = spec.ErrStopping // it ended before it heard: asking again repeats nothing
+			err = spec.ErrStopping // it ended before it read the request: a retry repeats nothing
 		} else {
 			done := s.Engine.WhileAnswering(ctx, s.Sandbox, conn)
 			err = unanswered(s.Sandbox.Name, conn.Expect(wire.Reply, &started))
@@ -86,24 +86,24 @@ func (s *Session) Ask(ctx context.Context, q wire.Ask, files ...*os.File) (*unix
 	}
 }
 
-// endPatience is how long after its time a command may end: a keeper that ends it needs some
+// endPatience is how long after its time limit a command may end: a keeper that ends it needs some
 // seconds.
 const endPatience = 20 * time.Second
 
-// unanswered is the error for a request to begin a command. A keeper that answers knows whether
-// the command has begun; after one that does not, it may have.
+// unanswered returns the error for an unanswered request to start a command. A keeper that answers knows
+// whether the command has begun; without an answer, it may have.
 func unanswered(sandbox string, err error) error {
 	if _, answered := errors.AsType[*spec.Error](err); err == nil || answered {
 		return err
 	}
-	if errors.Is(err, unix.ECONNRESET) { // on a unix socket: the keeper went with the request unread
+	if errors.Is(err, unix.ECONNRESET) { // on a unix socket: the keeper closed it with the request unread
 		return spec.ErrStopping
 	}
 	return spec.Errorf(spec.ErrMayHaveRun, "the command may have run: the sandbox ended before it said whether it has").
 		WithHint("look at what it does before you run it again; bothy logs --source events %s tells what became of the sandbox", sandbox)
 }
 
-// Lost explains the end of a conversation that neither side asked for.
+// Lost returns the error for a conversation that ended unexpectedly.
 func Lost(err error) error {
 	if _, ok := errors.AsType[*spec.Error](err); ok {
 		return err

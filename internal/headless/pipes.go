@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// pipes are the standard streams of a program inside that only this package talks with.
+// pipes are the standard streams of a program inside whose only peer is this package.
 type pipes struct {
 	theirs, ours [3]*os.File
 	once         sync.Once
@@ -36,7 +36,7 @@ func (p *pipes) copy(stdin string, stdout, stderr io.Writer) <-chan struct{} {
 		f.Close()
 	}
 	go func() {
-		_, _ = io.WriteString(p.ours[0], stdin) // a program that ignores the prompt does without
+		_, _ = io.WriteString(p.ours[0], stdin) // a program may ignore its input
 		p.ours[0].Close()
 	}()
 	var both sync.WaitGroup

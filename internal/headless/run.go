@@ -30,8 +30,8 @@ func (s *Session) Run(ctx context.Context, q wire.Command, stdin string, stdout,
 	return s.RunUntil(ctx, nil, q, stdin, stdout, stderr)
 }
 
-// RunUntil is Run for a command that is ended when enough is closed. Unlike an abandoned one, such
-// a command leaves the sandbox that was made for it.
+// RunUntil is Run for a command that is ended when enough is closed. Unlike an abandoned command, such a
+// command does not end the sandbox that was made for it.
 func (s *Session) RunUntil(ctx context.Context, enough <-chan struct{}, q wire.Command, stdin string, stdout, stderr io.Writer) (status int, err error) {
 	pipes, err := openPipes()
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Session) RunUntil(ctx context.Context, enough <-chan struct{}, q wire.C
 	select {
 	case <-ended:
 	case <-ctx.Done():
-	case <-time.After(outputPatience): // some child holds them open
+	case <-time.After(outputPatience): // a child holds the streams open
 	}
 	pipes.close()
 	<-ended
@@ -74,7 +74,7 @@ func (s *Session) RunUntil(ctx context.Context, enough <-chan struct{}, q wire.C
 // endGrace is how long an unwanted program may take to end.
 const endGrace = time.Second
 
-// end ends a program when enough is closed, unless it is over.
+// end ends a program when enough is closed, unless it has ended by then.
 func end(conn *unixconn.Conn, enough, over <-chan struct{}) {
 	select {
 	case <-over:
@@ -82,7 +82,7 @@ func end(conn *unixconn.Conn, enough, over <-chan struct{}) {
 	case <-enough:
 	}
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
-		if conn.Send(wire.SignalFrame(0, int(sig))) != nil { // it has ended
+		if conn.Send(wire.SignalFrame(0, int(sig))) != nil { // the program has ended
 			return
 		}
 		select {
@@ -93,7 +93,7 @@ func end(conn *unixconn.Conn, enough, over <-chan struct{}) {
 	}
 }
 
-// endOf tells how a command ended that had begun.
+// endOf returns how a running command ended.
 func endOf(f wire.Frame, err error) (int, error) {
 	switch {
 	case err != nil:

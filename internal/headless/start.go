@@ -18,14 +18,14 @@ import (
 const maxComplaint = 4096
 
 // Start starts a program, to talk with it over pipes. A nil stream carries nothing. The returned
-// function waits for the program, as long as ctx lets it, and returns its complaint, if it had one.
+// function waits for the program, or until ctx ends, and returns the program's complaint as an error.
 func (s *Session) Start(ctx context.Context, q wire.Command, stdin, stdout *os.File) (wait func() error, err error) {
 	er, ew, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer ew.Close()
-	nr, nw, err := os.Pipe() // for the stream that is not used
+	nr, nw, err := os.Pipe() // for the unused stream
 	if err != nil {
 		er.Close()
 		return nil, err
@@ -78,7 +78,7 @@ func (s *Session) Start(ctx context.Context, q wire.Command, stdin, stdout *os.F
 	}, nil
 }
 
-// complained is the error of a program that failed.
+// complained returns the error for a program that failed.
 func complained(status int, why string) error {
 	var class error
 	if status == guest.CopyNotFound {

@@ -7,18 +7,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TaskCost is the use of one task, reviewers included.
+// TaskCost is the usage of one task, reviewers included.
 type TaskCost struct {
 	Task       string  `json:"task"`
-	Iterations int     `json:"iterations"` // one that was begun again counts once
+	Iterations int     `json:"iterations"` // a repeated iteration counts once
 	Tokens     int64   `json:"tokens"`     // the figure that counts
 	USD        float64 `json:"usd"`
 	// Metered is the same, by source.
 	Metered spec.Metered `json:"metered"`
 }
 
-// TaskCosts returns the use of each task by the events of a loop, in the order of their first claims.
-// Use without a task in hand belongs to no task.
+// TaskCosts returns the usage of each task by the events of a loop, in the order of their first claims.
+// Usage without a current task belongs to no task.
 func TaskCosts(events []run.Event) (list []TaskCost, err error) {
 	s, err := Fold(nil)
 	for _, ev := range events {
@@ -52,24 +52,24 @@ func TaskCosts(events []run.Event) (list []TaskCost, err error) {
 	return list, err
 }
 
-// Spent is the use of an iteration: all of its tries, and its reviewers.
+// Spent is the usage of an iteration: of all its tries, and of its reviewers.
 type Spent struct {
 	Iteration int          `json:"iteration"`
 	Worker    int          `json:"worker,omitempty"`
 	Task      string       `json:"task,omitempty"`
-	Agent     string       `json:"agent,omitempty"` // if several take turns
+	Agent     string       `json:"agent,omitempty"` // set if several take turns
 	Model     string       `json:"model,omitempty"`
 	Tokens    int64        `json:"tokens"` // the figure that counts
 	USD       float64      `json:"usd"`
 	Metered   spec.Metered `json:"metered"` // the same, by source
-	// Seconds are those that the agent worked, and Calls those of its tools.
+	// Seconds is the working time of the agent, and Calls the number of its tool calls.
 	Seconds float64 `json:"seconds"`
 	Calls   int     `json:"tool_calls"`
-	Changes int     `json:"changes"` // files that it changed in the end
+	Changes int     `json:"changes"` // files that it has changed in the end
 }
 
-// Ledger returns the use of each iteration by the events of a loop, in the order of their
-// beginnings. Use before the first belongs to none.
+// Ledger returns the usage of each iteration by the events of a loop, in the order in which they began.
+// Usage before the first iteration belongs to none.
 func Ledger(events []run.Event) (list []Spent, err error) {
 	s, err := Fold(nil)
 	for _, ev := range events {
@@ -115,7 +115,7 @@ func (p *Spent) note(ev run.Event) error {
 		})
 	case Kept:
 		return run.Read(ev, func(k Keep) {
-			if !k.Again { // or it was done by people
+			if !k.Again { // or people did it
 				p.Changes = k.Changes
 			}
 		})

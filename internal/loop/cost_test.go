@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestTolls checks that each task counts the use while it was in hand, by any worker.
+// TestTolls checks that each task counts the usage during which it was current, by any worker.
 func TestTolls(t *testing.T) {
 	one, two := By{Worker: 1}, By{Worker: 2}
 	for name, c := range map[string]struct {
@@ -120,15 +120,15 @@ func TestTolls(t *testing.T) {
 	}
 }
 
-// TestLedger checks the use of each iteration, whatever the results of its tries, by the gateway
-// and by the agent. An unknown figure has no number.
+// TestLedger checks the usage of each iteration, whatever the results of its tries, as counted by the
+// gateway and by the agent. An unknown figure has no number.
 func TestLedger(t *testing.T) {
 	seen := func(n int64) *spec.BillItem { return &spec.BillItem{Answers: 1, Tokens: spec.Tokens{Input: n}} }
 	said := func(n int64) *spec.Claimed { return &spec.Claimed{Tokens: n} }
 	two := By{Worker: 2}
 	for name, c := range map[string]struct {
 		happened []any
-		want     map[int]string // by iterations; 0: of all
+		want     map[int]string // by iterations; 0: all of them
 	}{
 		"tries, a crash and a reviewer": {
 			happened: []any{
@@ -208,8 +208,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// sides are how many tokens there were, as both say: with a + if there were more, and a !
-// if they differ.
+// sides formats the token counts of both sides: with a + if there were more, and a ! if they differ.
 func sides(m spec.Metered) string {
 	side := func(a spec.Amount) string {
 		text := "-"

@@ -14,19 +14,19 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// killed is the panic of a process that is killed here.
+// killed is the panic that stands for a killed process.
 type killed struct{}
 
-// mortal is a runner with a story in which a loop reaches every state that it can be in. The process
-// that carries it on may be killed at any moment: when an action begins, when it is done but not
-// yet recorded, and after each event.
+// mortal is a runner with a story in which a loop reaches every possible state. The process that carries
+// it on may be killed at any moment: when an action begins, when it is done but not yet recorded, and
+// after each event.
 type mortal struct {
 	*fake
 	run     *run.Run
 	dies    int            // at this moment, counted from 1
 	moments []string       // moments so far, by the loop's action
-	told    int            // tries of the agent that are written down
-	struck  map[string]int // in which state it was killed
+	told    int            // recorded tries of the agent
+	struck  map[string]int // the states in which it was killed
 }
 
 // at is a moment at which the process may be killed.
@@ -37,7 +37,7 @@ func (m *mortal) at(what string) {
 	}
 }
 
-// story is the agent's work in each of its tries.
+// story returns the agent's work in each of its tries.
 func (m *mortal) story(int) (Work, error) {
 	w := Work{Verdict: spec.VerdictOK, Message: "not yet"}
 	switch m.told {
@@ -47,7 +47,7 @@ func (m *mortal) story(int) (Work, error) {
 		w.Verdict, w.Until = spec.VerdictLimit, time.Now().Add(5*time.Second)
 	case 2:
 		w.Message, w.Asks = "Which colour?", true
-	case 3: // a person wants it to pause
+	case 3: // a person pauses the loop
 		return w, m.run.Leave(run.Message{Kind: run.Pause, Actor: "ann"})
 	default:
 		w.Message = done
@@ -85,7 +85,7 @@ func (m *mortal) Restore(ctx context.Context, n int64) error {
 	return m.fake.Restore(ctx, n)
 }
 
-// tell is called after an event, with the loop's action then.
+// tell is called after an event, with the loop's state then.
 func (m *mortal) tell(ev run.Event, s *State) {
 	if ev.Type == Worked {
 		m.told++
@@ -139,8 +139,8 @@ func (m *mortal) results(t *testing.T) (list []string) {
 	return list
 }
 
-// tale tells the story, in which the process is killed once, or not at all: a person answers the
-// question, resumes, and in the end rewinds once.
+// tale tells the story, in which the process is killed at most once: a person answers the question,
+// resumes, and in the end rewinds once.
 func tale(t *testing.T, dies int) (m *mortal, s *State) {
 	p := reviewed()
 	p.Stall.Questions = 1
@@ -164,10 +164,9 @@ func tale(t *testing.T, dies int) (m *mortal, s *State) {
 	return m, s
 }
 
-// TestCrashEverywhere kills the process that carries a loop on in every state of a story that has
-// all of them, at the first and at the last moment of each. The next carrier goes on with the
-// first step without a result. The results are the same, each once, and an agent works at most
-// once more.
+// TestCrashEverywhere kills the process that carries a loop on in every state of a story that has all
+// states, at the first and at the last moment of each. The next carrier continues with the first step
+// without a result. The results are the same, each once, and an agent works at most once more.
 func TestCrashEverywhere(t *testing.T) {
 	racetest.Skip(t)
 	var want, moments []string

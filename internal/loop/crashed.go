@@ -12,11 +12,12 @@ import (
 // not to blame, and the work does not count as an iteration.
 var ErrCrashed = errors.New("the sandbox ended under the agent")
 
-// maxCrashes is how often in a row an iteration is begun again for that. The agent's own work may be
-// what crashes the sandbox.
+// maxCrashes is how often in a row an iteration is repeated after a crash. The agent's own work may be
+// the cause of the crashes.
 const maxCrashes = 3
 
-// sandboxCrashed reports whether that cut the work short, and not a user who ended the loop meanwhile.
+// sandboxCrashed reports whether a crash cut the work short, and not a user who ended the loop
+// meanwhile.
 func sandboxCrashed(ctx context.Context, w *Work) bool {
 	if ctx.Err() != nil {
 		w.Crashed = ""
@@ -24,7 +25,7 @@ func sandboxCrashed(ctx context.Context, w *Work) bool {
 	return w.Crashed != ""
 }
 
-// countCrash counts it.
+// countCrash counts a crash.
 func (s *State) countCrash(w Work) {
 	if w.Crashed != "" {
 		s.Crashes, s.crashedBy = s.Crashes+1, w.Crashed
@@ -39,5 +40,5 @@ func crashedTooOften(s *State) *End {
 	return &End{Status: run.Failed, Reason: reasonCrashed, Detail: fmt.Sprintf("%d times in a row, now: %s", s.Crashes, s.crashedBy)}
 }
 
-// reasonCrashed is why a loop failed whose sandbox ended under the agent again and again.
+// reasonCrashed is the reason of a loop that failed because its sandbox crashed again and again.
 const reasonCrashed = "sandbox_crashed"

@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestFell checks an iteration whose sandbox ends under the agent. It is done again with the same
-// hints, and its use counts; but only a limited number of times.
+// TestFell checks an iteration whose sandbox crashes under the agent. It is repeated with the same
+// hints, and its usage counts; but only a limited number of times.
 func TestFell(t *testing.T) {
 	fall := func() (Work, error) {
 		return Work{Tokens: 3}, fmt.Errorf("%w: the sandbox ended", ErrCrashed)
@@ -46,7 +46,7 @@ func TestFell(t *testing.T) {
 	}
 }
 
-// TestFellInterrupted checks that the crash does not count if a user has ended the loop by then.
+// TestFellInterrupted checks that a crash does not count if a user has ended the loop by then.
 func TestFellInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	f := &fake{changes: always(1), green: always(true)}
@@ -61,7 +61,7 @@ func TestFellInterrupted(t *testing.T) {
 	}
 }
 
-// TestTeamFell does the same for several workers, each for itself.
+// TestTeamFell checks the same for several workers, each for itself.
 func TestTeamFell(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
 	synctest.Test(t, func(t *testing.T) {

@@ -17,34 +17,33 @@ import (
 
 // Gates is the content of a file of gates.
 type Gates struct {
-	Protect []string    `json:"protect,omitempty"` // as that of Plan
+	Protect []string    `json:"protect,omitempty"` // as in Plan
 	Gates   []Criterion `json:"gates"`
 }
 
-// Criterion is a gate of a file: of Command, File and Reviewer it has exactly one.
+// Criterion is a gate of a file. It has exactly one of Command, File and Reviewer.
 type Criterion struct {
 	ID      string `json:"id"`
-	Command string `json:"command,omitempty"` // for /bin/sh; it ends with 0 when the work is done
-	// File is a path in the directory that is worked on, of a document that passes
-	// Validate; without that it is there, and not empty.
+	Command string `json:"command,omitempty"` // for /bin/sh; it exits with 0 when the work is done
+	// File is the path of a document in the working directory. It must pass Validate; without Validate
+	// it must exist and not be empty.
 	File     string       `json:"file,omitempty"`
 	Validate *gate.Checks `json:"validate,omitempty"`
 	Reviewer *Reviewer    `json:"reviewer,omitempty"`
-	// Timeout is for how long it may be judged; nil is Limits.Gate, and of a reviewer
-	// usualReview.
+	// Timeout limits the time of the judgement; nil is Limits.Gate, and for a reviewer usualReview.
 	Timeout *spec.Duration `json:"timeout,omitempty"`
 }
 
-// Reviewer is an agent that judges. It is asked when all else is green.
+// Reviewer is an agent that judges. It is asked when all other gates are green.
 type Reviewer struct {
 	Agent  string `json:"agent"`
-	Model  string `json:"model,omitempty"` // empty: its own choice
+	Model  string `json:"model,omitempty"` // empty: the agent's own choice
 	Prompt string `json:"prompt"`          // the instructions for its judgement
 }
 
 // Bounds of a file of gates.
 const (
-	// MaxGates is the size of one, in bytes.
+	// MaxGates is the size of a file, in bytes.
 	MaxGates     = 256 << 10
 	maxCriteria  = 50
 	maxCriterion = 2 << 10  // bytes of a criterion's text for the agent
@@ -139,7 +138,7 @@ func (r *Reviewer) check() error {
 	return checkModel(r.Model)
 }
 
-// Checks returns the requirements for the document.
+// Checks returns the requirements for the criterion's document.
 func (c *Criterion) Checks() *gate.Checks {
 	if c.Validate == nil {
 		return &gate.Checks{}
@@ -163,7 +162,7 @@ func (c *Criterion) describe() string {
 	return strings.TrimSuffix(beginning(text, maxCriterion), "\n")
 }
 
-// timeout is for how long a gate may be judged.
+// timeout returns the time limit for judging a gate.
 func (p *Plan) timeout(c *Criterion) time.Duration {
 	switch {
 	case c.Timeout != nil:
@@ -174,8 +173,7 @@ func (p *Plan) timeout(c *Criterion) time.Duration {
 	return time.Duration(p.Limits.Gate)
 }
 
-// Criteria are the gates of a file that are asked after every iteration, each with its
-// time.
+// Criteria returns the gates of a file that are asked after every iteration, each with its time limit.
 func (p *Plan) Criteria() (list []Criterion) {
 	for _, c := range p.Gates {
 		if c.Reviewer == nil {
@@ -187,12 +185,12 @@ func (p *Plan) Criteria() (list []Criterion) {
 	return list
 }
 
-// Reviewers are those that are asked when all else is green, in their order.
+// Reviewers returns the reviewers to ask when all other gates are green, in their order.
 func (p *Plan) Reviewers() []Criterion {
 	return slices.DeleteFunc(slices.Clone(p.Gates), func(c Criterion) bool { return c.Reviewer == nil })
 }
 
-// Reviewer is the agent of a gate, with its model, for people.
+// Reviewer names the agent of a gate and its model, for people.
 func (p *Plan) Reviewer(id string) string {
 	for _, c := range p.Reviewers() {
 		if c.ID == id {

@@ -112,7 +112,7 @@ func TestWhoDecides(t *testing.T) {
 	}
 }
 
-// TestDocumentedGates reads the example of the documentation.
+// TestDocumentedGates checks that the example in the documentation is valid.
 func TestDocumentedGates(t *testing.T) {
 	text, err := os.ReadFile("../../docs/guide/gates.md")
 	must(t, err)

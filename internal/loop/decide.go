@@ -13,25 +13,25 @@ import (
 // Step is the next action. Exactly one of its fields is set.
 type Step struct {
 	Baseline bool // run the gates before any work
-	Iterate  int  // have the agent work: this iteration, perhaps again
+	Iterate  int  // run the agent: this iteration, perhaps again
 	Keep     bool // make a checkpoint
-	Confirm  bool // check that the files are still those of the checkpoint: people may have changed them since
+	Confirm  bool // check whether the files are still those of the checkpoint: people may have changed them since
 	Judge    bool // ask the gates
 	Wait     time.Time
 	End      *End
 
-	Guard   bool   // put back protected files
-	Restore bool   // put files back, as a rewind that was cut short wanted
-	Take    bool   // claim a task; the current one, if one is in hand
-	Close   bool   // the task is done
-	PutBack string // it is not to be done here, for this reason
+	Guard   bool   // restore protected files
+	Restore bool   // restore files, to complete an interrupted rewind
+	Take    bool   // claim a task; the current one, if there is one
+	Close   bool   // close the current task, which is done
+	PutBack string // put the task back, for this reason
 
 	Review *Criterion // ask this reviewer, too
 
 	Join    bool // merge a worker's result with that of the others
 	Rejudge bool // ask the gates again, of both together
-	Settle  bool // have the loop's sandbox hold it
-	Again   bool // with PutBack: for now
+	Settle  bool // copy the merge into the loop's sandbox
+	Again   bool // with PutBack: it will be tried again
 	Outrun  bool // with Again: because of the others' results
 }
 
@@ -80,7 +80,7 @@ func Next(p *Plan, s *State, now time.Time) Step {
 	if until := s.wakes(now); s.step == Worked && until.After(now) { // a reviewer's delay does not count here
 		return Step{Wait: until}
 	}
-	if s.step == Iteration || s.step == Worked { // cut short, or of no account
+	if s.step == Iteration || s.step == Worked { // it was interrupted, or does not count
 		return Step{Iterate: s.Iteration}
 	}
 	if s.Iteration >= p.Limits.MaxIterations {
@@ -89,9 +89,9 @@ func Next(p *Plan, s *State, now time.Time) Step {
 	return Step{Iterate: s.Iteration + 1}
 }
 
-// foreseen returns the iteration that comes next whatever the gates will say, or as long as they
-// say the same as before. It returns 0 if it is another agent's turn, or if the gates may say that
-// the work is done.
+// foreseen returns the iteration that comes next whatever the gates will say, or as long as they say the
+// same as before. It returns 0 if it is another agent's turn, or if the gates may find that the work is
+// done.
 func foreseen(p *Plan, s *State, now time.Time) int {
 	if len(p.Agents) > 0 || s.Work == nil || s.Work.Done {
 		return 0
@@ -104,7 +104,7 @@ func foreseen(p *Plan, s *State, now time.Time) int {
 // kept returns the step after a checkpoint.
 func kept(s *State) Step { return Step{Confirm: s.stale, Judge: !s.stale} }
 
-// decides reports whether a step says that work is done, unless a reviewer objects.
+// decides reports whether a step means that work is done, unless a reviewer objects.
 func (s *Step) decides() bool {
 	return s != nil && (s.Close || s.End != nil && s.End.Status == run.Completed)
 }
@@ -113,7 +113,7 @@ func sameLimit(s *State) *End {
 	return &End{Status: run.Stalled, Reason: "same_limit", Detail: s.denied("the agent")}
 }
 
-// denied explains how often in a row an agent could not use its model.
+// denied says how often in a row an agent could not use its model.
 func (s *State) denied(who string) string {
 	if s.denial.For == run.Overloaded {
 		return fmt.Sprintf("%s could do nothing %d times in a row, now because the provider of its model is overloaded", who, s.SameLimit)
@@ -136,9 +136,9 @@ func judged(p *Plan, s *State) *Step {
 	return nil
 }
 
-// taskJudged is judged for a loop that takes tasks. A stall ends only the work at one task, where
-// it would end another loop. But if an agent asks a question, or does not work at all, the next
-// task would not help.
+// taskJudged is judged for a loop that takes tasks. A stall ends only the work at one task, instead of
+// the whole loop. But if an agent asks a question, or does not work at all, the next task would not
+// help.
 func taskJudged(p *Plan, s *State) *Step {
 	ok := s.Work.Verdict == spec.VerdictOK
 	end := verdict(p, s)
@@ -159,8 +159,8 @@ func taskJudged(p *Plan, s *State) *Step {
 	return nil
 }
 
-// NextOf decides the next action for one of several workers. An End ends all of them, as soon as
-// every worker is idle.
+// NextOf decides the next action for one of several workers. An End ends all of them, as soon as every
+// worker is idle.
 func NextOf(p *Plan, s, w *State, now time.Time) Step {
 	step := nextOf(p, s, w, now)
 	if step.Iterate > 0 && w.tampered {
@@ -174,7 +174,7 @@ func nextOf(p *Plan, s, w *State, now time.Time) Step {
 		return Step{Take: true}
 	}
 	told := *w
-	if s.Iteration < p.Limits.MaxIterations && spent(p, s, now) == nil { // otherwise finished work is not held back for the hints
+	if s.Iteration < p.Limits.MaxIterations && spent(p, s, now) == nil { // otherwise finished work does not wait for the hints
 		told.Hints = s.Hints
 	}
 	switch w.step {
@@ -224,8 +224,8 @@ func nextOf(p *Plan, s, w *State, now time.Time) Step {
 	return Step{Iterate: s.Iteration + 1}
 }
 
-// reviewOf asks the next reviewer of a worker's result, by itself or merged with that of the
-// others. It returns nil if no reviewer is left.
+// reviewOf asks the next reviewer of a worker's result, on its own or merged with that of the others. It
+// returns nil if no reviewer is left.
 func reviewOf(p *Plan, s, w *State, now time.Time) *Step {
 	c := toReview(p, w)
 	if c == nil {
@@ -235,8 +235,8 @@ func reviewOf(p *Plan, s, w *State, now time.Time) *Step {
 	return &step
 }
 
-// toJoin returns the step after a merge, or after the result is in the loop's sandbox. It returns
-// nil if a hint has to be told first, for which the merge is put off.
+// toJoin returns the step after a merge, or after the result is in the loop's sandbox. It returns nil if
+// a hint must be delivered first: then the merge is put off.
 func toJoin(p *Plan, s, w *State, now time.Time) *Step {
 	if w.step == Rejudged {
 		if step := reviewOf(p, s, w, now); step != nil {
@@ -250,7 +250,7 @@ func toJoin(p *Plan, s, w *State, now time.Time) *Step {
 	return &step
 }
 
-// joined returns the step for a task that is done by itself.
+// joined returns the step for a task whose own result is done.
 func joined(p *Plan, s, w *State) Step {
 	again := func(why string) Step {
 		switch s.outrun[w.Task.ID] {
@@ -278,7 +278,7 @@ func joined(p *Plan, s, w *State) Step {
 	return Step{Rejudge: true}
 }
 
-// few names some of many.
+// few lists the first of many names.
 func few(names []string) string {
 	const most = 5
 	if n := len(names); n > most {
@@ -287,7 +287,7 @@ func few(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// redNames are the gates that do not agree.
+// redNames lists the red gates.
 func redNames(v *Verdict) string {
 	var names []string
 	for _, g := range v.Red() {
@@ -300,7 +300,7 @@ func redNames(v *Verdict) string {
 	return few(names)
 }
 
-// outOfTasks ends a loop without ready tasks by its results.
+// outOfTasks ends a loop without ready tasks, with a status that depends on its results.
 func outOfTasks(s *State) End {
 	green := len(s.LastVerdict().Red()) == 0
 	failed := len(s.Left)
@@ -320,7 +320,7 @@ func outOfTasks(s *State) End {
 
 func doneTasks(s *State) string { return tally(len(s.Closed), "task is done", "tasks are done") }
 
-// tally says of how many something is so.
+// tally formats a number with a singular or a plural text.
 func tally(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one
@@ -328,11 +328,11 @@ func tally(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// reasonDone is why a loop ends that has reached its goal.
+// reasonDone is the reason of a loop that has reached its goal.
 const reasonDone = "done"
 
-// reasonTasksFailed is why a loop ends whose checks agree, although not all tasks are done: a task
-// that cannot be done does not keep the loop from its end.
+// reasonTasksFailed is the reason of a loop whose checks agree, although not all tasks are done: a task
+// that cannot be done does not keep the loop from ending.
 const reasonTasksFailed = "tasks_failed"
 
 // agreed reports whether the agent says that it is done, has something to show for it, and all
@@ -341,9 +341,9 @@ func agreed(p *Plan, s *State) bool {
 	return s.Work.Verdict == spec.VerdictOK && s.Work.Done && len(s.Verdict.Red()) == 0 && !Unproven(p, s)
 }
 
-// Unproven reports whether the agent says that it is done without proof: no file was changed since
-// the task was taken (without tasks, since before the first iteration), and all gates were green
-// then already. Reviewers were not asked then, so their agreement is proof.
+// Unproven reports whether the agent says that it is done without proof: no file was changed since the
+// task was taken (without tasks, since before the first iteration), and all gates were green at that
+// time already. Reviewers were not asked then, so their agreement is proof.
 func Unproven(p *Plan, s *State) bool {
 	if p.AllowUnchanged || s.changed || !s.claims || len(s.Verdict.Red()) > 0 || len(p.Reviewers()) > 0 {
 		return false
@@ -355,11 +355,11 @@ func Unproven(p *Plan, s *State) bool {
 	return before != nil && len(before.Red()) == 0
 }
 
-// unproven is why the loop does not believe the agent.
+// unproven explains why the loop does not believe the agent.
 const unproven = "what checks it was green before already, so that nothing shows that it is done"
 
-// wanted reports whether one more iteration is wanted although the work is done. An untold hint is
-// more to do.
+// wanted reports whether one more iteration is wanted although the work is done. An undelivered hint is
+// more work.
 func wanted(p *Plan, s *State) bool {
 	if s.Task != nil && s.Task.Closed { // too late for more work
 		return false
@@ -371,7 +371,7 @@ func wanted(p *Plan, s *State) bool {
 // wanted.
 func complete(p *Plan, s *State) bool { return agreed(p, s) && !wanted(p, s) }
 
-// verdict ends a loop by the result of an iteration.
+// verdict decides whether the result of an iteration ends the loop.
 func verdict(p *Plan, s *State) *End {
 	ok := s.Work.Verdict == spec.VerdictOK
 	switch {
@@ -393,7 +393,7 @@ func verdict(p *Plan, s *State) *End {
 	return nil
 }
 
-// failure describes the agent's last failure, to append to its consequence; empty without one.
+// failure describes the agent's last failure, to append to its consequence; empty if it did not fail.
 func (s *State) failure() string {
 	if s.Work.Verdict == spec.VerdictOK || s.Work.Error == "" {
 		return ""
@@ -402,7 +402,7 @@ func (s *State) failure() string {
 	return "; the agent failed: " + strings.TrimSpace(beginning(plain(first), 200))
 }
 
-// doubt explains why the agent is not believed, to append to its consequence; empty if it is.
+// doubt explains why the agent is not believed, to append to the consequence; empty if it is believed.
 func (s *State) doubt(p *Plan) string {
 	if !Unproven(p, s) {
 		return ""
@@ -433,5 +433,5 @@ func spent(p *Plan, s *State, now time.Time) *End {
 // ExitCode returns the exit code of the command that carried a loop on.
 func (s *State) ExitCode() int { return s.Result.ExitCode(s.Reason == reasonTasksFailed) }
 
-// ReasonQuestion is why a loop waits whose agent asks a person a question.
+// ReasonQuestion is the reason of a loop that waits because its agent asks a person a question.
 const ReasonQuestion = "question"

@@ -30,20 +30,20 @@ type State struct {
 	Iteration int      `json:"iteration"` // the current, or last
 	Agent     string   `json:"agent,omitempty"`
 	Model     string   `json:"model,omitempty"`
-	Repeats   int      `json:"repeats"` // iterations begun again: after an interruption, or a limit of the agent's
+	Repeats   int      `json:"repeats"` // repeated iterations: after an interruption, or because an allowance was used up
 	Work      *Work    `json:"work,omitempty"`
 	Keep      *Keep    `json:"kept,omitempty"`
-	Verdict   *Verdict `json:"verdict,omitempty"` // the last one of an iteration
-	// Beneath are files that are not put back, and that were changed since the restored checkpoint
-	// was judged. No verdict covers both until the next one.
+	Verdict   *Verdict `json:"verdict,omitempty"` // the last verdict on an iteration
+	// Beneath are files that are not restored, and were changed since the restored checkpoint was
+	// judged. No verdict covers both until the next one.
 	Beneath   []string `json:"changed_beneath,omitempty"`
-	Reviewing string   `json:"reviewing,omitempty"` // the gate whose reviewer is at work
+	Reviewing string   `json:"reviewing,omitempty"` // the gate whose reviewer is working
 
-	Task   *Taken     `json:"task,omitempty"` // it works on
+	Task   *Taken     `json:"task,omitempty"` // the current task
 	Closed []Finished `json:"closed_tasks,omitempty"`
 	Left   []Left     `json:"put_back,omitempty"` // tasks that it could not do, or that others took
 
-	Until time.Time `json:"until,omitzero"` // it waits, for models that cannot be asked
+	Until time.Time `json:"until,omitzero"` // end of the wait for models that cannot be asked
 	Hints []string  `json:"hints"`          // for the next iteration
 
 	run.Usage
@@ -53,58 +53,58 @@ type State struct {
 	SameError int `json:"same_error"`
 	SameLimit int `json:"same_limit"`
 	Asked     int `json:"asked"` // iterations in a row that ended with a question
-	Crashes   int `json:"falls"` // how often in a row the sandbox ended under the agent
+	Crashes   int `json:"falls"` // how often in a row the sandbox crashed under the agent
 
-	Question string `json:"question,omitempty"` // the last one, if the last iteration had one
+	Question string `json:"question,omitempty"` // the last question, if the last iteration ended with one
 
-	// Workers are the states of several workers. What they have in common is not in them.
+	// Workers are the states of several workers. They do not include the common state.
 	Workers []*State `json:"-"`
 	Retries int      `json:"retries,omitempty"` // tasks that were tried again because of the others' results
 	Join    *Join    `json:"-"`                 // of a worker: its result, merged with the others'
 
 	step      string // the last step of the current iteration that has a result
-	shown     int    // hints that it is told
-	crashedBy string // how the sandbox ended under the agent, the last time
-	red, fail string // the red gates, and the agent's failure, the last time
+	shown     int    // number of hints delivered to the current iteration
+	crashedBy string // how the sandbox last ended under the agent
+	red, fail string // the last red gates, and the agent's last failure
 	told      map[string]bool
 	checked   int64 // the newest checkpoint
 	limitedAt time.Time
-	denial    run.Delay         // the last one
-	back      *Back             // where files are to be put back to
+	denial    run.Delay         // the last delay
+	back      *Back             // the state to restore
 	held      bool              // the task is claimed, as far as this process knows
-	tries     int               // iterations at it
-	from      int64             // the checkpoint before it
-	before    *Verdict          // and the gates' verdict on that
-	changed   bool              // a file was, since then; without tasks since before the first iteration
-	claims    bool              // the last agent at work says that it is done
+	tries     int               // iterations at the current task
+	from      int64             // the checkpoint before that task
+	before    *Verdict          // the gates' verdict on that checkpoint
+	changed   bool              // a file was changed since then; without tasks, since before the first iteration
+	claims    bool              // the last agent that worked says that it is done
 	unjudged  bool              // files may have changed since the gates' verdict
 	stale     bool              // files may have changed since the checkpoint: a new carrier has begun
 	own       *Verdict          // the gates' verdict on a worker's result, by itself
-	given     []string          // hints that a worker is told, until it has worked; or were told, until that is kept
-	lost      bool              // the iteration's work is gone with its place
+	given     []string          // hints of a worker until it has worked; or delivered ones until that is recorded
+	lost      bool              // the iteration's work was lost with its place
 	turns     int               // iterations that a worker has begun
 	holder    string            // the agent whose place has the worker's result; empty: the first agent; see noHolder
 	tampered  bool              // protected files have changed, as far as is known
 	spent     map[string]int    // iterations at each task, of all workers
-	tried     int               // of a worker's: those made before it took the task
-	outrun    map[string]int    // how often others came first with something, by task
-	alone     []string          // tasks to be done while every other worker is idle
+	tried     int               // of a worker: iterations at the task before it took it
+	outrun    map[string]int    // how often others finished something first, by task
+	alone     []string          // tasks to do while every other worker is idle
 	sessions  map[string]string // that agents can continue, by the owner of a place
 
-	reviewed   int // reviewers that were asked of the verdict
+	reviewed   int // number of reviewers asked about the verdict
 	wasSame    int // SameRed and red before the verdict
 	wasRed     string
-	objections []Gate // of reviewers, the last time that each was asked
-	reviews    Usage  // their use, all together
-	delayed    bool   // the next one cannot be heard before its allowance is there again
+	objections []Gate // of each reviewer, when it was last asked
+	reviews    Usage  // usage of all reviewers
+	delayed    bool   // the next reviewer must wait for its allowance
 
 	latest   spec.Metered // of the last event
-	open     bool         // an agent is at work, as far as is known
-	unknown  bool         // one was, and its use is unknown
+	open     bool         // an agent is working, as far as is known
+	unknown  bool         // the usage of an agent is unknown
 	noCount  bool         // an agent that ended well did not report its tokens
-	noPrice  bool         // likewise the money
-	blind    string       // that agent, the last time
-	unlisted bool         // a model was asked that has no price
+	noPrice  bool         // likewise its cost
+	blind    string       // the last such agent
+	unlisted bool         // a model without a price was asked
 }
 
 // Fold returns the state of a loop after its events. It ignores unknown events.
@@ -118,7 +118,7 @@ func Fold(events []run.Event) (*State, error) {
 	return s, nil
 }
 
-// Add takes the next event.
+// Add applies the next event.
 func (s *State) Add(ev run.Event) error {
 	s.Clock(s.Status == run.Running && ev.Type != Rewound, ev)
 	s.latest = spec.Metered{}
@@ -198,25 +198,25 @@ func (s *State) Add(ev run.Event) error {
 	return nil
 }
 
-// begin starts a carrier. A loop that stalled gets all its tries again.
+// begin starts a carrier. A stalled loop gets all its tries again.
 func (s *State) begin() {
 	if s.Status == run.Stalled {
 		s.Left = nil
 		s.Unchanged, s.SameRed, s.SameError, s.SameLimit, s.Until = 0, 0, 0, 0, time.Time{}
 		s.anew()
 	}
-	if s.Status == run.Waiting && s.Reason == ReasonQuestion { // as good as answered
+	if s.Status == run.Waiting && s.Reason == ReasonQuestion { // the user who resumes has as good as answered
 		s.Asked, s.Unchanged = 0, 0
 		for _, w := range s.Workers {
 			w.Asked, w.Unchanged = 0, 0
 		}
 	}
-	if s.Status == run.Waiting { // for a person, who may know that models can be asked by now
+	if s.Status == run.Waiting { // a person resumes, who may know that models can be asked by now
 		for _, w := range append([]*State{s}, s.Workers...) {
 			w.Until = time.Time{}
 		}
 	}
-	if s.Status != run.Queued && s.Status != run.Running { // it had ended: people may have been at work since
+	if s.Status != run.Queued && s.Status != run.Running { // the loop had ended: people may have worked since
 		s.unjudged = true
 	}
 	goneOn := s.Status != run.Queued
@@ -242,7 +242,7 @@ func (s *State) took(t Taken) {
 	s.Task, s.held, s.stale = &t, true, s.stale && !t.Closed
 }
 
-// leave is the end of work at a task that is not done.
+// leave ends the work at a task that is not done.
 func (s *State) leave(l Left) {
 	s.Left = append(s.Left, l)
 	if l.Checkpoint > 0 {
@@ -251,7 +251,7 @@ func (s *State) leave(l Left) {
 	s.letGo()
 }
 
-// restored is the end of going back.
+// restored records that files were restored.
 func (s *State) restored(p Put) {
 	if b := s.back; b != nil && !p.Gone {
 		s.checked, s.Verdict, s.unjudged = b.Checkpoint, b.Verdict, b.Verdict == nil && b.Iteration > 0
@@ -263,8 +263,8 @@ func (s *State) restored(p Put) {
 	s.back = nil
 }
 
-// Expect applies the hints of people that no process has taken yet, and reports whether the loop is
-// to pause.
+// Expect applies the hints of people that no process has taken yet, and reports whether the loop should
+// pause.
 func (s *State) Expect(mail []run.Message) (pause bool) {
 	for _, m := range mail {
 		switch m.Kind {
@@ -286,7 +286,7 @@ func (s *State) hint(a Advice) {
 	}
 }
 
-// clear removes the hints that the current iteration was not told.
+// clear removes the hints that were not delivered to the current iteration.
 func (s *State) clear() { s.Hints = s.Hints[:s.shown:s.shown] }
 
 // letGo ends the work at a task: a stall at one task says nothing about the next.
@@ -325,7 +325,7 @@ func (s *State) worked(w Work, at time.Time) {
 	if w.Verdict == spec.VerdictLimit {
 		s.limit(run.Why(w.Overloaded), w.Until, at)
 		s.shown = 0
-		return // as if it had not been: the hints are for the next try
+		return // as if it had not happened: the hints are for the next try
 	}
 	s.claims = w.Verdict == spec.VerdictOK && w.Done
 	s.given = slices.Clone(s.Hints[:s.shown])
@@ -337,7 +337,7 @@ func (s *State) worked(w Work, at time.Time) {
 	}
 }
 
-// known notes that the use of an agent that ended well is unknown.
+// known notes that the usage of an agent that ended well is unknown.
 func (s *State) known(u Usage, who string) {
 	if u.Seen != nil {
 		return
@@ -350,7 +350,7 @@ func (s *State) known(u Usage, who string) {
 	}
 }
 
-// unmetered moves a worker's unknown use to the whole loop.
+// unmetered moves a worker's unknown usage to the whole loop.
 func (s *State) unmetered(w *State) {
 	if w.noCount || w.noPrice {
 		s.noCount, s.noPrice, s.blind = s.noCount || w.noCount, s.noPrice || w.noPrice, w.blind
@@ -359,9 +359,9 @@ func (s *State) unmetered(w *State) {
 	w.noCount, w.noPrice, w.blind, w.unlisted = false, false, "", false
 }
 
-// lose handles the end of an agent's place. Its work there that was not kept is gone, with its
-// report, and so are its sessions. An iteration that was under way is begun again with the files
-// of the loop's sandbox and the same hints.
+// lose handles the removal of an agent's place. Its work there that was not kept is lost, with its
+// report and its sessions. The current iteration is repeated with the files of the loop's sandbox and
+// the same hints.
 func (s *State) lose(agent string) {
 	delete(s.sessions, agent)
 	if s.Agent != agent || s.step != Iteration && s.step != Worked {
@@ -372,16 +372,16 @@ func (s *State) lose(agent string) {
 	s.SameError, s.fail, s.Asked, s.Question, s.claims = 0, "", 0, "", false
 }
 
-// Again reports whether the iteration is to be begun again because its place was removed.
+// Again reports whether the iteration must be repeated because its place was removed.
 func (s *State) Again() bool { return s.lost }
 
-// cut counts the use of a try without a result: its iteration is begun again.
+// cut counts the usage of a try without a result: its iteration is repeated.
 func (s *State) cut(w Work) {
 	s.use(w)
 	s.shown, s.open = 0, false
 }
 
-// use adds up the use. The numbers are the agent's, so negative ones are ignored.
+// use adds up the usage. The numbers are the agent's, so negative ones are ignored.
 func (s *State) use(w Work) {
 	tokens := max(w.Tokens, 0)
 	s.Tokens = min(s.Tokens, math.MaxInt64-tokens) + tokens
@@ -389,7 +389,7 @@ func (s *State) use(w Work) {
 	s.meter(spec.Meter(w.Seen, w.Said))
 }
 
-// meter adds the use of some work, by source.
+// meter adds the usage of some work, by source.
 func (s *State) meter(m spec.Metered) {
 	s.Metered.Add(m)
 	s.latest.Add(m)
@@ -409,7 +409,7 @@ func (s *State) kept(k Keep) {
 	}
 }
 
-// start is the checkpoint before the task, or without tasks before the first iteration.
+// start returns the checkpoint before the task, or without tasks before the first iteration.
 func (s *State) start() int64 {
 	if s.Task != nil || s.Baseline == nil {
 		return s.from
@@ -417,5 +417,5 @@ func (s *State) start() int64 {
 	return s.Baseline.Checkpoint
 }
 
-// Told returns how many hints the current iteration was told.
+// Told returns the number of hints delivered to the current iteration.
 func (s *State) Told() int { return s.shown }

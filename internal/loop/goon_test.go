@@ -11,9 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestGoOnConfirms checks that the next carrier looks once more at files that were kept or judged
-// before, before they decide anything. The end before does not matter, nor whether it was
-// recorded.
+// TestGoOnConfirms checks that the next carrier confirms files that were kept or judged before, before
+// they decide anything. How the loop ended before does not matter, nor whether that was recorded.
 func TestGoOnConfirms(t *testing.T) {
 	green, red := []Gate{{Name: "a", Green: true}}, []Gate{{Name: "a", Why: "exit code 1"}}
 	at := []any{
@@ -71,7 +70,7 @@ func TestGoOnConfirms(t *testing.T) {
 	}
 }
 
-// pausedAfter carries a loop on that a person pauses in its first iteration.
+// pausedAfter carries a loop on while a person pauses it in its first iteration.
 func pausedAfter(t *testing.T, p *Plan, f *fake, r *run.Run, d *TaskQueue) {
 	t.Helper()
 	work := f.work
@@ -86,8 +85,8 @@ func pausedAfter(t *testing.T, p *Plan, f *fake, r *run.Run, d *TaskQueue) {
 	f.work = work
 }
 
-// TestGoOnBroken checks that a loop is not done, and a task not closed, if a person breaks the
-// files while no process carries the loop on. Without that, no gate is asked twice.
+// TestGoOnBroken checks that a loop is not done, and a task not closed, if a person breaks the files
+// while no process carries the loop on. Otherwise no gate is asked twice.
 func TestGoOnBroken(t *testing.T) {
 	for _, tasks := range []bool{false, true} {
 		for _, broken := range []bool{false, true} {
@@ -122,8 +121,8 @@ func TestGoOnBroken(t *testing.T) {
 	}
 }
 
-// TestGoOnBeneath checks that a change below the kept files does not count as a change of the
-// loop's, and is judged nevertheless.
+// TestGoOnBeneath checks that a change below the kept files does not count as a change by the loop, but
+// is judged.
 func TestGoOnBeneath(t *testing.T) {
 	p, r, _ := desk(t)
 	p.Tasks = nil
@@ -135,8 +134,8 @@ func TestGoOnBeneath(t *testing.T) {
 	}
 }
 
-// TestGoOnClosed checks that a task that was closed before a crash is not judged once more while
-// in hand. It is judged in the end, with all the rest.
+// TestGoOnClosed checks that a task that was closed before a crash is not judged again by itself. It is
+// judged in the end, with all other work.
 func TestGoOnClosed(t *testing.T) {
 	p, r, d := desk(t, "one")
 	f := &fake{changes: always(1), work: func(int) (Work, error) { return says(done) }, green: always(true)}
@@ -154,8 +153,8 @@ func TestGoOnClosed(t *testing.T) {
 	}
 }
 
-// TestTeamGoesOn checks that a worker's own place is looked at likewise, unless it is gone: a
-// checkpoint has the files that were judged.
+// TestTeamGoesOn checks that a worker's own place is checked in the same way, unless it is gone: then
+// the checkpoint has the files that were judged.
 func TestTeamGoesOn(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		p, r, d := hire(t, 2, "a")

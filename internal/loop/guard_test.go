@@ -9,8 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// spoil returns an agent that changes protected files in some of its tries, and says that it is
-// done.
+// spoil makes the agent change protected files in some of its tries, and say that it is done.
 func spoil(f *fake, when func(n int) bool) {
 	f.work = func(n int) (Work, error) {
 		f.spoilt = f.spoilt || when(n)
@@ -18,7 +17,7 @@ func spoil(f *fake, when func(n int) bool) {
 	}
 }
 
-// TestGuard checks that protected files are put back before the next try, and before the loop ends
+// TestGuard checks that protected files are restored before the next try, and before the loop ends
 // without one.
 func TestGuard(t *testing.T) {
 	p := plan()
@@ -29,7 +28,7 @@ func TestGuard(t *testing.T) {
 	if s.Status != run.Limited || !slices.Equal(f.putBack, []int{1, 2, 3}) || f.spoilt {
 		t.Fatalf("it is %s (%s), put back behind %v", s.Status, s.Reason, f.putBack)
 	}
-	// After a rewind to a spoilt checkpoint, they are put back before the next try, too.
+	// After a rewind to a spoilt checkpoint, they are restored before the next try, too.
 	_, err := rewind(t, p, f, r, nil, 2)
 	must(t, err)
 	spoil(f, func(int) bool { return false })
@@ -39,7 +38,7 @@ func TestGuard(t *testing.T) {
 	if f.since[len(f.since)-1] == 0 {
 		t.Errorf("the last was compared with nothing")
 	}
-	// After a rewind to before the first iteration, none has to be put back.
+	// After a rewind to before the first iteration, no file has to be restored.
 	_, err = rewind(t, p, f, r, nil, 0)
 	must(t, err)
 	if s = goOn(t.Context(), t, p, f, r); s.Status != run.Completed || len(f.putBack) != 4 {
@@ -47,7 +46,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestGuardOfNothing checks that no file is looked at as long as none was changed.
+// TestGuardOfNothing checks that no file is checked as long as none was changed.
 func TestGuardOfNothing(t *testing.T) {
 	p := plan()
 	p.Protect = []string{"test"}
@@ -90,8 +89,8 @@ func TestGuardKills(t *testing.T) {
 	}
 }
 
-// TestTeamGuard checks that with several workers the files are put back where they were changed,
-// and that no other worker gets the change.
+// TestTeamGuard checks that with several workers the files are restored where they were changed, and
+// that no other worker gets the change.
 func TestTeamGuard(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
 	p.Protect = []string{"test"}

@@ -11,7 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A hint is taken back unless an iteration that counts was told it, or is told it just now.
+// TestClear checks that a hint is withdrawn unless it was delivered to an iteration that counts, or is
+// being delivered.
 func TestClear(t *testing.T) {
 	limit := Work{Iteration: 1, Verdict: spec.VerdictLimit}
 	told := []any{run.Began, nil, Baseline, Verdict{}, Hinted, Advice{"1", "a"}, Iteration, Begun{Iteration: 1, Hints: 1}, Hinted, Advice{"2", "b"}}
@@ -34,8 +35,8 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// TestClearWorkers checks the same for several workers: a worker that was told a hint keeps it,
-// and the hints of a try without a result are for the next worker.
+// TestClearWorkers checks the same for several workers: a worker that received a hint keeps it, and the
+// hints of a try without a result go to the next worker.
 func TestClearWorkers(t *testing.T) {
 	by := By{Worker: 1}
 	told := []any{
@@ -99,9 +100,9 @@ func TestStalledByFailure(t *testing.T) {
 	}
 }
 
-// TestHintedLast checks that an untold hint is more to do, even if the agent says that it is done
-// and all checks agree. This also holds for the last try at a task, and before a reviewer is
-// asked. The hint has an iteration of its own, if the limit allows one.
+// TestHintedLast checks that an undelivered hint is more work, even if the agent says that it is done
+// and all checks agree. This is also true for the last try at a task, and before a reviewer is asked.
+// The hint gets an iteration of its own, if the limit allows one.
 func TestHintedLast(t *testing.T) {
 	tasks, last := plan(), plan()
 	tasks.Tasks, last.Limits.MaxIterations = &Tasks{Tries: 1}, 1
@@ -176,7 +177,7 @@ func TestHintedLast(t *testing.T) {
 	}
 }
 
-// TestHintWhilePaused checks that a hint to a paused loop that is done is told after the loop is
+// TestHintWhilePaused checks that a hint to a paused loop that is done is delivered after the loop is
 // resumed.
 func TestHintWhilePaused(t *testing.T) {
 	p, r, d := desk(t, "one")

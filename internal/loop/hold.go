@@ -11,11 +11,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// errLost is the cause for which work at a task is given up that is another's by now.
+// errLost is the cause for cancelling work at a task that another holder has taken.
 var errLost = errors.New("the task is another's")
 
-// holding calls f while the claim of the task is renewed. If the claim is lost, f is cancelled,
-// and the loop goes on with another task.
+// holding calls f while the claim of the task is renewed. If the claim is lost, f is cancelled, and the
+// loop continues with another task.
 func (l *Loop) holding(ctx context.Context, f func(context.Context) error) error {
 	if l.Queue == nil || l.state.Task == nil {
 		return f(ctx)
@@ -40,7 +40,7 @@ func (l *Loop) holding(ctx context.Context, f func(context.Context) error) error
 	return l.loseTask(why)
 }
 
-// renewClaim renews a claim until ctx is done. Its error says why the claim ended before.
+// renewClaim renews a claim until ctx is done. It returns an error if the claim ended before.
 func (l *Loop) renewClaim(ctx context.Context, id string, stop context.CancelCauseFunc) error {
 	again := time.NewTicker(Lease / 3)
 	defer again.Stop()
@@ -61,7 +61,7 @@ func (l *Loop) loseTask(why error) error {
 	return l.keepEvent(Lost, Left{Task: l.state.Task.ID, Why: why.Error(), Iteration: l.state.Iteration})
 }
 
-// takeTask claims the task to work on: the one in hand, if there is one.
+// takeTask claims the task to work on: the current one, if there is one.
 func (l *Loop) takeTask(ctx context.Context) error {
 	s := l.state
 	id := ""
@@ -88,13 +88,13 @@ func (l *Loop) noneLeft(ctx context.Context) error {
 		return err
 	}
 	open, ready, err := l.Queue.Stands(ctx, l.state)
-	if err != nil || ready { // one is ready by now: it is taken
+	if err != nil || ready { // a task is ready by now: it is taken
 		return err
 	}
 	return run.Unkept(l.endRun(run.ActorHost, noTask(l.state, open)))
 }
 
-// leftOf are the tasks that a loop does not take again.
+// leftOf returns the tasks that a loop does not take again.
 func leftOf(s *State) (ids []string) {
 	for _, l := range s.Left {
 		ids = append(ids, l.Task)
@@ -102,12 +102,12 @@ func leftOf(s *State) (ids []string) {
 	return ids
 }
 
-// closedAs is the reason for which a task is closed. The name of the run is not in it: it
-// is made of the prompt, and words in a reason say that a task has failed.
+// closedAs is the reason for closing a task. It does not contain the name of the run, which is made from
+// the prompt: some words in a reason mean that a task has failed.
 const closedAs = "done, and checked"
 
-// closeTask closes the task. A task that cannot be closed, because of open parts that were found
-// meanwhile, is put back.
+// closeTask closes the task. If the task cannot be closed, because open parts were found meanwhile, it
+// is put back.
 func (l *Loop) closeTask(ctx context.Context) error {
 	s := l.state
 	err := l.Queue.Close(ctx, s.Task.ID, closedAs, s.Work.Session)

@@ -2,15 +2,15 @@ package loop
 
 import "strings"
 
-// insideMark begins a hint to the next iteration that came from inside a sandbox. The agent itself
-// may have sent it, so it does not count as a person's: it is told, but does not keep the loop
-// from being done.
+// insideMark begins a hint that came from inside a sandbox. The agent itself may have sent it, so it
+// does not count as a person's: the next iteration receives it, but it does not keep the loop from being
+// done.
 const insideMark = "Said inside the sandbox, by nobody known: "
 
-// Inside is a hint that was given inside a sandbox.
+// Inside returns a hint that was given inside a sandbox.
 func Inside(text string) string { return insideMark + text }
 
-// FromInside counts those among hints.
+// FromInside counts the hints from inside.
 func FromInside(hints []string) (n int) {
 	for _, h := range hints {
 		if strings.HasPrefix(h, insideMark) {
@@ -20,5 +20,5 @@ func FromInside(hints []string) (n int) {
 	return n
 }
 
-// Urged reports whether people have sent hints that no iteration was told yet.
+// Urged reports whether people have sent hints that no iteration has received yet.
 func (s *State) Urged() bool { return FromInside(s.Hints) < len(s.Hints) }

@@ -20,7 +20,7 @@ func (v *Verdict) tampered() bool {
 	return slices.ContainsFunc(v.Red(), func(g Gate) bool { return g.Protects != "" })
 }
 
-// LastVerdict returns the last verdict of the gates; nil if none is known for the current files.
+// LastVerdict returns the last verdict of the gates, or nil if there is none for the current files.
 func (s *State) LastVerdict() *Verdict {
 	if s.Verdict != nil || len(s.Beneath) > 0 {
 		return s.Verdict
@@ -43,7 +43,7 @@ func (s *State) judged(v Verdict) {
 	s.SameRed, s.red = again(s.SameRed, s.red, fingerprint(v.Gates))
 }
 
-// again counts how often in a row a value was the same; the empty value is fine.
+// again counts how often in a row a value was the same; the empty value resets the count.
 func again(n int, before, now string) (int, string) {
 	switch now {
 	case "":
@@ -54,8 +54,8 @@ func again(n int, before, now string) (int, string) {
 	return 1, now
 }
 
-// fingerprint returns the same text for the same red gates with the same answers. Their names alone
-// would end honest work at one large gate, such as a whole test suite.
+// fingerprint returns the same text for the same red gates with the same output. Gate names alone would
+// end honest work at one large gate, such as a whole test suite.
 func fingerprint(gates []Gate) string {
 	var red []string
 	for _, g := range gates {
@@ -70,7 +70,7 @@ func fingerprint(gates []Gate) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// took returns how long the gates took, one after the other.
+// took returns the total time of the gates.
 func (v *Verdict) took() time.Duration {
 	var seconds float64
 	if v != nil {

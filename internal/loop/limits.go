@@ -19,8 +19,8 @@ func (p *Plan) Raise(l *run.Limits) {
 	l.Set(&p.Limits.Time, &p.Limits.Tokens, &p.Limits.USD)
 }
 
-// Reached returns the end of a loop that would end at once when resumed, because it has reached a
-// limit. It is nil if some of the limit is left.
+// Reached returns the end of a loop that would end at once when resumed, because it has reached a limit.
+// It is nil if the limits leave some room.
 func Reached(p *Plan, s *State) *End {
 	if end := spent(p, s, time.Time{}); end != nil && end.Status == run.Limited {
 		return end

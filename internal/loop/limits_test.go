@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestRaise checks that a loop that reached a limit goes on with a higher one: its use still
-// counts. After a crash the new limit is still there.
+// TestRaise checks that a loop that reached a limit continues with a higher one: its usage still counts.
+// The new limit survives a crash.
 func TestRaise(t *testing.T) {
 	tokens, usd, n, any := int64(45), 4.5, 12, int64(0)
 	for name, c := range map[string]struct {
@@ -61,8 +61,8 @@ func TestRaise(t *testing.T) {
 	}
 }
 
-// TestRaiseNothing checks that limits without a new value stay, and that the time without a
-// process does not count.
+// TestRaiseNothing checks that limits without a new value stay, and that time without a process does not
+// count.
 func TestRaiseNothing(t *testing.T) {
 	p := plan()
 	was := *p

@@ -13,42 +13,42 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Runner is where the work is done. It keeps no state that a crash could lose.
+// Runner does the work of a loop. It keeps no state that a crash could lose.
 type Runner interface {
-	// Work has the agent do a job, and ends everything that runs in the sandbox. An error says
-	// that the job could not even begin, that ctx was done, or, as ErrFell, that the sandbox ended
-	// under it. Other failures are in Work, with all of the agent's last message. With an error,
-	// Work still has the use.
+	// Work runs the agent for a job, and ends all processes in the sandbox. An error means that the job
+	// could not even begin, that ctx was done, or, as ErrCrashed, that the sandbox ended under it. Other
+	// failures are in Work, with the agent's whole last message. With an error, Work still has the
+	// usage.
 	Work(ctx context.Context, job Job) (Work, error)
 	// Begin copies the current files of the loop's sandbox into a seat's place, and returns their
 	// checkpoint; 0 if the seat has no place of its own.
 	Begin(ctx context.Context, seat Seat) (checkpoint int64, err error)
-	// Ahead may prepare the next Work of a seat in the background, and stops that when ctx is
-	// done. If it fails, Work fails for the same reason.
+	// Ahead may prepare the next Work of a seat in the background, and stops that when ctx is done. If
+	// it fails, Work fails for the same reason.
 	Ahead(ctx context.Context, seat Seat)
-	// Keep makes a checkpoint of a seat's files. If agents take turns, the loop's sandbox has them
-	// then.
+	// Keep makes a checkpoint of a seat's files. If agents take turns, it also copies them into the
+	// loop's sandbox.
 	Keep(ctx context.Context, seat Seat, cause string) (checkpoint int64, err error)
-	// Changes counts the files that differ between the checkpoint that a seat has just made and
-	// another one; all files if that is 0. It returns ErrForgotten if the other one was removed.
+	// Changes counts the files that differ between the checkpoint that a seat has just made and another
+	// one; all files if that is 0. It returns ErrForgotten if the other one was removed.
 	Changes(seat Seat, since, at int64) (int, error)
-	// Restore puts files back to their state at a checkpoint.
+	// Restore restores files from a checkpoint.
 	Restore(ctx context.Context, checkpoint int64) error
-	// Beneath names files that are in no checkpoint, because they lie below the kept ones, and
-	// that were changed since one was made.
+	// Beneath names files that were changed since a checkpoint was made and that no checkpoint has,
+	// because they are below the kept files.
 	Beneath(checkpoint int64) ([]string, error)
-	// Judge has the gates judge a checkpoint. It compares protected files with the hashes of a
-	// baseline; without a baseline it makes these hashes.
+	// Judge asks the gates about a checkpoint. It compares protected files with the hashes of a
+	// baseline; without a baseline it computes these hashes.
 	Judge(ctx context.Context, checkpoint int64, baseline map[string]string) (gates []Gate, hashes map[string]string, err error)
-	// PutBack puts protected files in a seat's place back to a baseline, by their hashes, while no
-	// agent works there. It may be cut short, and repeated.
+	// PutBack restores protected files in a seat's place to a baseline, by their hashes, while no agent
+	// works there. It may be interrupted and repeated.
 	PutBack(ctx context.Context, seat Seat, baseline map[string]string) (Guard, error)
-	// Review has a reviewer look at a checkpoint. With an error, too, Opinion has the use.
+	// Review asks a reviewer about a checkpoint. Even with an error, Opinion has the usage.
 	Review(ctx context.Context, job ReviewJob) (Opinion, error)
-	// Gone reports whether a person has removed the place that a seat had of its own.
+	// Gone reports whether a person has removed the seat's own place.
 	Gone(seat Seat) bool
-	// Remake makes the place of a seat anew when it is gone. It calls noted before the place
-	// exists. It removes earlier noted places of the seat that are of no use.
+	// Remake makes a new place for a seat whose place is gone. It calls noted before the new place
+	// exists. It removes earlier noted places of the seat that are not used.
 	Remake(ctx context.Context, seat Seat, before []Place, noted func(Place) error) (Place, error)
 }
 
@@ -57,13 +57,13 @@ type Job struct {
 	Seat
 	Prompt string
 	Model  string        // empty: the agent's own choice
-	Limit  time.Duration // for how long at most; 0 is any
-	Idle   time.Duration // for how long with no sign of the agent; 0 is any
-	Budget spec.Budget   // what models may use for its sandbox, since that was made
-	Rest   spec.Budget   // what all agents together may still use; zero is unlimited
-	// Session is the one that the agent is to continue; empty: a fresh one.
+	Limit  time.Duration // working time limit; 0: none
+	Idle   time.Duration // limit of the time without activity; 0: none
+	Budget spec.Budget   // limits of model usage in its sandbox, over the sandbox's lifetime
+	Rest   spec.Budget   // remaining model usage for all agents together; zero: no limit
+	// Session is the session to continue; empty: start a new one.
 	Session string
-	// Output is where all goes that the agent prints.
+	// Output receives all output of the agent.
 	Output *run.Output
 }
 
@@ -77,12 +77,12 @@ type Loop struct {
 	Tell   func(run.Event, *State) // called after each event; may be nil
 
 	state   *State
-	renewed time.Time // the claim of the task
+	renewed time.Time // last renewal of the task's claim
 }
 
-// Carry carries the loop on from its last event until it ends, and returns its state then. If ctx
-// is done it is interrupted, by the signal that the cause tells ([spec.Exited]). An error means
-// that an event could not be kept: the state on disk is then the one before it.
+// Carry carries the loop on from its last event until it ends, and returns its state then. If ctx is
+// done, the loop is interrupted by the signal in the cause ([spec.Exited]). An error means that an event
+// could not be kept: the state on disk is then the one before that event.
 func (l *Loop) Carry(ctx context.Context, events []run.Event) (*State, error) {
 	var err error
 	if l.state, err = Fold(events); err != nil {
@@ -102,8 +102,8 @@ func endOf(r run.Result) End {
 	return End{Status: r.Status, Reason: r.Reason, Detail: r.Detail, Signal: r.Signal}
 }
 
-// Stop ends a loop for good that no process carries on, after its last event. Others may take its
-// tasks.
+// Stop ends a loop for good that no process carries on, after its last event. Its tasks become free for
+// others.
 func (l *Loop) Stop(events []run.Event, actor string) (*State, error) {
 	var err error
 	if l.state, err = Fold(events); err != nil {
@@ -111,7 +111,7 @@ func (l *Loop) Stop(events []run.Event, actor string) (*State, error) {
 	}
 	for _, s := range append([]*State{l.state}, l.state.Workers...) {
 		if l.Queue != nil && s.Task != nil {
-			_ = l.Queue.PutBack(context.Background(), s.Task.ID, "the run "+l.Run.ID+" was stopped") // else its lease runs out
+			_ = l.Queue.PutBack(context.Background(), s.Task.ID, "the run "+l.Run.ID+" was stopped") // otherwise its lease expires
 		}
 	}
 	return l.state, l.appendEvent(run.Ended, actor, endOf(run.Stopped()))
@@ -124,8 +124,8 @@ func (l *Loop) beginRun() error {
 	return l.appendEvent(run.Began, run.ActorHost, nil)
 }
 
-// outdated returns the kinds of messages that, left before, were meant for an earlier carrier. A
-// loop that had reached a limit was over, so a stop was meant for that end.
+// outdated returns the kinds of messages that were meant for an earlier carrier if they were left before
+// this one. A loop that had reached a limit was over, so a stop was meant for that end.
 func outdated(s *State) []string {
 	if s.Status == run.Limited {
 		return []string{run.Pause, run.Stop}
@@ -145,15 +145,15 @@ func (l *Loop) appendEvent(kind, actor string, data any) error {
 	return err
 }
 
-// endRun writes down that the loop is not carried on. The task in hand is for others from
-// here, with a note if the loop does not come back to it by itself.
+// endRun records that the loop is not carried on. From here on others may take the current task, with a
+// note if the loop does not return to it by itself.
 func (l *Loop) endRun(actor string, e End) error {
 	if s := l.state; l.Queue != nil && s.Task != nil && s.held {
 		note := ""
 		if e.Status != run.Waiting && e.Status != run.Interrupted {
 			note = noteOf(l.Run.ID, fmt.Sprintf("the loop ended: %s (%s)", e.Status, e.Reason))
 		}
-		_ = l.Queue.PutBack(context.Background(), s.Task.ID, note) // else its lease runs out
+		_ = l.Queue.PutBack(context.Background(), s.Task.ID, note) // otherwise its lease expires
 	}
 	return l.appendEvent(run.Ended, actor, e)
 }
@@ -173,7 +173,7 @@ func (l *Loop) hearMessage(m run.Message) (taken bool, err error) {
 	return true, advise(m, l.appendEvent)
 }
 
-// advise keeps hints of a person, and takes them back.
+// advise records hints of a person, or their withdrawal.
 func advise(m run.Message, keep func(kind, actor string, data any) error) error {
 	switch m.Kind {
 	case run.Hint:
@@ -207,7 +207,7 @@ func (l *Loop) carryOut(ctx context.Context, step Step) error {
 	case step.End != nil:
 		return run.Unkept(l.endRun(run.ActorHost, *step.End))
 	case step.Judge:
-		l.prepareNext(ctx) // which is not over with the step
+		l.prepareNext(ctx) // it continues after the step
 	}
 	return l.holding(ctx, func(ctx context.Context) error {
 		switch {
@@ -226,7 +226,7 @@ func (l *Loop) carryOut(ctx context.Context, step Step) error {
 	})
 }
 
-// AheadFor is how long a preparation stays as good as a new one.
+// AheadFor is how long a preparation is as good as a new one.
 const AheadFor = time.Minute
 
 // prepareNext prepares the next iteration, if one can be foreseen, and soon.
@@ -247,8 +247,8 @@ func (l *Loop) baseline(ctx context.Context) error {
 	return l.keepEvent(Baseline, v)
 }
 
-// restoreProtected puts protected files back, and makes a checkpoint: the agent's next work is compared with
-// that.
+// restoreProtected restores protected files, and makes a checkpoint: the agent's next work is compared
+// with that.
 func (l *Loop) restoreProtected(ctx context.Context) error {
 	g, err := guard(ctx, l.Runner, Seat{}, l.state.Baseline.Protected, "run "+l.Run.ID+": what is protected is put back")
 	if err != nil {
@@ -265,7 +265,7 @@ func guard(ctx context.Context, runner Runner, seat Seat, baseline map[string]st
 	return g, err
 }
 
-// maxMessage is how much of a message is kept, in bytes.
+// maxMessage is the size up to which the end of a message is kept, in bytes.
 const maxMessage = 8 << 10
 
 func (l *Loop) runIteration(ctx context.Context, n int) error {
@@ -302,8 +302,8 @@ func (l *Loop) runIteration(ctx context.Context, n int) error {
 	return l.handleMissing(ctx, seat, err)
 }
 
-// handleMissing handles an error in a seat's place. If a person removed the place, it is made anew. Files
-// there that are in no checkpoint are lost: the iteration is begun again.
+// handleMissing handles an error in a seat's place. If a person removed the place, it makes a new one.
+// Files of the old place that are in no checkpoint are lost: the iteration is repeated.
 func (l *Loop) handleMissing(ctx context.Context, seat Seat, err error) error {
 	if err == nil || ctx.Err() != nil || !l.Runner.Gone(seat) {
 		return err
@@ -315,7 +315,7 @@ func (l *Loop) remakePlace(ctx context.Context, seat Seat) error {
 	return remake(ctx, l.Runner, l.state, seat, l.keepEvent)
 }
 
-// remake makes a place anew, and keeps that.
+// remake makes a new place, and records it.
 func remake(ctx context.Context, runner Runner, s *State, seat Seat, keep func(kind string, data any) error) error {
 	p, err := runner.Remake(ctx, seat, s.Places, func(p Place) error {
 		return keep(Placing, Made{Sandbox: s.Sandbox, Places: []Place{p}})
@@ -326,7 +326,7 @@ func remake(ctx context.Context, runner Runner, s *State, seat Seat, keep func(k
 	return keep(Replaced, p)
 }
 
-// limit is for how long an agent may work.
+// limit returns how long an agent may work.
 func (p *Plan) limit(s *State, now time.Time) time.Duration {
 	limit := time.Duration(p.Limits.Iteration)
 	if rest := left(p.Limits.Time, s.Took(s.Status, now)); rest != 0 && (limit == 0 || rest < limit) {
@@ -335,7 +335,7 @@ func (p *Plan) limit(s *State, now time.Time) time.Duration {
 	return limit
 }
 
-// try has an agent work, and judges its message. With an error it only returns the use.
+// try runs an agent, and evaluates its message. With an error it only returns the usage.
 func (p *Plan) try(ctx context.Context, runner Runner, r *run.Run, job Job, n int) (w Work, err error) {
 	began := time.Now()
 	if job.Output, err = r.Output(n); err != nil {
@@ -344,7 +344,7 @@ func (p *Plan) try(ctx context.Context, runner Runner, r *run.Run, job Job, n in
 	w, err = runner.Work(ctx, job)
 	unkept := job.Output.Close()
 	if err == nil {
-		err = ctx.Err() // cut short, even if it has a result
+		err = ctx.Err() // interrupted, even if it has a result
 	}
 	w.Iteration, w.Worker, w.Seconds = n, job.Worker, time.Since(began).Seconds()
 	if err != nil {
@@ -357,7 +357,7 @@ func (p *Plan) try(ctx context.Context, runner Runner, r *run.Run, job Job, n in
 	w.Done, w.Abort = promised(w.Message, p.Promise), promised(w.Message, p.Abort)
 	w.Asks = !w.Done && !w.Abort && asks(w.Message)
 	w.Message, w.Error = tail(w.Message, maxMessage), tail(w.Error, maxMessage)
-	if unkept != nil { // the work counts nevertheless
+	if unkept != nil { // the work still counts
 		w.Unprinted = unkept.Error()
 	}
 	return w, nil
@@ -366,12 +366,12 @@ func (p *Plan) try(ctx context.Context, runner Runner, r *run.Run, job Job, n in
 // used reports whether models or tools were asked.
 func (w Work) used() bool { return w.Tokens > 0 || w.USD > 0 || w.Calls > 0 }
 
-// begun reports whether an iteration was begun, and has no result.
+// begun reports whether an iteration has begun, and has no result.
 func (s *State) begun(n int) bool {
 	return s.Iteration == n && !s.lost && (s.step == Iteration || s.step == Worked)
 }
 
-// tail is the end of a text, whole characters of it.
+// tail returns the end of a text, in whole characters.
 func tail(text string, most int) string {
 	return strings.ToValidUTF8(text[max(0, len(text)-most):], "")
 }
@@ -386,11 +386,11 @@ func (l *Loop) keepFiles(ctx context.Context) error {
 	return l.keepEvent(Kept, k)
 }
 
-// ErrForgotten says that a checkpoint is not there any more: a person removed it.
+// ErrForgotten says that a checkpoint does not exist any more: a person removed it.
 var ErrForgotten = errors.New("the checkpoint was removed")
 
-// changesSince counts the files that differ from the last checkpoint. If a person removed that,
-// the count is not exact: it is the changes since the start, or all files.
+// changesSince counts the files that differ from the last checkpoint. If a person removed that
+// checkpoint, the count is not exact: it is the number of changes since the start, or of all files.
 func changesSince(runner Runner, seat Seat, s *State, at int64) (n int, exact bool, err error) {
 	for _, from := range slices.Compact([]int64{s.checked, s.start()}) {
 		if n, err = runner.Changes(seat, from, at); !errors.Is(err, ErrForgotten) {
@@ -401,9 +401,9 @@ func changesSince(runner Runner, seat Seat, s *State, at int64) (n int, exact bo
 	return n, false, err
 }
 
-// keepDone makes a checkpoint of an iteration. If the agent says that it is done, the changes of
-// all iterations are counted: work that one made and another undid does not count. If the
-// checkpoint before them was removed, each iteration that has changed a file counts.
+// keepDone makes a checkpoint of an iteration. If the agent says that it is done, it counts the changes
+// of all iterations: changes that one iteration made and another undid do not count. If the checkpoint
+// before them was removed, each iteration that has changed a file counts.
 func keepDone(ctx context.Context, runner Runner, seat Seat, s *State, cause string) (k Keep, err error) {
 	k = Keep{Iteration: s.Iteration}
 	if k.Checkpoint, err = runner.Keep(ctx, seat, cause); err != nil {
@@ -424,7 +424,7 @@ func keepDone(ctx context.Context, runner Runner, seat Seat, s *State, cause str
 }
 
 // confirmFiles checks whether the loop's sandbox has the files of the iteration's checkpoint, wherever
-// that was made. If not, the current files have to be judged.
+// that was made. If not, the current files must be judged.
 func (l *Loop) confirmFiles(ctx context.Context) error {
 	s := l.state
 	kind, k, err := confirm(ctx, l.Runner, Seat{}, s, "run "+l.Run.ID+" goes on")
@@ -434,8 +434,8 @@ func (l *Loop) confirmFiles(ctx context.Context) error {
 	return l.keepEvent(kind, k)
 }
 
-// confirm compares a place with its checkpoint, and returns the event for the result. If the
-// checkpoint was removed, the files have to be judged.
+// confirm compares a place with its checkpoint, and returns the event for the result. If the checkpoint
+// was removed, the files must be judged.
 func confirm(ctx context.Context, runner Runner, seat Seat, s *State, cause string) (kind string, k Keep, err error) {
 	k = Keep{Iteration: s.Iteration, Again: true}
 	exact := false

@@ -34,7 +34,7 @@ func plan() *Plan {
 	}
 }
 
-// fake is a runner in which everything goes as it is told.
+// fake is a runner whose results are set by the test.
 type fake struct {
 	work    func(n int) (Work, error)
 	changes func(n int) int
@@ -54,7 +54,7 @@ type fake struct {
 	at      int     // the last try that was kept: without a new one no file changes
 	people  int     // files that people have changed since then
 	ahead   []int   // iterations after which the next one was prepared
-	cut     []int   // in which that had been given up before
+	cut     []int   // iterations in which a preparation had been cancelled before
 	getting context.Context
 
 	opinion func(n int) (Opinion, error)
@@ -255,14 +255,14 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// TestAhead checks that the next iteration is prepared while the gates judge, if it comes whatever
-// they say.
+// TestAhead checks that the next iteration is prepared while the gates judge, if it comes whatever their
+// verdict is.
 func TestAhead(t *testing.T) {
 	once := func(int) int { return 1 }
 	for _, tt := range []struct {
 		name    string
 		set     func(*Plan)
-		claims  int // the iteration that says it is done
+		claims  int // the iteration that says that it is done
 		changes func(int) int
 		took    float64
 		want    []int
@@ -291,7 +291,7 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestResume cuts a loop off after each of its events, and resumes it.
+// TestResume stops a loop after each of its events, and resumes it.
 func TestResume(t *testing.T) {
 	whole := func() *fake {
 		return &fake{work: func(int) (Work, error) { return says(done) }, changes: func(int) int { return 1 }, green: func(n int) bool { return n >= 3 }}
@@ -327,7 +327,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestLimit waits for an allowance, and counts no iteration meanwhile.
+// TestLimit checks that a loop waits for an allowance, and counts no iteration meanwhile.
 func TestLimit(t *testing.T) {
 	f := &fake{changes: func(int) int { return 1 }, green: func(int) bool { return true }}
 	f.work = func(n int) (Work, error) {
@@ -355,7 +355,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestForgedLimits has an agent claim again and again that its allowance is used up.
+// TestForgedLimits checks an agent that claims again and again that its allowance is used up.
 func TestForgedLimits(t *testing.T) {
 	p := plan()
 	p.Stall.SameLimit = 3
@@ -381,9 +381,9 @@ func TestForgedLimits(t *testing.T) {
 	})
 }
 
-// TestOverloaded has an overloaded provider: tries become ever less frequent, and use up no
-// iteration. When the provider answers, the loop goes on without a stall. But the number of tries
-// is limited.
+// TestOverloaded checks an overloaded provider: tries become ever less frequent, and use up no
+// iteration. When the provider answers, the loop continues without a stall. But the number of tries is
+// limited.
 func TestOverloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := plan()
@@ -411,7 +411,7 @@ func TestOverloaded(t *testing.T) {
 	})
 }
 
-// TestWaits checks the delay of one worker, or of all that have a task.
+// TestWaits checks the delay of one worker, or of all workers that have a task.
 func TestWaits(t *testing.T) {
 	at, s := time.Now(), &State{Result: run.Result{Status: run.Running}}
 	if d, ok := s.Waits(); ok {
@@ -442,7 +442,8 @@ func waits(s *State) bool {
 	return ok
 }
 
-// TestLongWait does not believe in waits that no allowance has, nor in clocks.
+// TestLongWait checks that the loop does not believe in longer waits than any allowance has, nor in
+// clocks.
 func TestLongWait(t *testing.T) {
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	event := func(kind string, data any) run.Event {
@@ -489,7 +490,7 @@ func TestPauseBefore(t *testing.T) {
 	}
 }
 
-// TestCut counts the use of an interrupted try.
+// TestCut checks that the usage of an interrupted try counts.
 func TestCut(t *testing.T) {
 	p := plan()
 	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
@@ -510,7 +511,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestForgedCounts has an agent report negative tokens.
+// TestForgedCounts checks an agent that reports negative tokens.
 func TestForgedCounts(t *testing.T) {
 	p := plan()
 	p.Limits.Tokens, p.Limits.USD = 1000, 1
@@ -531,7 +532,7 @@ func TestForgedCounts(t *testing.T) {
 	}
 }
 
-// TestPeople stops, pauses and hints while the agent works.
+// TestPeople checks stops, pauses and hints while the agent works.
 func TestPeople(t *testing.T) {
 	p := plan()
 	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
@@ -559,8 +560,8 @@ func TestPeople(t *testing.T) {
 	}
 }
 
-// TestPauseEndsWait checks that models are asked at once when a person pauses a loop that waits
-// for them, and resumes it. A carrier after a crash knows nothing new.
+// TestPauseEndsWait checks that models are asked at once when a person pauses a loop that waits for
+// them, and resumes it. A carrier after a crash keeps waiting.
 func TestPauseEndsWait(t *testing.T) {
 	for name, paused := range map[string]bool{"paused": true, "crashed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -677,7 +678,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// stepsOf checks that each worker's activity and next step are known.
+// stepsOf checks that each worker's activity and next step are defined.
 func stepsOf(t *testing.T, s *State, now time.Time) {
 	t.Helper()
 	p := plan()
@@ -731,9 +732,9 @@ func randomEvent(t *testing.T, r *rand.Rand) run.Event {
 	return run.Event{Type: kind, Data: text}
 }
 
-// TestFold folds any events in any order. Nothing panics, every prefix folds, and all at once
-// gives the same as one after the other. Sums do not shrink, and each of several workers has a
-// next step.
+// TestFold folds random events in random order. Nothing panics, every prefix folds, and folding all
+// events at once gives the same state as one after the other. Sums do not shrink, and each of several
+// workers has a next step.
 func TestFold(t *testing.T) {
 	racetest.Skip(t)
 	for seed := range uint64(500) {

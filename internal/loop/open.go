@@ -16,8 +16,8 @@ type Open struct {
 	By    []string    `json:"by,omitempty"` // the tasks that it waits for, if it is blocked
 }
 
-// maxOpen is how many of them are named: an event has all that is known of a loop's end,
-// and a project may have thousands.
+// maxOpen is how many open tasks are named: the event of a loop's end names them all, and a project may
+// have thousands.
 const maxOpen = 20
 
 func openOf(t *task.Task, s task.State) Open {
@@ -30,16 +30,16 @@ func openOf(t *task.Task, s task.State) Open {
 	return o
 }
 
-// never reports whether a task was meant for the failure of another one that succeeded: it needs
-// no work, and no task waits for it.
+// never reports whether a task was meant for the failure of another task that succeeded: it needs no
+// work, and no task waits for it.
 func never(s task.State) bool {
 	return slices.ContainsFunc(s.Blockers, func(b task.Blocker) bool { return b.Never })
 }
 
-// String is for example "bd-2 (blocked by bd-1)".
+// String returns for example "bd-2 (blocked by bd-1)".
 func (o Open) String() string { return fmt.Sprintf("%s (%s)", o.Task, o.Waits()) }
 
-// Waits is why it cannot be taken, for example "blocked by bd-1".
+// Waits says why the task cannot be taken, for example "blocked by bd-1".
 func (o Open) Waits() string {
 	if len(o.By) > 0 {
 		return fmt.Sprintf("%s by %s", o.Why, few(o.By))
@@ -47,7 +47,7 @@ func (o Open) Waits() string {
 	return string(o.Why)
 }
 
-// openText names those that hold a loop up.
+// openText names the tasks that hold a loop up.
 func openText(open []Open) string {
 	names := make([]string, len(open))
 	for i, o := range open {
@@ -56,7 +56,7 @@ func openText(open []Open) string {
 	return few(names)
 }
 
-// counted counts them by why they cannot be taken.
+// counted counts open tasks by the reason why they cannot be taken.
 func counted(open []Open) map[task.Reason]int {
 	n := map[task.Reason]int{}
 	for _, o := range open {
@@ -83,6 +83,6 @@ func noTask(s *State, open []Open) End {
 	return e
 }
 
-// ReasonTasksOpen is why a loop waits that has done all tasks that it could take, while others are
-// open: a person, or another agent that works at them, has to go first.
+// ReasonTasksOpen is the reason of a loop that has done all tasks that it could take, while others are
+// open: it waits for a person, or for another agent that works at them.
 const ReasonTasksOpen = "tasks_open"

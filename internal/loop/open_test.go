@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestTasksOpen checks that a loop is not done while tasks are open that it cannot take, and that
-// it goes on with them as soon as it can.
+// TestTasksOpen checks that a loop is not done while tasks are open that it cannot take, and that it
+// continues with them as soon as it can.
 func TestTasksOpen(t *testing.T) {
 	p, r, d := desk(t, "mine", "yours", "after")
 	now := time.Now().UTC()
@@ -29,7 +29,7 @@ func TestTasksOpen(t *testing.T) {
 		return err
 	})
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
-	for range 2 { // and again, until a person takes care of them
+	for range 2 { // again, until a person takes care of them
 		s := workThrough(t.Context(), t, p, f, r, d)
 		if s.Status != run.Waiting || s.Reason != ReasonTasksOpen || s.ExitCode() != spec.ExitWaiting || s.Final() || len(s.Closed) != 1 || f.n != 1 {
 			t.Fatalf("after %d iterations it is %+v", f.n, s)
@@ -68,7 +68,7 @@ func TestTasksNever(t *testing.T) {
 	}
 }
 
-// TestTasksOpenMany names some of many.
+// TestTasksOpenMany checks that only the first of many open tasks are named.
 func TestTasksOpenMany(t *testing.T) {
 	open := make([]Open, 200)
 	for i := range open {
@@ -124,8 +124,8 @@ func TestTasksOpenLate(t *testing.T) {
 	}
 }
 
-// TestTasksOpenByHand checks that the gates are asked again after a person did the task that held
-// a loop up: the files may have changed since they agreed.
+// TestTasksOpenByHand checks that the gates are asked again after a person did the task that held a loop
+// up: the files may have changed since the gates agreed.
 func TestTasksOpenByHand(t *testing.T) {
 	p, r, d := desk(t, "mine", "yours")
 	now := time.Now().UTC()

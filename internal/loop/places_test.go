@@ -11,15 +11,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestRotationRemoved checks that the place of an agent that takes turns is made anew after a
-// person removes it, in every state of the loop, and also by the next carrier. Work that was not
-// kept is done again, by the same agent with the same hints. No other work is.
+// TestRotationRemoved checks that the place of an agent that takes turns is replaced after a person
+// removes it, in every state of the loop, and also by the next carrier. Lost work is repeated by the
+// same agent with the same hints. No other work is.
 func TestRotationRemoved(t *testing.T) {
 	b := Seat{Agent: "b"} // it has the iterations 2 and 4
 	for _, at := range []struct {
 		kind     string
 		turn     int
-		again    int    // iterations of b that are begun again
+		again    int    // iterations of b that are repeated
 		sessions string // sessions that b continues
 	}{
 		{Baseline, 0, 0, " s"},

@@ -1,10 +1,10 @@
-// Package loop has an agent work at one task again and again, each time with a fresh memory (or,
-// by choice, with its last session). It ends when the agent says that it is done and checks out of
+// Package loop makes an agent work at one task again and again, each time with a fresh memory (or,
+// optionally, with its last session). A loop ends when the agent says that it is done and checks out of
 // its reach agree, when a limit is reached, or when the work stalls.
 //
-// It decides and does nothing itself. The state of a loop is a fold over its events (see package
-// run), the next action is a function of that state, and an interface runs agents and gates. So
-// after a crash a loop goes on with the first step without a result, and all of it can be tested
+// The package decides and does nothing itself. The state of a loop is a fold over its events (see
+// package run), the next action is a function of that state, and an interface runs agents and gates. So
+// after a crash a loop continues with the first step without a result, and all of it can be tested
 // without a sandbox.
 package loop
 
@@ -18,38 +18,38 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Plan is a user's request to begin a loop.
+// Plan is a user's request for a loop.
 type Plan struct {
 	Agent string `json:"agent"`
-	// Models are the models for the agent, one an iteration and then from the first again. None:
+	// Models are the models for the agent, one for each iteration, and then from the first again. None:
 	// the agent's own choice.
 	Models []string `json:"models,omitempty"`
-	// Agents are the agents for each of the models, if it is not always Agent.
+	// Agents are the agents for each of the models, unless it is always Agent.
 	Agents []string `json:"agents,omitempty"`
-	// Resume has an agent continue the session of its last iteration, instead of beginning with a
-	// fresh memory.
+	// Resume makes an agent continue the session of its last iteration, instead of starting with a fresh
+	// memory.
 	Resume    bool   `json:"resume_session,omitempty"`
-	Directory string `json:"directory"` // of the host, that is worked on
+	Directory string `json:"directory"` // the host directory to work on
 	Sandbox   string `json:"sandbox"`   // its ID: chosen before it is made
 	Prompt    string `json:"prompt"`
 	Template  string `json:"template"` // of the agent's prompt; see Prompt
 
-	// Promise is the text between <promise> and </promise> on the last line of the agent's last
-	// message when it is done. Abort is the text when it gives up, if it may.
+	// Promise is the text between <promise> and </promise> on the last line of the agent's last message
+	// when it is done. Abort is the text for giving up, if that is allowed.
 	Promise string `json:"promise"`
 	Abort   string `json:"abort,omitempty"`
 
-	Until   []string `json:"until"`             // commands that end with 0 when the work is done
-	Protect []string `json:"protect,omitempty"` // files and directories, in Directory, that must stay as they are
-	// Gates are those of a file, as it was when the loop began.
+	Until   []string `json:"until"`             // commands that exit with 0 when the work is done
+	Protect []string `json:"protect,omitempty"` // files and directories, in Directory, that must not change
+	// Gates are the gates of a file, as it was when the loop began.
 	Gates []Criterion `json:"gates,omitempty"`
-	// AllowUnchanged accepts that work is done without a changed file, although all gates were
-	// green before: work that changes no file, or is done elsewhere.
+	// AllowUnchanged accepts work that changed no file, although all gates were green before: it may be
+	// done elsewhere.
 	AllowUnchanged bool `json:"allow_unchanged,omitempty"`
 
-	Tasks *Tasks `json:"tasks,omitempty"` // it takes its work from; nil: the prompt is all of it
-	// Workers is how many work at tasks at the same time, each in a sandbox of its own. Less than
-	// two: one, in the loop's sandbox.
+	Tasks *Tasks `json:"tasks,omitempty"` // the source of its work; nil: the prompt is all of it
+	// Workers is how many work at tasks at the same time, each in a sandbox of its own. Less than two:
+	// one, in the loop's sandbox.
 	Workers int `json:"workers,omitempty"`
 
 	Limits Limits `json:"limits"`
@@ -61,14 +61,14 @@ type Limits struct {
 	MinIterations int           `json:"min_iterations"` // an earlier promise does not count
 	MaxIterations int           `json:"max_iterations"`
 	Time          spec.Duration `json:"time,omitempty"`      // while a process carries it on
-	Tokens        int64         `json:"tokens,omitempty"`    // as the gateway counts them, or the agent
+	Tokens        int64         `json:"tokens,omitempty"`    // by the gateway's count, or the agent's
 	USD           float64       `json:"usd,omitempty"`       // likewise
-	Iteration     spec.Duration `json:"iteration,omitempty"` // for the agent, each time
-	Idle          spec.Duration `json:"idle,omitempty"`      // of an iteration, with no sign of the agent
+	Iteration     spec.Duration `json:"iteration,omitempty"` // working time of the agent in each iteration
+	Idle          spec.Duration `json:"idle,omitempty"`      // time without activity in an iteration
 	Gate          spec.Duration `json:"gate"`                // for each command of Until
 }
 
-// Check refuses limits within which there would be no loop.
+// Check refuses limits that would allow no loop.
 func (l Limits) Check() error {
 	switch {
 	case l.MaxIterations < 1 || l.MinIterations < 0 || l.MinIterations > l.MaxIterations:
@@ -81,22 +81,22 @@ func (l Limits) Check() error {
 	return spec.Budget{Tokens: l.Tokens, USD: l.USD}.Check()
 }
 
-// Budget bounds what models may use for the whole loop.
+// Budget returns the limits of model usage for the whole loop.
 func (p *Plan) Budget() spec.Budget { return spec.Budget{Tokens: p.Limits.Tokens, USD: p.Limits.USD} }
 
 // Stall says how often in a row an iteration may bring no progress. Zero is unlimited.
 type Stall struct {
-	Unchanged int `json:"unchanged"`  // iterations that leave all files as they were
-	SameRed   int `json:"same_red"`   // with the same red gates and the same answers
+	Unchanged int `json:"unchanged"`  // iterations that change no file
+	SameRed   int `json:"same_red"`   // with the same red gates and the same output
 	SameError int `json:"same_error"` // in which the agent fails in the same way
-	// SameLimit is how often an iteration is begun because an allowance was used up, or a provider
-	// overloaded, with nothing else in between.
+	// SameLimit is how often in a row an iteration is repeated because an allowance was used up, or a
+	// provider was overloaded.
 	SameLimit int `json:"same_limit"`
 	Questions int `json:"questions"` // iterations that end with a question to a person
 }
 
-// UsualStall follows experience with other loops. An agent that does not say how long it has to
-// wait is asked again for six hours: allowances are given for five.
+// UsualStall is based on experience with other loops. An agent that does not say how long it has to wait
+// is asked again for six hours: allowances are for five.
 var UsualStall = Stall{Unchanged: 3, SameRed: 5, SameError: 5, SameLimit: 72, Questions: 2}
 
 // Check refuses an invalid plan.
@@ -164,7 +164,7 @@ func (p *Plan) Check() error {
 // Parallel reports whether several workers work at the same time.
 func (p *Plan) Parallel() bool { return p.Workers > 1 }
 
-// TooMany is the error for too many workers, or too few.
+// TooMany returns the error for too many workers, or too few.
 func TooMany(workers int) error {
 	return spec.Errorf(spec.ErrUsage, "%d cannot work at the same time", workers).WithHint("there can be 1 to %d", MaxWorkers)
 }
@@ -185,10 +185,10 @@ func (p *Plan) checkWorkers() error {
 	return nil
 }
 
-// maxModel is how long the name of a model may be, in bytes.
+// maxModel bounds the name of a model, in bytes.
 const maxModel = 200
 
-// checkModel refuses text that an agent could mistake for something other than a model.
+// checkModel refuses names that an agent could mistake for something else.
 func checkModel(m string) error {
 	if m == "" || len(m) > maxModel || strings.HasPrefix(m, "-") || strings.ContainsFunc(m, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
 		return spec.Errorf(spec.ErrUsage, "%q is no name of a model", m)
@@ -197,8 +197,7 @@ func checkModel(m string) error {
 }
 
 // ModelOf returns the model of an iteration, or "" for the agent's choice. Each of several workers
-// counts its own iterations: by those of all together one worker might get the same model each
-// time.
+// counts its own iterations: with a common count one worker might always get the same model.
 func (p *Plan) ModelOf(iteration int) string {
 	if len(p.Models) == 0 {
 		return ""
@@ -232,7 +231,7 @@ func (p *Plan) workerSeat(worker, turn int) Seat {
 	return s
 }
 
-// Others are the agents that take turns with Agent, each once.
+// Others returns the agents that take turns with Agent, each once.
 func (p *Plan) Others() (list []string) {
 	for _, a := range p.Agents {
 		if a != p.Agent && !slices.Contains(list, a) {
@@ -245,7 +244,7 @@ func (p *Plan) Others() (list []string) {
 // Turn is an agent and its model in an iteration.
 type Turn struct{ Agent, Model string }
 
-// Rotate reads a rotation in ralph's form, "agent:model,agent:model".
+// Rotate parses a rotation in ralph's form, "agent:model,agent:model".
 func Rotate(text string) (turns []Turn, err error) {
 	for turn := range strings.SplitSeq(text, ",") {
 		a, m, ok := strings.Cut(strings.TrimSpace(turn), ":")
@@ -260,7 +259,7 @@ func Rotate(text string) (turns []Turn, err error) {
 	return turns, nil
 }
 
-// Rotate has agents and models take turns. The sandbox is the first agent's.
+// Rotate makes agents and models take turns. The sandbox belongs to the first agent.
 func (p *Plan) Rotate(turns []Turn) {
 	p.Agent, p.Agents, p.Models = turns[0].Agent, nil, nil
 	for _, t := range turns {
@@ -271,8 +270,8 @@ func (p *Plan) Rotate(turns []Turn) {
 	}
 }
 
-// Name replaces the agents' names by their real ones. An agent with two names is one agent, with
-// one place.
+// Name replaces the agents' names by their real ones. An agent with two names is one agent, with one
+// place.
 func (p *Plan) Name(name func(called string) (string, error)) (err error) {
 	if p.Agent != "" {
 		p.Agent, err = name(p.Agent)
@@ -288,13 +287,13 @@ func (p *Plan) Name(name func(called string) (string, error)) (err error) {
 	return err
 }
 
-// markup may surround a promise: it sets the promise off or ends a sentence. It contains no words
-// and no quotes.
+// markup may surround a promise: it formats the promise or ends a sentence. It contains no words and no
+// quotes.
 const markup = " \t\r*_`~.!"
 
-// promised reports whether a message ends with a promise, in upper or lower case. The last line
-// that is more than markup, such as the end of a block of code, must contain only the promise and
-// markup. A prompt that the message repeats promises nothing.
+// promised reports whether a message ends with a promise, in upper or lower case. The last line that has
+// more than markup, such as the end of a code block, must contain only the promise and markup. A message
+// that repeats the prompt promises nothing.
 func promised(message, promise string) bool {
 	if promise == "" {
 		return false
@@ -304,7 +303,7 @@ func promised(message, promise string) bool {
 	return strings.EqualFold(strings.TrimLeft(last, markup), "<promise>"+promise+"</promise>")
 }
 
-// left returns the rest of a time limit: 0 if it is unlimited, negative if it is over.
+// left returns the rest of a time limit: 0 if it is unlimited, negative if it is exceeded.
 func left(limit spec.Duration, used time.Duration) time.Duration {
 	if limit == 0 {
 		return 0

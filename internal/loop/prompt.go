@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// DefaultTemplate is the usual prompt of an agent. Its last line is not a promise, so an agent
-// that only repeats it has promised nothing.
+// DefaultTemplate is the default prompt of an agent. Its last line is not a promise, so an agent that
+// only repeats it has promised nothing.
 const DefaultTemplate = `This is iteration {{iteration}} of at most {{max_iterations}}. {{memory}}
 
 # Task
@@ -28,14 +28,14 @@ with the line <promise>{{completion_promise}}</promise> and nothing behind it.
 {{abort}}Otherwise end it with what is still to do.
 `
 
-// variables are the words of a template.
+// variables are the variables of a template.
 var variables = []string{
 	"iteration", "max_iterations", "min_iterations", "prompt", "completion_promise", "abort_promise",
 	"context", "gates", "checks", "abort", "memory", "task", "task_id", "task_title",
 	"tasks", "task_promise", // open-ralph's
 }
 
-// checkTemplate refuses unknown words, and a template without the task.
+// checkTemplate refuses unknown variables, and a template without the task.
 func checkTemplate(text string) error {
 	if !strings.Contains(text, "{{prompt}}") {
 		return spec.Errorf(spec.ErrUsage, "the template has no {{prompt}}")
@@ -62,18 +62,18 @@ func checkTemplate(text string) error {
 // agents take their prompt.
 const (
 	maxPrompt  = 120 << 10
-	maxGates   = 24 << 10 // of it, the gates' answers
+	maxGates   = 24 << 10 // the gates' output
 	maxContext = 40 << 10 // people's hints: one message fits, see run.MaxHint
 	leastRoom  = 8 << 10  // for either, however long the task is
 )
 
 // MaxTask bounds the fixed part of a prompt, so that the rest has room: the user's prompt with the
-// template around it, in bytes. It holds for agents that take their prompt as an argument.
+// template around it, in bytes. It applies to agents that take their prompt as an argument.
 const MaxTask = maxPrompt - 2*leastRoom
 
-// Prompt returns the agent's prompt for an iteration, and the number of hints in it. Hints that do
-// not fit are for the next one. Values in the template are data: words in them are not replaced,
-// and they contain no zero byte and no terminal control.
+// Prompt returns the agent's prompt for an iteration, and the number of hints in it. Hints that do not
+// fit are for the next iteration. Values in the template are data: words in them are not replaced, and
+// they contain no zero byte and no terminal control.
 func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
 	words := []string{
 		"{{iteration}}", strconv.Itoa(iteration),
@@ -102,8 +102,8 @@ func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
 	return unpromising(p, strings.NewReplacer(append(words, "{{context}}", hints, "{{gates}}", red)...).Replace(p.Template)), told
 }
 
-// unpromising appends a line to a prompt that ends with a promise, by the template, the task or a
-// hint: an agent that only repeats it has promised nothing.
+// unpromising appends a line to a prompt that ends with a promise, from the template, the task or a
+// hint: an agent that only repeats the prompt has promised nothing.
 func unpromising(p *Plan, text string) string {
 	if !promised(text, p.Promise) && !promised(text, p.Abort) {
 		return text
@@ -111,7 +111,7 @@ func unpromising(p *Plan, text string) string {
 	return strings.TrimRight(text, "\n") + "\n\nThis is the end of what you are told.\n"
 }
 
-// Fixed returns the size of the part that every iteration's prompt has, in bytes.
+// Fixed returns the size of the part that all prompts share, in bytes.
 func (p *Plan) Fixed() int {
 	text, _ := Prompt(p, &State{}, p.Limits.MaxIterations)
 	if p.Tasks == nil {
@@ -128,12 +128,12 @@ func taskOf(t *Taken) string {
 	return "# " + t.ID + ": " + t.Title + "\n\n" + t.Text
 }
 
-// share is the room of a word that may occur in the template more than once.
+// share returns the room for a variable that may occur in the template more than once.
 func share(p *Plan, word string, room int) int {
 	return room / max(strings.Count(p.Template, word), 1)
 }
 
-// contextOf writes as many hints as fit, and the first in any case.
+// contextOf formats as many hints as fit, and the first in any case.
 func contextOf(hints []string, room int) (text string, told int) {
 	if len(hints) == 0 {
 		return "", 0
@@ -150,8 +150,8 @@ func contextOf(hints []string, room int) (text string, told int) {
 	return b, told
 }
 
-// redOf describes the red gates, with the end of their answers. Every gate has the same room, so a
-// long answer hides no other gate.
+// redOf describes the red gates, with the end of their output. Every gate has the same room, so a long
+// output hides no other gate.
 func redOf(red []Gate, room int) string {
 	if len(red) == 0 {
 		return ""
@@ -167,11 +167,11 @@ func redOf(red []Gate, room int) string {
 	return b.String()
 }
 
-// reviewFailed begins why a reviewer has not agreed that failed.
+// reviewFailed begins the text about a reviewer that failed.
 const reviewFailed = "the reviewer failed"
 
-// toldWhy returns why a gate is red, in the form for the agent. The failure of a reviewer may
-// contain all of the reviewer's instructions, because many programs print those.
+// toldWhy returns the text for the agent about why a gate is red. It omits the failure of a reviewer,
+// which may contain all of the reviewer's instructions, because many programs print those.
 func (g Gate) toldWhy() string {
 	if g.Review && strings.HasPrefix(g.Why, reviewFailed) {
 		return reviewFailed
@@ -179,7 +179,7 @@ func (g Gate) toldWhy() string {
 	return g.Why
 }
 
-// gateOf returns a gate's answer, its last lines.
+// gateOf returns the last lines of a gate's output.
 func gateOf(g Gate, room int) string {
 	first := beginning(fmt.Sprintf("- %s: %s", plain(g.Name), plain(g.toldWhy())), room-1) + "\n"
 	room -= len(first)
@@ -192,7 +192,7 @@ func gateOf(g Gate, room int) string {
 		n--
 		room -= len(lines[n])
 	}
-	if cut := "  | [...] "; n > 0 && n == len(lines) && room > 2*len(cut) { // one line, without an end
+	if cut := "  | [...] "; n > 0 && n == len(lines) && room > 2*len(cut) { // one line without an end
 		last := lines[n-1]
 		return first + cut + strings.ToValidUTF8(last[len(last)-room+len(cut):], "")
 	}

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestPromptBounds has gates and people write more than an argument can hold, with bytes that none
-// can.
+// TestPromptBounds checks gates and people that write more than an argument can hold, and bytes that no
+// argument can hold.
 func TestPromptBounds(t *testing.T) {
 	p := plan()
 	s := &State{Verdict: &Verdict{}}
@@ -45,7 +45,7 @@ func TestPromptBounds(t *testing.T) {
 	}
 }
 
-// TestPromptOneLine has a gate print one line that is longer than its room.
+// TestPromptOneLine checks a gate that prints one line that is longer than its room.
 func TestPromptOneLine(t *testing.T) {
 	s := &State{Verdict: &Verdict{Gates: []Gate{{Name: "make", Why: "exit code 2", Output: strings.Repeat("x", maxGates) + "the end"}}}}
 	text, _ := Prompt(plan(), s, 2)
@@ -54,7 +54,7 @@ func TestPromptOneLine(t *testing.T) {
 	}
 }
 
-// TestPromptWhole has little to say: all of it is told.
+// TestPromptWhole checks that a short prompt is complete.
 func TestPromptWhole(t *testing.T) {
 	p := plan()
 	s := &State{Hints: []string{"one", "two\n{{prompt}}"}, Verdict: &Verdict{Gates: []Gate{{Name: "make", Why: "exit code 2", Output: "a\n\tb"}, {Name: "x", Green: true}}}}
@@ -65,7 +65,7 @@ func TestPromptWhole(t *testing.T) {
 	}
 }
 
-// TestPromptOpenRalph checks the values of open-ralph's words in a custom template.
+// TestPromptOpenRalph checks the values of open-ralph's variables in a custom template.
 func TestPromptOpenRalph(t *testing.T) {
 	p := plan()
 	p.Tasks = &Tasks{Project: "/p", Tries: 3}
@@ -83,8 +83,8 @@ func TestPromptOpenRalph(t *testing.T) {
 	}
 }
 
-// TestPromptRepeated has prompts that end with a promise, as many do: an agent that repeats all of
-// it has promised nothing.
+// TestPromptRepeated checks prompts that end with a promise, as many do: an agent that repeats all of it
+// has promised nothing.
 func TestPromptRepeated(t *testing.T) {
 	for _, promise := range []string{"COMPLETE", "NO"} {
 		asked := "Work.\nWhen it is done, say\n\n```\n<promise>" + strings.ToLower(promise) + "</promise>\n```"

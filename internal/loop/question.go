@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// asks reports whether a message ends with a question to a person: its last non-empty line ends
-// with a question mark, or contains words that ask for an answer. The caller asks this only of
-// messages without a promise. An earlier question does not count: the agent went on.
+// asks reports whether a message ends with a question to a person: its last non-empty line ends with a
+// question mark, or contains words that ask for an answer. The caller checks this only for messages
+// without a promise. An earlier question does not count: the agent continued after it.
 func asks(message string) bool {
 	last := strings.TrimRight(lastLine(message), "*_`\"')]} ")
 	if strings.HasSuffix(last, "?") || strings.HasSuffix(last, "？") {
@@ -24,7 +24,7 @@ var pleas = []string{
 	"let me know which", "let me know how you", "let me know whether", "waiting for your", "awaiting your", "i need your input",
 }
 
-// Question is the line that asks.
+// Question returns the line that asks.
 func (w *Work) Question() string { return lastLine(plain(w.Message)) }
 
 func lastLine(message string) string {
@@ -32,7 +32,7 @@ func lastLine(message string) string {
 	return message[strings.LastIndexByte(message, '\n')+1:]
 }
 
-// maxQuestion is how much of a question is told, in bytes.
+// maxQuestion bounds the part of a question that is told, in bytes.
 const maxQuestion = 2 << 10
 
 // question returns the last paragraph of a message.

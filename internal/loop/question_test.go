@@ -35,7 +35,8 @@ func TestAsks(t *testing.T) {
 	}
 }
 
-// TestQuestion waits for a person when the agent asks twice, and goes on afterwards.
+// TestQuestion checks that a loop waits for a person when the agent asks twice, and continues
+// afterwards.
 func TestQuestion(t *testing.T) {
 	p := plan()
 	p.Stall.SameRed = 0
@@ -91,8 +92,8 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// TestRotation checks that agents take turns, each at its own seat. An agent that was cut short
-// continues with its own files; the next one begins with the current files.
+// TestRotation checks that agents take turns, each at its own seat. An interrupted agent continues with
+// its own files; the next agent begins with the current files.
 func TestRotation(t *testing.T) {
 	p := plan()
 	p.Rotate([]Turn{{"a", "one"}, {"b", "two"}, {"a", "three"}})

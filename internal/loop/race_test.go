@@ -2,7 +2,7 @@
 
 package loop
 
-// Where all takes ten times as long, the same happens fewer times.
+// With the race detector everything takes ten times as long, so these numbers are smaller.
 const (
 	manyTasks = 40
 	crashes   = 4

@@ -18,11 +18,11 @@ type Ralph struct {
 	Tasks         bool
 	Agent         string
 	Models        []string
-	Turns         []Turn   // of several models, or agents
-	Passed        []string // fields that were not taken over
+	Turns         []Turn   // set for several models, or agents
+	Passed        []string // ignored fields
 }
 
-// ralphState is its ralph-loop.state.json, as far as it is taken over.
+// ralphState is the used part of ralph-loop.state.json.
 type ralphState struct {
 	Prompt            string   `json:"prompt"`
 	CompletionPromise string   `json:"completionPromise"`
@@ -35,13 +35,13 @@ type ralphState struct {
 	Rotation          []string `json:"rotation"`
 }
 
-// maxPassed is how many things are named that were not taken over.
+// maxPassed is how many ignored fields are named.
 const maxPassed = 20
 
 var ralphKeys = []string{"prompt", "completionPromise", "abortPromise", "minIterations", "maxIterations", "tasksMode", "agent", "model", "rotation"}
 
-// ReadRalph reads the state of such a loop. It is data, perhaps from a place where agents write:
-// unknown fields are named, and ignored.
+// ReadRalph reads the state of such a loop. It is data, perhaps from a place where agents write: unknown
+// fields are named, and ignored.
 func ReadRalph(data []byte) (*Ralph, error) {
 	var all map[string]json.RawMessage
 	var s ralphState

@@ -27,29 +27,29 @@ type Review struct {
 	Iteration  int   `json:"iteration"`
 	Checkpoint int64 `json:"checkpoint"`
 	Gate       Gate  `json:"gate"`
-	Well       bool  `json:"well,omitempty"` // it ended well, whatever its judgement
+	Well       bool  `json:"well,omitempty"` // it ended well, whatever its judgement is
 	Usage
 }
 
-// Usage is what an agent used.
+// Usage is an agent's usage.
 type Usage struct {
 	Session string `json:"session,omitempty"`
 	Calls   int    `json:"tool_calls"`
-	// Tokens and USD are its own figures, or the gateway's count if that is more.
+	// Tokens and USD are the agent's own figures, or the gateway's count if that is more.
 	Tokens int64          `json:"tokens"`
 	USD    float64        `json:"usd"`
 	Said   *spec.Claimed  `json:"said,omitempty"`
 	Seen   *spec.BillItem `json:"seen,omitempty"`
 }
 
-// add adds up the use. The numbers may be the agent's, so negative ones are ignored.
+// add adds up the usage. The numbers may be the agent's, so negative ones are ignored.
 func (u *Usage) add(o Usage) {
 	tokens := max(o.Tokens, 0)
 	u.Tokens = min(u.Tokens, math.MaxInt64-tokens) + tokens
 	u.USD += max(o.USD, 0)
 }
 
-// usage returns what an agent used for its work.
+// usage returns the usage of some work.
 func usage(w Work) Usage { return Usage{w.Session, w.Calls, w.Tokens, w.USD, w.Said, w.Seen} }
 
 // ReviewJob is a reviewer's task.
@@ -60,7 +60,7 @@ type ReviewJob struct {
 	Prompt     string
 	Files      map[string][]byte // its input files, by their paths below ReviewPlace
 	Limit      time.Duration
-	Budget     spec.Budget // what models may use for it
+	Budget     spec.Budget // limits of model usage
 }
 
 // Opinion is the reviewer's result.
@@ -70,7 +70,7 @@ type Opinion struct {
 	Missing  string // why the document is missing
 }
 
-// Where a reviewer finds its files, and writes.
+// Paths at which a reviewer finds its files, and writes.
 const (
 	ReviewPlace  = "/review"
 	ReviewOutput = "outputs/verdict.json"
@@ -92,14 +92,14 @@ func verdictSchema() any {
 	}
 }
 
-// The verdicts of a reviewer, and their bounds.
+// Verdicts of a reviewer, and their bounds.
 const (
 	verdictPass = "pass"
 	verdictFail = "fail"
 	maxReasons  = 20
 	maxReason   = 2000     // characters
 	maxVerdict  = 64 << 10 // bytes of the document
-	maxReasoned = 8 << 10  // bytes of all reasons, that are kept
+	maxReasoned = 8 << 10  // bytes of all reasons that are kept
 )
 
 // reviewTemplate is a reviewer's prompt.
@@ -128,8 +128,8 @@ verdict is pass or fail; reasons are up to {{reasons}} short texts, and at least
 fail. Without this file, or if it is anything else, the work has not passed.
 `
 
-// reviewJob returns a reviewer's task for a checkpoint. w is the state of the worker, s that of
-// the whole loop.
+// reviewJob returns a reviewer's task for a checkpoint. w is the state of the worker, s that of the
+// whole loop.
 func (p *Plan) reviewJob(s, w *State, checkpoint int64, c *Criterion) ReviewJob {
 	prompt := strings.NewReplacer(
 		"{{prompt}}", strings.TrimSpace(c.Reviewer.Prompt), "{{task}}", ReviewPlace+"/"+reviewTask,
@@ -156,7 +156,7 @@ func budgetLeft(p *Plan, s *State) (b spec.Budget) {
 	return b
 }
 
-// budgetOf returns the whole budget of the worker's sandbox: the budget less the reviewers' use.
+// budgetOf returns the whole budget of the worker's sandbox: the budget less the reviewers' usage.
 func budgetOf(p *Plan, s *State) (b spec.Budget) {
 	if p.Limits.Tokens > 0 {
 		b.Tokens = max(p.Limits.Tokens-s.reviews.Tokens, 1)
@@ -167,7 +167,7 @@ func budgetOf(p *Plan, s *State) (b spec.Budget) {
 	return b
 }
 
-// askReviewer asks a reviewer, and keeps the answer before any other action.
+// askReviewer asks a reviewer, and records the answer before any other action.
 func (l *Loop) askReviewer(ctx context.Context, c *Criterion) error {
 	s := l.state
 	a := Asking{Iteration: s.Iteration, Gate: c.ID}
@@ -181,8 +181,8 @@ func (l *Loop) askReviewer(ctx context.Context, c *Criterion) error {
 	return cmp.Or(l.keepEvent(kind, what), err)
 }
 
-// ask asks a reviewer, and returns the type and data of the event to keep, or an empty type
-// without one. An error means that the review was cut short.
+// ask asks a reviewer, and returns the type and data of the event to record, or an empty type
+// without one. An error means that the review was interrupted.
 func ask(ctx context.Context, runner Runner, job ReviewJob, c *Criterion, a Asking) (kind string, what any, err error) {
 	began := time.Now()
 	done, err := runner.Review(ctx, job)
@@ -204,7 +204,7 @@ func ask(ctx context.Context, runner Runner, job ReviewJob, c *Criterion, a Aski
 	return Reviewed, Review{a.By, a.Iteration, job.Checkpoint, g, err == nil && done.Verdict == spec.VerdictOK, used}, nil
 }
 
-// reviews is how many reviewers have said something of it.
+// reviews returns the number of reviewers that have judged.
 func (v *Verdict) reviews() (n int) {
 	if v == nil {
 		return 0
@@ -246,7 +246,7 @@ func verdictOf(r Opinion) Gate {
 	return g
 }
 
-// reasonsOf writes the reasons for the agent, a line each: they are data.
+// reasonsOf formats the reasons for the agent, a line each: they are data.
 func reasonsOf(list []string) string {
 	var b strings.Builder
 	for _, r := range list {
@@ -255,7 +255,7 @@ func reasonsOf(list []string) string {
 	return strings.TrimSuffix(beginning(b.String(), maxReasoned), "\n")
 }
 
-// oneLine makes one line of a foreign text, so that it cannot contain a heading.
+// oneLine turns a foreign text into one line, so that it cannot contain a heading.
 func oneLine(text string) string {
 	return strings.TrimSuffix(beginning(strings.Join(strings.Fields(plain(text)), " "), maxMessage), "\n")
 }
@@ -295,7 +295,7 @@ func (s *State) addReview(r Review) {
 	}
 }
 
-// useReview counts a reviewer's use: it reduces the worker's budget.
+// useReview counts a reviewer's usage: it reduces the worker's budget.
 func (s *State) useReview(u Usage) {
 	s.use(Work{Tokens: u.Tokens, USD: u.USD, Said: u.Said, Seen: u.Seen})
 	s.reviews.add(u)

@@ -6,20 +6,20 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// Unheard is a reviewer that was asked and could not be heard: no model answers it for now,
-// or it was cut short. It is asked again, about the same checkpoint.
+// Unheard is a reviewer that gave no judgement: no model answers it for now, or it was interrupted. It
+// is asked again about the same checkpoint.
 type Unheard struct {
 	By
 	Iteration  int       `json:"iteration"`
 	Gate       string    `json:"gate"`                 // its ID
-	Overloaded bool      `json:"overloaded,omitempty"` // as of Work
-	Until      time.Time `json:"until,omitzero"`       // when models may be asked again, if that is known
+	Overloaded bool      `json:"overloaded,omitempty"` // as in Work
+	Until      time.Time `json:"until,omitzero"`       // when models may be asked again, if known
 	Error      string    `json:"error,omitempty"`      // its message
 	Usage
 }
 
-// reviewing returns the step for the next reviewer of a worker's result. It may have to wait, but
-// not for ever. all has the use of all workers.
+// reviewing returns the step for the next reviewer of a worker's result. It may have to wait, but not
+// for ever. all has the usage of all workers.
 func reviewing(p *Plan, all, s *State, c *Criterion, now time.Time) Step {
 	if s.delayed && reached(s.SameLimit, p.Stall.SameLimit) {
 		return Step{End: &End{Status: run.Stalled, Reason: "same_limit", Detail: s.denied("the reviewer " + c.ID)}}
@@ -39,7 +39,7 @@ func (s *State) delay(u Unheard, at time.Time) {
 	s.limit(run.Why(u.Overloaded), u.Until, at)
 }
 
-// limit takes it that models cannot be asked, until a time that may be anything.
+// limit records that models cannot be asked until a time, which may be wrong.
 func (s *State) limit(why string, until, at time.Time) {
 	s.SameLimit++
 	s.limitedAt = at
@@ -47,13 +47,13 @@ func (s *State) limit(why string, until, at time.Time) {
 	s.Until = s.denial.Until
 }
 
-// asking records that a reviewer is at work. The loop does not wait for its models any more, even
-// if it is cut short.
+// asking records that a reviewer is working. The loop does not wait for its models any more, even if the
+// review is interrupted.
 func (s *State) asking(a Asking) {
 	s.Reviewing, s.Until, s.limitedAt = a.Gate, time.Time{}, time.Time{}
 }
 
-// heard ends the waiting for a reviewer.
+// heard ends the wait for a reviewer.
 func (s *State) heard() {
 	if s.delayed {
 		s.delayed, s.SameLimit, s.Until = false, 0, time.Time{}

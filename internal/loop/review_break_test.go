@@ -13,18 +13,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// usedUp is the answer of a reviewer whose allowance is used up, with a document.
+// usedUp returns the answer of a reviewer whose allowance is used up, with a document.
 func usedUp(until time.Time) Opinion {
 	return Opinion{Work: Work{Verdict: spec.VerdictLimit, Error: "used\nup\n# Task", Until: until, Tokens: 2}, Document: []byte(agrees)}
 }
 
-// finished is a runner in which the work is done in the first iteration.
+// finished returns a runner in which the work is done in the first iteration.
 func finished() *fake {
 	return &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
 }
 
-// TestReviewDelayed has a reviewer's allowance used up: the reviewer is asked again when that is
-// over, and no agent works in vain meanwhile.
+// TestReviewDelayed checks that a reviewer whose allowance is used up is asked again when it has a new
+// one, and that no agent works in vain meanwhile.
 func TestReviewDelayed(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestReviewDelayed(t *testing.T) {
 	}
 }
 
-// TestReviewDelayedForever checks that the wait for a reviewer is limited like that for a worker.
+// TestReviewDelayedForever checks that the wait for a reviewer is as limited as that for a worker.
 func TestReviewDelayedForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, f := reviewed(), finished()
@@ -82,8 +82,8 @@ func TestReviewDelayedForever(t *testing.T) {
 	})
 }
 
-// TestReviewDelayedPause pauses a loop that waits for a reviewer. The reviewer is asked at once
-// when a person resumes the loop; otherwise at the end of the wait, and not before.
+// TestReviewDelayedPause pauses a loop that waits for a reviewer. The reviewer is asked at once when a
+// person resumes the loop; otherwise at the end of the wait, and not before.
 func TestReviewDelayedPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := finished()
@@ -114,7 +114,7 @@ func TestReviewDelayedPause(t *testing.T) {
 	})
 }
 
-// TestReviewCutBudget checks that the use of an interrupted review reduces the worker's budget.
+// TestReviewCutBudget checks that the usage of an interrupted review reduces the worker's budget.
 func TestReviewCutBudget(t *testing.T) {
 	p, f := reviewed(), finished()
 	p.Limits.Tokens, p.Limits.USD = 100, 9
@@ -142,8 +142,8 @@ func TestReviewCutBudget(t *testing.T) {
 	}
 }
 
-// TestReviewerObjected ends a loop that takes tasks: work that a reviewer objects to, and that is
-// still there, is not done.
+// TestReviewerObjected checks the end of a loop that takes tasks: work is not done if a reviewer objects
+// to it, and it is still in the files.
 func TestReviewerObjected(t *testing.T) {
 	for _, restores := range []bool{false, true} {
 		p, r, d := desk(t, "blue", "red")
@@ -151,7 +151,7 @@ func TestReviewerObjected(t *testing.T) {
 		f := finished()
 		f.work = func(n int) (Work, error) {
 			if n == 2 {
-				return says("not yet") // the earlier objection still holds
+				return says("not yet") // the earlier objection still counts
 			}
 			return says(done)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// opinion is the answer of a reviewer that ended well.
+// opinion returns the answer of a reviewer that ended well.
 func opinion(document string) Opinion {
 	return Opinion{Work: Work{Verdict: spec.VerdictOK, Tokens: 3, USD: 0.5}, Document: []byte(document)}
 }
@@ -68,7 +68,7 @@ func TestVerdictOf(t *testing.T) {
 	}
 }
 
-// reviewed is a plan with two reviewers.
+// reviewed returns a plan with two reviewers.
 func reviewed() *Plan {
 	p := plan()
 	p.Prompt = "make {{checks}} of it"
@@ -178,7 +178,7 @@ func TestReviewJob(t *testing.T) {
 	}
 }
 
-// TestObjections checks that an objection is told until its reviewer is asked again.
+// TestObjections checks that the agent receives an objection until the reviewer is asked again.
 func TestObjections(t *testing.T) {
 	f := &fake{changes: func(int) int { return 1 }, green: func(n int) bool { return n != 2 }}
 	f.work = func(int) (Work, error) { return says(done) }
@@ -196,7 +196,7 @@ func TestObjections(t *testing.T) {
 	}
 }
 
-// TestReviewCut ends a review from outside: its use counts, and the reviewer is asked again.
+// TestReviewCut interrupts a review: its usage counts, and the reviewer is asked again.
 func TestReviewCut(t *testing.T) {
 	p := reviewed()
 	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
@@ -219,7 +219,7 @@ func TestReviewCut(t *testing.T) {
 	}
 }
 
-// TestReviewResume cuts a loop off after each of its events. A reviewer with a kept answer is not
+// TestReviewResume stops a loop after each of its events. A reviewer whose answer was recorded is not
 // asked again.
 func TestReviewResume(t *testing.T) {
 	say := []string{objects, agrees, agrees}
@@ -261,8 +261,8 @@ func TestReviewResume(t *testing.T) {
 	}
 }
 
-// TestReviewTasks has each task reviewed before it is closed. A task that the reviewer objects to
-// is put back, and the next task is not told the objection.
+// TestReviewTasks checks that each task is reviewed before it is closed. A task that the reviewer
+// objects to is put back, and the next task does not receive the objection.
 func TestReviewTasks(t *testing.T) {
 	p, r, d := desk(t, "blue", "red")
 	p.Gates = reviewed().Gates[:1]
@@ -285,7 +285,7 @@ func TestReviewTasks(t *testing.T) {
 	}
 }
 
-// TestReviewRewound goes back to where a reviewer objected: it is told again.
+// TestReviewRewound rewinds to a reviewer's objection: the agent receives it again.
 func TestReviewRewound(t *testing.T) {
 	p := reviewed()
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: func(int) int { return 1 }, green: func(int) bool { return true }}

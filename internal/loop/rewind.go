@@ -11,19 +11,19 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Back is an iteration that a loop goes back to, and on from. 0 is before the first.
+// Back is an iteration to rewind to. 0 is before the first.
 type Back struct {
 	Iteration  int      `json:"iteration"`
 	Checkpoint int64    `json:"checkpoint"`
-	Verdict    *Verdict `json:"verdict,omitempty"` // of the gates then
+	Verdict    *Verdict `json:"verdict,omitempty"` // of the gates at that time
 	Reopen     []string `json:"reopen,omitempty"`  // tasks that were done later
-	Changed    bool     `json:"changed,omitempty"` // a file was by then, since before the first iteration
+	Changed    bool     `json:"changed,omitempty"` // a file had been changed by then, since before the first iteration
 
-	perhaps bool // if the checkpoint was removed, files stay as they are
+	perhaps bool // if the checkpoint was removed, files stay unchanged
 }
 
-// Behind finds where an iteration ended, the last time that it was made. If it has no checkpoint
-// the error is ErrNotFound.
+// Behind finds the end of an iteration, in its last repetition. If the iteration has no checkpoint, the
+// error is ErrNotFound.
 func Behind(events []run.Event, iteration int) (*Back, error) {
 	s, err := Fold(nil)
 	if err != nil {
@@ -76,14 +76,14 @@ func Behind(events []run.Event, iteration int) (*Back, error) {
 	return b, nil
 }
 
-// Rewind goes back, and leaves the loop waiting there. If it is cut short, the next carrier goes
-// back first.
+// Rewind goes back to an iteration, and leaves the loop waiting there. If it is interrupted, the next
+// carrier completes it first.
 func (l *Loop) Rewind(ctx context.Context, events []run.Event, b *Back, actor string) (*State, error) {
 	var err error
 	if l.state, err = Fold(events); err != nil {
 		return nil, err
 	}
-	// A message to end the loop came too late for it, and is not meant for the new start.
+	// A message to end the loop came too late, and is not meant for the new start.
 	if err := l.Run.Forget(l.Host.Since(), run.Pause, run.Stop); err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (l *Loop) Rewind(ctx context.Context, events []run.Event, b *Back, actor st
 	return l.state, l.restoreFiles(ctx)
 }
 
-// restoreFiles puts files and tasks back.
+// restoreFiles restores files and tasks.
 func (l *Loop) restoreFiles(ctx context.Context) error {
 	b := l.state.back
 	beneath, err := l.Runner.Beneath(b.Checkpoint)
@@ -125,7 +125,7 @@ func (s *State) rewind(b Back) {
 	s.Status, s.Reason, s.Detail, s.Signal = run.Waiting, "rewound", fmt.Sprintf("to iteration %d", b.Iteration), 0
 }
 
-// upTo returns the elements that stay, in a new list.
+// upTo returns the elements for which stays returns true, in a new list.
 func upTo[T any](list []T, stays func(T) bool) (out []T) {
 	for _, x := range list {
 		if stays(x) {

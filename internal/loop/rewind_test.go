@@ -52,8 +52,7 @@ func TestRewind(t *testing.T) {
 	}
 }
 
-// TestRewindLateStop checks that a stop and a pause from after the loop's end do not end its new
-// start.
+// TestRewindLateStop checks that a stop and a pause from after the loop's end do not end its new start.
 func TestRewindLateStop(t *testing.T) {
 	p := plan()
 	p.Limits.MaxIterations = 2
@@ -70,8 +69,8 @@ func TestRewindLateStop(t *testing.T) {
 	}
 }
 
-// TestRewindBeneath checks that a verdict does not count for the current files if others have been
-// changed below them since.
+// TestRewindBeneath checks that a verdict does not count for the current files if files beneath them
+// were changed since.
 func TestRewindBeneath(t *testing.T) {
 	for back := range 3 {
 		p := plan()
@@ -91,7 +90,7 @@ func TestRewindBeneath(t *testing.T) {
 	}
 }
 
-// TestRewindCutShort checks that the next carrier goes back if a rewind was cut short.
+// TestRewindCutShort checks that the next carrier completes an interrupted rewind.
 func TestRewindCutShort(t *testing.T) {
 	p := plan()
 	p.Limits.MaxIterations = 2

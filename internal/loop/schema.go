@@ -5,5 +5,5 @@ import _ "embed" // the schema
 //go:embed gates.json
 var schema string
 
-// Schema is the JSON Schema of a file of gates, for editors.
+// Schema returns the JSON Schema of a file of gates, for editors.
 func Schema() string { return schema }

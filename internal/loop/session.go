@@ -6,8 +6,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// session returns the session that the agent of an iteration continues, if it is to keep its
-// memory; empty: it begins with a fresh one.
+// session returns the session that the agent of an iteration continues, if the agent is to keep its
+// memory. Empty: it starts a new one.
 func (p *Plan) session(s *State, iteration int) string {
 	if !p.Resume {
 		return ""
@@ -15,9 +15,9 @@ func (p *Plan) session(s *State, iteration int) string {
 	return s.sessions[p.seatOf(iteration).Agent]
 }
 
-// remember keeps the session of an iteration that ended well. A session in which the agent failed
-// is dropped, or it might fail in the same way for ever. A used-up allowance says nothing about a
-// session.
+// remember keeps the session of an iteration that ended well. It drops a session in which the agent
+// failed, because the agent might fail in the same way for ever. A used-up allowance says nothing about
+// a session.
 func (s *State) remember(w Work) {
 	switch {
 	case w.Verdict == spec.VerdictLimit:
@@ -31,8 +31,8 @@ func (s *State) remember(w Work) {
 	}
 }
 
-// isSession reports whether an agent may get this as the name of a session. The name came from an
-// agent, and must not look like an option.
+// isSession reports whether a session name may be passed to an agent. The name came from an agent, and
+// must not look like an option.
 func isSession(name string) bool {
 	const most = 200
 	return name != "" && len(name) <= most && name[0] != '-' && !strings.ContainsFunc(name, func(r rune) bool {

@@ -10,13 +10,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestSession checks that an agent continues the session of its last iteration that ended well, if
-// it is to continue one, and if its name is valid.
+// TestSession checks that an agent continues the session of its last iteration that ended well, if the
+// plan says so and the session's name is valid.
 func TestSession(t *testing.T) {
 	ok := func(n int, id string) Work { return Work{Iteration: n, Verdict: spec.VerdictOK, Session: id} }
 	for name, c := range map[string]struct {
 		work []Work
-		more string // an event after them
+		more string // a later event
 		want string
 	}{
 		"none yet":            {nil, "", ""},
@@ -53,7 +53,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// Each agent of a rotation has sessions of its own.
+// TestSessionOfEach checks that each agent of a rotation has sessions of its own.
 func TestSessionOfEach(t *testing.T) {
 	p := &Plan{Agent: "a", Agents: []string{"a", "b"}, Models: []string{"x", "y"}, Resume: true}
 	s, err := Fold([]run.Event{

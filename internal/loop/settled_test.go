@@ -2,8 +2,8 @@ package loop
 
 import "testing"
 
-// TestSettledBeneath checks that a worker's verdict covers all files: changes beneath the restored
-// files are judged with its work.
+// TestSettledBeneath checks that a worker's verdict covers all files: changes beneath the restored files
+// are judged with its work.
 func TestSettledBeneath(t *testing.T) {
 	s, w := &State{Beneath: []string{"big.bin"}}, &State{Verdict: &Verdict{}}
 	s.settled(w, Settle{Checkpoint: 3})

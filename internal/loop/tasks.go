@@ -17,25 +17,25 @@ import (
 type Tasks struct {
 	Project string   `json:"project"`          // a directory by its real path
 	Labels  []string `json:"labels,omitempty"` // a task must have all of these
-	Tries   int      `json:"tries"`            // iterations at a task, before it is put back
-	// Restore puts files back to their state before a task that is put back, if the task left
-	// checks red that were green. Otherwise no other task could be done.
+	Tries   int      `json:"tries"`            // iterations at a task before it is put back
+	// Restore says to restore the files from before a task that is put back, if the task left red checks
+	// that were green. Otherwise no other task could be done.
 	Restore bool `json:"restore,omitempty"`
 }
 
-// Taken is a task that a loop works on, as it was when it was taken.
+// Taken is a task that a loop works on, as it was when the loop took it.
 type Taken struct {
 	By
 	ID    string `json:"id"`
 	Title string `json:"title"`
-	Text  string `json:"text,omitempty"` // all that is told of it
-	Base  int64  `json:"base,omitempty"` // the checkpoint that a worker begins with, if it begins
-	// Closed says that it was closed before a crash, when all gates agreed.
+	Text  string `json:"text,omitempty"` // the text for the agent
+	Base  int64  `json:"base,omitempty"` // the checkpoint that a worker starts with, if it starts
+	// Closed says that the task was closed before a crash, when all gates agreed.
 	Closed bool `json:"closed,omitempty"`
 }
 
-// TaskQueue is where a loop takes its tasks from. The claims belong to the run, so the process that
-// carries it on after a crash has them, too.
+// TaskQueue is the source of a loop's tasks. The claims belong to the run, so the process that carries
+// the run on after a crash has them, too.
 type TaskQueue struct {
 	Store task.Store
 	Who   string // the name that holds the tasks
@@ -49,10 +49,10 @@ const Lease = 10 * time.Minute
 // Holder returns the name under which a run holds tasks.
 func Holder(run string) string { return "run:" + run }
 
-// Take claims a task: the one with this ID, or else the next ready one that is not in except. A
-// task that the run holds already comes first: a crash came before the claim was recorded. Without
-// a task the error is ErrNotFound. It is ErrConflict if the wanted one belongs to another by now,
-// or need not be done any more. A task that the run has closed is still its own.
+// Take claims a task: the one with this ID, or else the next ready one that is not in except. A task
+// that the run already holds comes first: a crash came before the claim was recorded. Without a task the
+// error is ErrNotFound. The error is ErrConflict if another holder has the wanted task by now, or if it
+// need not be done any more. A task that the run has closed still belongs to the run.
 func (d *TaskQueue) Take(ctx context.Context, id string, except []string) (*Taken, error) {
 	var taken *Taken
 	err := d.Store.Change(ctx, func(g *task.Graph) error {
@@ -87,15 +87,15 @@ func (d *TaskQueue) claimTask(g *task.Graph, id string, except []string) (*task.
 	return g.Claim(id, d.Who, Lease, now)
 }
 
-// Stands returns the unfinished tasks that a loop in this state cannot take, and reports whether
-// another one is ready.
+// Stands returns the unfinished tasks that a loop in this state cannot take, and reports whether another
+// one is ready.
 func (d *TaskQueue) Stands(ctx context.Context, s *State) (open []Open, ready bool, err error) {
 	list, open, err := d.listAhead(ctx, leftOf(s))
 	return open, len(list) > 0, err
 }
 
-// Ahead returns the tasks before a loop in this state: those that it could take now, in order, and
-// those that it cannot take, or not yet. Neither list has the tasks in hand.
+// Ahead returns the tasks that are left for a loop in this state: those that it could take now, in
+// order, and those that it cannot take, or not yet. Neither list has the current tasks.
 func (d *TaskQueue) Ahead(ctx context.Context, s *State) (ready, open []Open, err error) {
 	except := leftOf(s)
 	for _, w := range append([]*State{s}, s.Workers...) {
@@ -123,10 +123,10 @@ func (d *TaskQueue) listAhead(ctx context.Context, except []string) (ready, open
 		switch {
 		case !at.Ready:
 			open = append(open, openOf(t, at))
-		case !free: // it could begin, but another has it
+		case !free: // it could begin, but another holder has it
 			at.Reason = task.ReasonClaimed
 			open = append(open, openOf(t, at))
-		case whole: // otherwise its parts have to be done
+		case whole: // otherwise its parts must be done first
 			can = append(can, t)
 		}
 	}
@@ -138,7 +138,7 @@ func (d *TaskQueue) listAhead(ctx context.Context, except []string) (ready, open
 	return ready, open, nil
 }
 
-// Renew makes the claim last. If the task is another's by now the error is ErrConflict.
+// Renew extends the claim. If another holder has the task by now, the error is ErrConflict.
 func (d *TaskQueue) Renew(ctx context.Context, id string) error {
 	return d.Store.Change(ctx, func(g *task.Graph) error {
 		_, err := g.Renew(id, d.Who, Lease, time.Now().UTC())
@@ -146,8 +146,8 @@ func (d *TaskQueue) Renew(ctx context.Context, id string) error {
 	})
 }
 
-// Close ends a task that is done, and may be repeated. If it cannot be closed the error
-// is ErrConflict.
+// Close closes a completed task. It may be repeated. If the task cannot be closed, the error is
+// ErrConflict.
 func (d *TaskQueue) Close(ctx context.Context, id, reason, session string) error {
 	return d.Store.Change(ctx, func(g *task.Graph) error {
 		_, err := g.Finish(id, d.Who, task.End{Reason: reason, Session: session}, time.Now().UTC())
@@ -155,7 +155,7 @@ func (d *TaskQueue) Close(ctx context.Context, id, reason, session string) error
 	})
 }
 
-// PutBack lets others have a task, with a note for them. It may be repeated.
+// PutBack frees a task for others, with a note for them. It may be repeated.
 func (d *TaskQueue) PutBack(ctx context.Context, id, note string) error {
 	return d.Store.Change(ctx, func(g *task.Graph) error {
 		_, err := g.PutBack(id, d.Who, note, time.Now().UTC())
@@ -185,7 +185,7 @@ func (d *TaskQueue) Reopen(ctx context.Context, ids []string) error {
 	})
 }
 
-// maxTaskText is how much is told of a task, in bytes.
+// maxTaskText bounds the text of a task in a prompt, in bytes.
 const maxTaskText = 24 << 10
 
 // textOf returns the text of a task without its title.

@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// desk makes a loop that takes tasks, and adds these to an empty project.
+// desk makes a loop that takes tasks, and adds these tasks to an empty project.
 func desk(t *testing.T, titles ...string) (*Plan, *run.Run, *TaskQueue) {
 	t.Helper()
 	p := plan()
@@ -81,8 +81,8 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// TestTaskAhead checks that preparing the next iteration goes on when the gates have judged: the
-// end of one step's claim renewal cancels nothing that is for the next step.
+// TestTaskAhead checks that preparing the next iteration continues after the gates have judged: the end
+// of one step's claim renewal cancels nothing for the next step.
 func TestTaskAhead(t *testing.T) {
 	p, r, d := desk(t, "blue")
 	f := &fake{work: func(n int) (Work, error) {
@@ -99,7 +99,7 @@ func TestTaskAhead(t *testing.T) {
 
 func x(id string) string { return strings.TrimPrefix(id, "bd-") }
 
-// next is another run of the same kind.
+// next returns another run of the same kind.
 func next(t *testing.T, r *run.Run) *run.Run {
 	t.Helper()
 	again, err := run.Create(filepath.Join(t.TempDir(), "runs"), r.ID, plan())
@@ -107,7 +107,8 @@ func next(t *testing.T, r *run.Run) *run.Run {
 	return again
 }
 
-// TestTaskStaysRed checks that a task that cannot be done is put back, and that the others go on.
+// TestTaskStaysRed checks that a task that cannot be done is put back, and that the other tasks are
+// done.
 func TestTaskStaysRed(t *testing.T) {
 	p, r, d := desk(t, "hard", "easy")
 	f := &fake{changes: always(1)}
@@ -140,8 +141,8 @@ func TestTaskStaysRed(t *testing.T) {
 	}
 }
 
-// TestTaskRestore checks that files are put back to their state before a task that cannot be done,
-// if it broke a green check: otherwise no other task could be done.
+// TestTaskRestore checks that the files from before a task that cannot be done are restored, if the task
+// broke a green check: otherwise no other task could be done.
 func TestTaskRestore(t *testing.T) {
 	p, r, d := desk(t, "hard", "easy")
 	p.Tasks.Restore = true
@@ -201,13 +202,13 @@ func TestTaskInterrupted(t *testing.T) {
 	}
 }
 
-// TestTaskLost checks that work stops at a task that another took because the lease ran out.
+// TestTaskLost checks that work stops at a task that another holder took because the lease ran out.
 func TestTaskLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, r, d := desk(t, "one", "two")
 		f := &patient{fake: &fake{changes: always(1), green: always(true)}}
 		f.first = func(ctx context.Context) {
-			time.Sleep(Lease + time.Minute) // it is renewed meanwhile
+			time.Sleep(Lease + time.Minute) // the claim is renewed meanwhile
 			if x := at(t, d, "bd-one"); !x.LeaseExpiresAt.After(time.Now()) {
 				t.Errorf("it is held until %s", x.LeaseExpiresAt)
 			}
@@ -228,7 +229,7 @@ func TestTaskLost(t *testing.T) {
 	})
 }
 
-// patient is a runner whose first job takes long.
+// patient is a runner whose first job takes a long time.
 type patient struct {
 	*fake
 	first func(context.Context)
@@ -261,8 +262,8 @@ func TestTaskLostLast(t *testing.T) {
 	}
 }
 
-// TestTaskCrash cuts a loop off after each of its events, with the claims of that moment, and
-// resumes it: every task is closed, and none is done twice.
+// TestTaskCrash stops a loop after each of its events, with the claims of that moment, and resumes it:
+// every task is closed, and none is done twice.
 func TestTaskCrash(t *testing.T) {
 	whole := func() *fake {
 		return &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}

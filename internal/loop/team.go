@@ -10,27 +10,27 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// TeamRunner is a runner with which several workers work at the same time, each at its own seat. Several
-// goroutines call its methods.
+// TeamRunner is a runner for several concurrent workers, each at its own seat. Several goroutines call
+// its methods.
 type TeamRunner interface {
 	Runner
-	// Hand has a seat's place hold a checkpoint.
+	// Hand copies a checkpoint into a seat's place.
 	Hand(ctx context.Context, seat Seat, checkpoint int64) error
-	// Join makes a checkpoint that merges the changes from base to theirs with the current files
-	// of the loop's sandbox; or says why it cannot.
+	// Join makes a checkpoint that merges the changes from base to theirs with the current files of the
+	// loop's sandbox, or returns the conflicts.
 	Join(ctx context.Context, base, theirs int64, cause string) (Join, error)
 	// Settle copies a checkpoint into the loop's sandbox, if that still has the files of ours;
 	// otherwise the error is ErrMoved.
 	Settle(ctx context.Context, ours, checkpoint int64) error
-	// Spent returns what models have used for a seat since its work began.
+	// Spent returns the usage of models for a seat since its work began.
 	Spent(ctx context.Context, seat Seat) (tokens int64, usd float64, err error)
 }
 
 // ErrMoved says that the loop's sandbox was changed while the merge for it was judged.
 var ErrMoved = errors.New("the loop's sandbox was changed meanwhile")
 
-// Team carries on a loop with several workers. One goroutine makes and keeps all decisions. Long
-// actions have other goroutines, one for each worker. Merges are made one after the other.
+// Team carries on a loop with several workers. One goroutine makes and records all decisions. Long
+// actions run in other goroutines, one for each worker. Merges are made one after the other.
 type Team struct {
 	Plan   *Plan
 	Run    *run.Run
@@ -42,10 +42,10 @@ type Team struct {
 	state  *State
 	hands  []*hand
 	done   chan outcome
-	ending *End         // no action begins any more, for this reason
+	ending *End         // no further action begins, for this reason
 	pause  *run.Message // a person wants the loop to pause
-	looked time.Time    // for tasks
-	kept   int          // events
+	looked time.Time    // last look for ready tasks
+	kept   int          // number of recorded events
 }
 
 // hand is the current action of a worker.
@@ -53,23 +53,23 @@ type hand struct {
 	worker  int
 	stop    context.CancelCauseFunc // nil: no action
 	what    string                  // the type of the event for its result
-	at      Seat                    // where
-	task    string                  // being taken
-	renewed time.Time               // its claim
-	lost    error                   // the task is another's
+	at      Seat                    // the seat of the action
+	task    string                  // ID of the task that it is taking
+	renewed time.Time               // last renewal of its task's claim
+	lost    error                   // another holder has the task
 	idle    bool                    // it found no task
 	spent   chan spend              // its newest use
 	spend   spend
 }
 
-// outcome is the result of an action; then keeps it.
+// outcome is the result of an action, as a function that records it.
 type outcome struct {
 	worker int
 	then   func() error
 	err    error
 }
 
-// Carry is that of [Loop].
+// Carry is the Carry of [Loop].
 func (t *Team) Carry(ctx context.Context, events []run.Event) (*State, error) {
 	var err error
 	if t.state, err = Fold(events); err != nil {
@@ -92,7 +92,7 @@ func (t *Team) Carry(ctx context.Context, events []run.Event) (*State, error) {
 		Step:    t.takeStep,
 		End:     func(actor string, r run.Result) error { return t.endRun(actor, endOf(r)) },
 	})
-	return t.state, errors.Join(err, t.drainActions()) // no action is left running, even if a result could not be kept
+	return t.state, errors.Join(err, t.drainActions()) // no action continues, even if a result could not be recorded
 }
 
 func (t *Team) appendEvent(kind, actor string, data any) error {
@@ -120,7 +120,7 @@ func (t *Team) hearMessage(m run.Message) (taken bool, err error) {
 	return true, advise(m, t.appendEvent)
 }
 
-// endRun records that the loop is not carried on, when no action is running any more.
+// endRun records that the loop is not carried on, once no action is running any more.
 func (t *Team) endRun(actor string, e End) error {
 	if err := t.drainActions(); err != nil {
 		return err
@@ -133,13 +133,13 @@ func (t *Team) endRun(actor string, e End) error {
 		if e.Status != run.Waiting && e.Status != run.Interrupted {
 			note = noteOf(t.Run.ID, fmt.Sprintf("the loop ended: %s (%s)", e.Status, e.Reason))
 		}
-		_ = t.Queue.PutBack(context.Background(), w.Task.ID, note) // else its lease runs out
+		_ = t.Queue.PutBack(context.Background(), w.Task.ID, note) // otherwise its lease expires
 	}
 	return t.appendEvent(run.Ended, actor, e)
 }
 
-// drainActions ends all running actions. It keeps the results they have by then, and the use of those
-// without a result.
+// drainActions cancels all running actions. It records the results that exist by then, and the usage of
+// those without a result.
 func (t *Team) drainActions() (err error) {
 	for _, h := range t.hands {
 		if h.stop != nil {
@@ -158,7 +158,7 @@ func (t *Team) drainActions() (err error) {
 	return err
 }
 
-// errOver is the cause for which work is given up when the loop ends.
+// errOver is the cause for cancelling work when the loop ends.
 var errOver = errors.New("the loop ends")
 
 func (t *Team) countBusy() (n int) {
@@ -174,8 +174,8 @@ func (t *Team) countBusy() (n int) {
 func (t *Team) freeHand(o outcome) {
 	h := t.hands[o.worker-1]
 	h.stop(nil)
-	if o.err != nil && h.task != "" { // only the claim of it exists
-		_ = t.Queue.PutBack(context.Background(), h.task, "") // else its lease runs out
+	if o.err != nil && h.task != "" { // only its claim exists
+		_ = t.Queue.PutBack(context.Background(), h.task, "") // otherwise its lease expires
 	}
 	h.stop, h.what, h.task, h.spend = nil, "", "", spend{}
 	select {
@@ -184,8 +184,8 @@ func (t *Team) freeHand(o outcome) {
 	}
 }
 
-// takeStep begins all actions that it can, and waits until one ends, or until it is time to look at
-// other things.
+// takeStep begins all actions that it can, and waits until one ends, or until it is time for the
+// periodic checks.
 func (t *Team) takeStep(ctx context.Context) error {
 	if t.state.Baseline == nil {
 		return t.baseline(ctx)
@@ -227,7 +227,7 @@ const (
 	tasksEvery = 5 * time.Second
 )
 
-// keepOutcome keeps the result of an action.
+// keepOutcome records the result of an action.
 func (t *Team) keepOutcome(ctx context.Context, o outcome) error {
 	h := t.hands[o.worker-1]
 	what := h.what
@@ -246,12 +246,12 @@ func (t *Team) keepOutcome(ctx context.Context, o outcome) error {
 		return nil // the loop ends for that reason
 	}
 	if o.err != nil && slices.Contains([]string{Took, Handed, Worked, Kept}, what) && t.Runner.Gone(h.at) {
-		return nil // its place is made anew before another action there
+		return nil // its place is replaced before another action there
 	}
 	return o.err
 }
 
-// loseTask says that a task is another's by now.
+// loseTask records that another holder has taken a task.
 func (t *Team) loseTask(h *hand) error {
 	why := h.lost
 	h.lost = nil
@@ -267,7 +267,7 @@ func (h *hand) by() By { return By{Worker: h.worker} }
 
 func (h *hand) seat() Seat { return Seat{Worker: h.worker} }
 
-// wakeIdle has idle workers look for tasks again.
+// wakeIdle makes idle workers look for tasks again.
 func (t *Team) wakeIdle() {
 	for _, h := range t.hands {
 		h.idle = false
@@ -290,7 +290,8 @@ func (t *Team) windDown(end *End) {
 	}
 }
 
-// beginAction runs a long action at a seat. When it has ended, the team's goroutine keeps its result.
+// beginAction starts a long action at a seat. When it has ended, the team's goroutine records its
+// result.
 func (t *Team) beginAction(ctx context.Context, h *hand, at Seat, what string, do func(context.Context) (func() error, error)) {
 	ctx, h.stop = context.WithCancelCause(ctx)
 	h.what, h.at = what, at
@@ -303,8 +304,8 @@ func (t *Team) beginAction(ctx context.Context, h *hand, at Seat, what string, d
 // winding reports whether no new action may begin.
 func (t *Team) winding() bool { return t.ending != nil || t.pause != nil }
 
-// quiet ends the loop when all workers are idle and no action may begin, or when no task is left.
-// A task whose agent waits for an allowance is not over.
+// quiet ends the loop when all workers are idle and no action may begin, or when no task is left. A task
+// whose agent waits for an allowance is not finished.
 func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 	open := slices.ContainsFunc(t.state.Workers, func(w *State) bool { return w.Task != nil })
 	switch {
@@ -324,7 +325,7 @@ func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 		if err != nil {
 			return true, err
 		}
-		if ready { // by now
+		if ready { // a task is ready by now
 			t.wakeIdle()
 			return false, nil
 		}

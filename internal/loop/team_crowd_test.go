@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// crowd is a bench whose workers all append to one file, so that their results cannot be merged.
-// It records which workers work at the same time.
+// crowd returns a bench whose workers all append to one file, so that their results cannot be merged. It
+// records which workers work at the same time.
 func crowd(t *testing.T, takes func() time.Duration) (b *bench, tries map[string]int) {
 	b, tries = newBench(t), map[string]int{}
 	var mu sync.Mutex
@@ -33,9 +33,8 @@ func crowd(t *testing.T, takes func() time.Duration) (b *bench, tries map[string
 	return b, tries
 }
 
-// TestTeamCrowd checks that tasks that all change one file are all done, each once, even with few
-// tries. Being overtaken by others does not count as a try, and after two such times a task is
-// done alone.
+// TestTeamCrowd checks that tasks that all change one file are all done, each once, even with few tries.
+// Being overtaken by others does not count as a try, and after the second time a task is done alone.
 func TestTeamCrowd(t *testing.T) {
 	p, r, d := hire(t, 4, "a", "b", "c", "d", "e", "f", "g", "h")
 	p.Tasks.Tries = 1
@@ -69,7 +68,7 @@ func TestTeamCrowd(t *testing.T) {
 	})
 }
 
-// everyOnce wants each task to have added to the file once.
+// everyOnce checks that each task has added to the file once.
 func everyOnce(t *testing.T, b *bench, ids string) {
 	t.Helper()
 	for _, id := range ids {
@@ -89,7 +88,7 @@ func TestTeamCrowdKills(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b, _ := crowd(t, func() time.Duration { return time.Duration(1+rnd.IntN(600)) * time.Second })
 			b.work = func(_ *bench, _ Seat, id string, f files) (Work, error) {
-				if !strings.Contains(f["one"], id+" ") { // it continues with the files that a dead process has left
+				if !strings.Contains(f["one"], id+" ") { // it continues with the files of a dead process
 					f["one"] += id + " "
 				}
 				return says(done)
@@ -101,7 +100,7 @@ func TestTeamCrowdKills(t *testing.T) {
 				}
 				left, err := 1+rnd.IntN(40), error(nil)
 				if s, err = teamwork(t.Context(), t, p, b, r, d, func(run.Event) bool { left--; return left == 0 }); err != nil {
-					s = nil // its old state is not that of the events
+					s = nil // its old state does not match the events
 				}
 			}
 			if s.Status != run.Completed || s.Reason != reasonDone || len(s.Closed) != 6 {

@@ -8,9 +8,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has the common use of all workers, and their claims.
+// This file handles the common usage of all workers, and their claims.
 
-// spend is what models have used.
+// spend is the usage of models.
 type spend struct {
 	tokens int64
 	usd    float64
@@ -32,7 +32,7 @@ func (t *Team) watch(ctx context.Context) error {
 		t.wakeIdle()
 	}
 	end := spent(t.Plan, t.used(), time.Now())
-	if end == nil || end.Reason == "time" { // for which each is stopped by itself
+	if end == nil || end.Reason == "time" { // the time limit, which stops each worker by itself
 		return nil
 	}
 	t.windDown(end)
@@ -44,7 +44,7 @@ func (t *Team) watch(ctx context.Context) error {
 	return nil
 }
 
-// used returns the state of the loop, with the newest use of running work.
+// used returns the state of the loop, with the newest usage of running work.
 func (t *Team) used() *State {
 	now := *t.state
 	for _, h := range t.hands {
@@ -56,7 +56,7 @@ func (t *Team) used() *State {
 // errSpent is the cause for cancelling work when the budget is used up.
 var errSpent = errors.New("the means of all are used up")
 
-// renew makes a claim last.
+// renew extends a claim.
 func (t *Team) renew(ctx context.Context, h *hand) error {
 	w := t.state.Workers[h.worker-1]
 	if w.Task == nil || !w.held || h.lost != nil || time.Since(h.renewed) < Lease/3 {
@@ -75,10 +75,10 @@ func (t *Team) renew(ctx context.Context, h *hand) error {
 	return nil
 }
 
-// spentEvery is how often to look at the use of running work.
+// spentEvery is how often to look at the usage of running work.
 const spentEvery = time.Second
 
-// follow reports a worker's use, as long as it works.
+// follow reports a worker's usage while it works.
 func (t *Team) follow(ctx context.Context, h *hand) {
 	for {
 		select {

@@ -58,7 +58,7 @@ func (t *Team) beginStep(ctx context.Context, h *hand) error {
 	return nil
 }
 
-// seatOf is where a worker takes a step.
+// seatOf returns the seat at which a worker takes a step.
 func (t *Team) seatOf(h *hand, w *State, step Step) Seat {
 	switch {
 	case step.Iterate > 0:
@@ -79,14 +79,14 @@ func (t *Team) handFiles(ctx context.Context, h *hand, w *State, at Seat) error 
 	return nil
 }
 
-// needsPlace reports whether a step needs the files in a worker's place. Steps on its checkpoints
-// do not: a worker with a task can have it judged and joined without a place.
+// needsPlace reports whether a step needs the files in a worker's place. Steps on its checkpoints do
+// not: the result of a worker with a task can be judged and joined without a place.
 func needsPlace(w *State, step Step) bool {
 	return step.Take && w.Task == nil || step.Iterate > 0 || step.Keep || step.Guard
 }
 
-// remakePlace makes a removed place anew. Ending a loop that can be resumed also removes places. Files
-// there that are in no checkpoint are lost, and then the task goes to the next worker that takes
+// remakePlace replaces a removed place. Ending a loop that can be resumed also removes places. Files of
+// the old place that are in no checkpoint are lost, and then the task goes to the next worker that takes
 // it. The place of an agent whose turn is over has no such files.
 func (t *Team) remakePlace(ctx context.Context, h *hand, w *State, at Seat) error {
 	if w.Task != nil && w.holder == at.Agent && (w.step == Iteration || w.step == Worked) {
@@ -95,14 +95,14 @@ func (t *Team) remakePlace(ctx context.Context, h *hand, w *State, at Seat) erro
 	return remake(ctx, t.Runner, t.state, at, t.keepEvent)
 }
 
-// joining reports whether a merge is under way. Only one may be, or the second would not have the
-// changes of the first.
+// joining reports whether a merge is running. Only one may be, or the second would lack the changes of
+// the first.
 func (t *Team) joining() bool {
 	return slices.ContainsFunc(t.hands, func(h *hand) bool { return h.what == Joined }) ||
 		slices.ContainsFunc(t.state.Workers, func(w *State) bool { return w.step == Joined || w.step == Rejudged || w.step == Settled })
 }
 
-// takeAction takes a step of which only the result is kept.
+// takeAction takes a step whose result alone is recorded.
 func (t *Team) takeAction(ctx context.Context, h *hand, w State, step Step, baseline map[string]string) (func() error, error) {
 	at := fmt.Sprintf("run %s iteration %d, worker %d", t.Run.ID, w.Iteration, h.worker)
 	switch {
@@ -128,7 +128,7 @@ func (t *Team) takeAction(ctx context.Context, h *hand, w State, step Step, base
 		return t.keeping(err, Rejudged, Verdict{By: h.by(), Iteration: w.Iteration, Checkpoint: w.Join.Checkpoint, Gates: gates})
 	case step.Settle:
 		err := t.Runner.Settle(ctx, w.Join.Ours, w.Join.Checkpoint)
-		if errors.Is(err, ErrMoved) { // by a person: no other worker may
+		if errors.Is(err, ErrMoved) { // by a person: no other worker may change it
 			return t.joinResult(ctx, h, &w, at)
 		}
 		return t.keeping(err, Settled, Settle{h.by(), w.Join.Checkpoint})
@@ -143,7 +143,7 @@ func (t *Team) joinResult(ctx context.Context, h *hand, w *State, at string) (fu
 	return t.keeping(err, Joined, j)
 }
 
-// keeping returns a function that keeps a result, unless there was an error.
+// keeping returns a function that records a result, unless there was an error.
 func (t *Team) keeping(err error, kind string, data any) (func() error, error) {
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (t *Team) keeping(err error, kind string, data any) (func() error, error) {
 	return func() error { return t.keepEvent(kind, data) }, nil
 }
 
-// claimTask claims a task for a worker, and has its place hold the newest state.
+// claimTask claims a task for a worker, and copies the newest state into its place.
 func (t *Team) claimTask(ctx context.Context, h *hand, w *State) error {
 	if h.idle {
 		return nil
@@ -164,7 +164,7 @@ func (t *Team) claimTask(ctx context.Context, h *hand, w *State) error {
 		var wait bool
 		var err error
 		if next, wait, err = t.findAlone(ctx); err != nil || wait {
-			h.idle = wait // until another worker has done something
+			h.idle = wait // until another worker has finished something
 			return err
 		}
 		except = append(leftOf(t.state), t.inHand()...)
@@ -172,7 +172,7 @@ func (t *Team) claimTask(ctx context.Context, h *hand, w *State) error {
 	h.renewed = time.Now()
 	taken, err := t.Queue.Take(ctx, cmp.Or(id, next), except)
 	switch {
-	case next != "" && errors.Is(err, spec.ErrConflict): // another was faster
+	case next != "" && errors.Is(err, spec.ErrConflict): // another holder was faster
 		return nil
 	case id != "" && errors.Is(err, spec.ErrConflict):
 		h.lost = err
@@ -195,7 +195,7 @@ func (t *Team) claimTask(ctx context.Context, h *hand, w *State) error {
 	return nil
 }
 
-// inHand returns the tasks that a worker has, or is taking.
+// inHand returns the tasks that workers have, or are taking.
 func (t *Team) inHand() []string {
 	list := t.state.hands()
 	for _, h := range t.hands {
@@ -206,8 +206,8 @@ func (t *Team) inHand() []string {
 	return list
 }
 
-// findAlone returns the task to take now with every other worker idle. wait is true if one is still
-// busy, or has such a task.
+// findAlone returns the task to take now with every other worker idle. wait is true if another worker is
+// still busy, or has such a task.
 func (t *Team) findAlone(ctx context.Context) (id string, wait bool, err error) {
 	if len(t.state.alone) == 0 {
 		return "", false, nil
@@ -228,7 +228,7 @@ func (t *Team) findAlone(ctx context.Context) (id string, wait bool, err error) 
 	return "", false, nil
 }
 
-// runIteration has a worker's agent work.
+// runIteration runs a worker's agent.
 func (t *Team) runIteration(ctx context.Context, h *hand, w *State, at Seat, n int) error {
 	told := *w
 	told.Hints = slices.Concat(w.given, t.state.Hints)

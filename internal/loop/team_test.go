@@ -24,7 +24,7 @@ import (
 // files are the contents of a sandbox.
 type files map[string]string
 
-// bench is an in-memory bench. It survives the process that works with it.
+// bench is an in-memory runner. It survives the process that works with it.
 type bench struct {
 	t  *testing.T
 	mu sync.Mutex
@@ -32,11 +32,11 @@ type bench struct {
 	main   files
 	places map[Seat]files
 	points []files
-	at     map[Seat]bool // seats that are at work
+	at     map[Seat]bool // seats that are working
 	gone   map[Seat]bool // seats whose place a person has removed
 	joined int64         // the last merge
 
-	// work does the work at a task, and judge says whether all is well.
+	// work does the work at a task, and judge reports whether all is well.
 	work  func(b *bench, seat Seat, id string, f files) (Work, error)
 	judge func(f files) string
 	takes func(seat Seat) time.Duration
@@ -45,9 +45,9 @@ type bench struct {
 	opinion func(f files) string
 	reviews []ReviewJob
 
-	rests []int64 // tokens that were left for each job
+	rests []int64 // remaining tokens for each job
 
-	most, jobs int // the most at the same time; in all
+	most, jobs int // maximum of concurrent jobs, and number of all jobs
 	prompts    []string
 }
 
@@ -242,8 +242,8 @@ func (b *bench) Spent(_ context.Context, seat Seat) (int64, float64, error) {
 	return b.spent(seat), 0, nil
 }
 
-// teamwork carries a loop on with several workers. If die is not nil the process dies after the
-// first event for which it returns true.
+// teamwork carries a loop on with several workers. If die is not nil, the process dies after the first
+// event for which die returns true.
 func teamwork(ctx context.Context, t *testing.T, p *Plan, b *bench, r *run.Run, d *TaskQueue, die func(run.Event) bool) (*State, error) {
 	t.Helper()
 	h, events, err := r.Host()
@@ -292,9 +292,8 @@ func TestTeam(t *testing.T) {
 	})
 }
 
-// TestTeamRemoved checks that a place that a person removes is made anew, in every state of the
-// worker, and also by the next carrier. Work that was not joined is done again; all the rest goes
-// on.
+// TestTeamRemoved checks that a place is replaced after a person removes it, in every state of the
+// worker, and also by the next carrier. Work that was not joined is repeated; all other work continues.
 func TestTeamRemoved(t *testing.T) {
 	racetest.Skip(t)
 	for _, kind := range []string{Baseline, Took, Iteration, Worked, Kept, Judged, Joined, Settled, Closed, Placing, Replaced} {
@@ -347,8 +346,8 @@ func TestTeamRemoved(t *testing.T) {
 	}
 }
 
-// TestTeamRaised checks a loop that reached a limit, and whose places were removed. The new places
-// have the workers' results after the loop is resumed.
+// TestTeamRaised checks a loop that reached a limit, and whose places were removed. After the loop is
+// resumed, the new places have the workers' results.
 func TestTeamRaised(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
 	p.Limits.MaxIterations = 4
@@ -380,9 +379,9 @@ func TestTeamRaised(t *testing.T) {
 	})
 }
 
-// TestTeamModels checks that models take turns for each worker, in all of its tasks. An iteration
-// that is begun again keeps its model. Counted by the iterations of all together, each worker
-// would always have the same model.
+// TestTeamModels checks that models take turns for each worker, in all of its tasks. A repeated
+// iteration keeps its model. With a common count of iterations, each worker would always have the same
+// model.
 func TestTeamModels(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b", "c", "d", "e", "f")
 	p.Models = []string{"one", "two"}
@@ -434,7 +433,7 @@ func TestTeamModels(t *testing.T) {
 	})
 }
 
-// TestTeamMany checks that the maximum of workers are all busy, and that no task is done twice.
+// TestTeamMany checks that the maximum number of workers are all busy, and that no task is done twice.
 func TestTeamMany(t *testing.T) {
 	var titles []string
 	for n := range manyTasks {
@@ -451,8 +450,8 @@ func TestTeamMany(t *testing.T) {
 	})
 }
 
-// TestTeamDependencies checks that tasks that wait for others begin when those are done, with
-// their results.
+// TestTeamDependencies checks that tasks that wait for others begin when those are done, with their
+// results.
 func TestTeamDependencies(t *testing.T) {
 	p, r, d := hire(t, 3, "last", "a", "b")
 	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
@@ -480,8 +479,8 @@ func TestTeamDependencies(t *testing.T) {
 	})
 }
 
-// TestTeamAgain checks a worker whose changes conflict with another's, or are red together with
-// them. It begins again with the other's changes, and is told so, but not for ever.
+// TestTeamAgain checks a worker whose changes conflict with another's, or are red together with them. It
+// starts again with the other's changes, and is told so, but not for ever.
 func TestTeamAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		work  func(b *bench, id string, f files)
@@ -544,9 +543,8 @@ func TestTeamAgain(t *testing.T) {
 	})
 }
 
-// TestTeamCrash has a process die after any event, again and again, with conflicts and merges with
-// red gates now and then. In the end every task is done once, and the result of every closed task
-// is there.
+// TestTeamCrash lets a process die after any event, again and again, with occasional conflicts and red
+// merges. In the end every task is done once, and the result of every closed task is there.
 func TestTeamCrash(t *testing.T) {
 	racetest.Skip(t)
 	seed := rand.Uint64()
@@ -592,7 +590,7 @@ func TestTeamCrash(t *testing.T) {
 						t.Fatalf("seed %d, round %d: %s is closed, and there is %v", seed, round, f.Task, b.main)
 					}
 				}
-				if err != nil { // its old state is not that of the events
+				if err != nil { // its old state does not match the events
 					s = nil
 				}
 			}
@@ -701,8 +699,7 @@ func TestTeamPerson(t *testing.T) {
 	}
 }
 
-// TestTeamMoved checks that a change there while the merge is judged stays, too: it is judged as
-// well.
+// TestTeamMoved checks that such a change while the merge is judged stays, too: it is judged as well.
 func TestTeamMoved(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
 	synctest.Test(t, func(t *testing.T) {
@@ -725,7 +722,7 @@ func TestTeamMoved(t *testing.T) {
 	})
 }
 
-// TestTeamSpent checks that the use of all workers together counts, also while they work.
+// TestTeamSpent checks that the usage of all workers together counts, also while they work.
 func TestTeamSpent(t *testing.T) {
 	p, r, d := hire(t, 3, "a", "b", "c", "e")
 	p.Limits.Tokens = 1000
@@ -818,8 +815,8 @@ func TestTeamEnds(t *testing.T) {
 	}
 }
 
-// TestTeamLost checks that work at a task stops when another takes it, and that the other workers
-// go on.
+// TestTeamLost checks that work at a task stops when another holder takes it, and that the other workers
+// continue.
 func TestTeamLost(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
 	synctest.Test(t, func(t *testing.T) {
@@ -846,7 +843,7 @@ func TestTeamLost(t *testing.T) {
 	})
 }
 
-// TestTeamHint checks that a hint is told to one worker, the next; and to another if that one has
+// TestTeamHint checks that a hint is delivered to one worker, the next; and to another if that one has
 // no result.
 func TestTeamHint(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
@@ -873,7 +870,7 @@ func TestTeamHint(t *testing.T) {
 	})
 }
 
-// TestFoldWorkers checks that events cannot name any number of workers.
+// TestFoldWorkers checks that events cannot name arbitrarily many workers.
 func TestFoldWorkers(t *testing.T) {
 	for _, bad := range []string{`{"worker":1000000}`, `{"worker":-1}`} {
 		if _, err := Fold([]run.Event{{Seq: 1, Type: Took, Data: []byte(bad)}}); err == nil {
@@ -882,8 +879,8 @@ func TestFoldWorkers(t *testing.T) {
 	}
 }
 
-// anyWorkerEvent returns an event of one of several workers, or of none, that may follow any
-// other.
+// anyWorkerEvent returns an event of one of several workers, or of none, that may follow any other
+// event.
 func anyWorkerEvent(r *rand.Rand) (string, any) {
 	n := 1 + r.IntN(5)
 	by := By{Worker: r.IntN(4)}

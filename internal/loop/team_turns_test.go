@@ -27,7 +27,7 @@ func inTurns(t *testing.T, titles ...string) (*Plan, *run.Run, *TaskQueue, func(
 			if seat.Agent == "two" {
 				name = "2"
 			}
-			if !strings.HasSuffix(f[id], name) { // otherwise it was begun again, and continues with its own files
+			if !strings.HasSuffix(f[id], name) { // otherwise it was repeated, and continues with its own files
 				f[id] += name
 			}
 			if len(f[id]) < 3 {
@@ -39,7 +39,7 @@ func inTurns(t *testing.T, titles ...string) (*Plan, *run.Run, *TaskQueue, func(
 	}
 }
 
-// wellDone checks that turns were taken: the result of one agent is there for the next.
+// wellDone checks that turns were taken: each agent had the result of the one before.
 func wellDone(t *testing.T, b *bench, s *State, d *TaskQueue, ids ...string) {
 	t.Helper()
 	if s.Status != run.Completed || len(s.Closed) != len(ids) || len(s.Left) > 0 || len(b.main) != len(ids) {
@@ -75,7 +75,7 @@ func TestTeamTurns(t *testing.T) {
 }
 
 // TestTeamTurnsCrash checks a host that dies after any event, and the next carrier: every worker
-// goes on with the agent whose turn it is, and with the current files.
+// continues with the agent whose turn it is, and with the current files.
 func TestTeamTurnsCrash(t *testing.T) {
 	racetest.Skip(t)
 	for n := 1; ; n += everyNth {
@@ -103,8 +103,8 @@ func TestTeamTurnsCrash(t *testing.T) {
 	}
 }
 
-// TestTeamTurnsRemoved checks that a worker's places for the second agent are made anew after a
-// person removes them. Only work that was there, and not joined, is done again.
+// TestTeamTurnsRemoved checks that a worker's places for the second agent are replaced after a person
+// removes them. Only work in them that was not joined is repeated.
 func TestTeamTurnsRemoved(t *testing.T) {
 	racetest.Skip(t)
 	for _, kind := range []string{Baseline, Took, Handed, Iteration, Worked, Kept, Judged, Joined, Settled, Closed} {

@@ -30,8 +30,8 @@ func fold(t *testing.T, happened ...any) *State {
 	return s
 }
 
-// TestTookAnother checks that the result of one task does not count for the next: that is worked
-// at first.
+// TestTookAnother checks that the result of one task does not count for the next task, which begins with
+// work.
 func TestTookAnother(t *testing.T) {
 	p := &Plan{Tasks: &Tasks{Tries: 3}, Stall: UsualStall, Limits: Limits{MaxIterations: 9}}
 	green, red := []Gate{{Name: "a", Green: true}}, []Gate{{Name: "a", Why: "exit code 1"}}
@@ -108,8 +108,7 @@ func TestTookAnother(t *testing.T) {
 	}
 }
 
-// TestRewoundLate checks that a person's rewind of a loop without a carrier takes none of its
-// time.
+// TestRewoundLate checks that a person's rewind of a loop without a carrier uses none of its time.
 func TestRewoundLate(t *testing.T) {
 	s := fold(t, run.Began, nil, run.Ready, Made{}, Rewound, Back{})
 	if time.Duration(s.Elapsed) != time.Hour {
@@ -140,8 +139,8 @@ func TestUnpriced(t *testing.T) {
 	}
 }
 
-// TestUnmetered checks that a loop with a budget needs known use. The user who resumes it knows
-// that it is unknown.
+// TestUnmetered checks that a loop with a budget needs known usage. The user who resumes it knows that
+// it is unknown.
 func TestUnmetered(t *testing.T) {
 	seen, said, paid := &spec.BillItem{Answers: 1}, &spec.Claimed{Tokens: 7}, &spec.Claimed{Tokens: 7, USD: 1}
 	for name, c := range map[string]struct {

@@ -71,8 +71,8 @@ func TestUnprovenWhole(t *testing.T) {
 	}
 }
 
-// TestUnprovenForgotten checks that after a person removes the checkpoint before an iteration, the
-// comparison is with the start. The files from before are not proof.
+// TestUnprovenForgotten checks that after a person removes the checkpoint before an iteration, its files
+// are compared with the start. The files from before are not proof.
 func TestUnprovenForgotten(t *testing.T) {
 	for _, tt := range []struct {
 		forgotten []int64
@@ -93,8 +93,8 @@ func TestUnprovenForgotten(t *testing.T) {
 	}
 }
 
-// TestConfirmForgotten checks that the next carrier has the files judged anew if the last
-// checkpoint is gone: they may not be the files that were judged.
+// TestConfirmForgotten checks that the next carrier has the files judged again if the last checkpoint is
+// gone: they may not be the files that were judged.
 func TestConfirmForgotten(t *testing.T) {
 	f := &fake{changes: always(0), forgotten: map[int64]bool{}}
 	s := &State{Baseline: &Verdict{Checkpoint: 1}, checked: 2}
@@ -151,7 +151,7 @@ func TestUnprovenTeam(t *testing.T) {
 	})
 }
 
-// TestUnprovenRewound checks that after a rewind the changes until then count, and no later ones.
+// TestUnprovenRewound checks that after a rewind the changes before that point count, and no later ones.
 func TestUnprovenRewound(t *testing.T) {
 	for back, want := range map[int]string{0: "unchanged", 1: "unchanged", 2: "done"} {
 		p := plan()

@@ -10,9 +10,8 @@ import (
 // clockSlack is the size of a normal clock correction.
 const clockSlack = time.Minute
 
-// wakes returns when an agent or a reviewer that could not ask a model may try again. It is zero if
-// none waits. It is also zero if the clock was set back, because the length of the wait is unknown
-// then.
+// wakes returns when an agent or a reviewer that could not ask a model may try again. It is zero if none
+// waits. It is also zero if the clock was set back, because then the length of the wait is unknown.
 func (s *State) wakes(now time.Time) time.Time {
 	if s.step != Worked && !s.delayed || s.limitedAt.Sub(now) > clockSlack {
 		return time.Time{}
@@ -20,8 +19,8 @@ func (s *State) wakes(now time.Time) time.Time {
 	return s.Until
 }
 
-// Waits returns the delay after which the loop goes on by itself. With several workers, all that
-// have a task must wait. The delay ends with the first of their waits, and began with the last.
+// Waits returns the delay after which the loop continues by itself. With several workers, all that have
+// a task must wait. The delay ends with the first of their waits, and began with the last.
 func (s *State) Waits() (first run.Delay, ok bool) {
 	if s.Status != run.Running {
 		return first, false

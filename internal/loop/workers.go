@@ -11,14 +11,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file is the fold of a loop with several workers. Each worker has the state of a loop that
-// works at one task after the other. Tasks, hints, use and the count of iterations are common. A
-// worker's result is in the loop's sandbox when it is settled, and not before.
+// This file is the fold of a loop with several workers. Each worker has the state of a loop that works
+// at one task after the other. Tasks, hints, usage and the count of iterations are common. A worker's
+// result is in the loop's sandbox only after it is settled.
 
 // noHolder marks a result that only a checkpoint holds: no agent's place has the files.
 const noHolder = "-"
 
-// MaxWorkers bounds how many there may be: each has a sandbox.
+// MaxWorkers bounds the number of workers: each has a sandbox.
 const MaxWorkers = 32
 
 // workerOf returns the worker of an event; 0 without one.
@@ -53,7 +53,7 @@ func (s *State) worker(n int) *State {
 	return s.Workers[n-1]
 }
 
-// workerAdd takes the next event of a worker.
+// workerAdd applies the next event of a worker.
 func (s *State) workerAdd(n int, ev run.Event) error {
 	w := s.worker(n)
 	w.Last = ev.Time
@@ -152,22 +152,22 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 	return nil
 }
 
-// workerTook begins with a task, or goes on with it. A worker that begins knows the gates' verdict
-// on its first files, and earlier tries by others count.
+// workerTook starts a task, or continues it. A worker that starts knows the gates' verdict on its first
+// files, and earlier tries by others count.
 func (s *State) workerTook(w *State, t Taken) {
 	if t.Base == 0 && w.Task != nil && w.Task.ID == t.ID {
 		w.held, w.stale = true, w.stale && !t.Closed
 		return
 	}
 	w.letGo()
-	w.tampered = false // it begins with the common files
+	w.tampered = false // it starts with the common files
 	w.Verdict, w.Baseline, w.Work, w.Keep, w.Join = nil, s.LastVerdict(), nil, nil, nil
 	w.Task, w.held, w.from, w.checked, w.tries = &t, true, t.Base, t.Base, s.spent[t.ID]
 	w.tried = w.tries
 	w.holder, w.before = "", s.LastVerdict()
 }
 
-// workerBegan begins an iteration. A worker that is told a hint keeps it until it has worked.
+// workerBegan begins an iteration. A worker that receives a hint keeps it until it has worked.
 func (s *State) workerBegan(w *State, b Begun) {
 	if b.Iteration > s.Iteration {
 		s.Iteration = b.Iteration
@@ -191,8 +191,8 @@ func (s *State) workerBegan(w *State, b Begun) {
 	w.iterate(Begun{Iteration: b.Iteration, Agent: b.Agent, Model: b.Model})
 }
 
-// workerLeft ends a worker's work at an unfinished task. If others were faster it does not count
-// as a try. After the last time that this may happen, the task is for a worker alone.
+// workerLeft ends a worker's work at an unfinished task. If others were faster, that does not count as a
+// try. After the last time that this may happen, a worker does the task alone.
 func (s *State) workerLeft(w *State, l Left) {
 	if !l.Again {
 		s.Left = append(s.Left, l)
@@ -223,9 +223,9 @@ func (s *State) crowd(id string) {
 	s.alone = slices.DeleteFunc(s.alone, func(o string) bool { return o == id })
 }
 
-// turn is which of its own iterations one is for a worker, from 1.
+// turn returns a worker's own number of an iteration, from 1.
 func (s *State) turn(iteration int) int {
-	if iteration == s.Iteration { // it is begun again
+	if iteration == s.Iteration { // it is repeated
 		return s.turns
 	}
 	return s.turns + 1
@@ -252,31 +252,31 @@ func (s *State) settled(w *State, e Settle) {
 	}
 }
 
-// replaced gives a seat another place. It drops the other places that were made for the seat: they
-// were removed before.
+// replaced gives a seat another place. It drops the other places that were made for the seat: they were
+// removed before.
 func (s *State) replaced(p Place) {
 	s.Places = append(slices.DeleteFunc(slices.Clone(s.Places), func(o Place) bool { return o.Seat == p.Seat }), p)
 	slices.SortStableFunc(s.Places, func(a, b Place) int { return cmp.Or(cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Agent, b.Agent)) })
 }
 
-// untell returns a worker's unused hints to the next worker.
+// untell returns a worker's unused hints for the next worker.
 func (s *State) untell(w *State) {
 	s.Hints, w.given = slices.Concat(w.given, s.Hints), nil
 }
 
-// dismiss is the end of a worker's work at its task.
+// dismiss ends a worker's work at its task.
 func (s *State) dismiss(w *State) {
 	s.untell(w)
 	w.letGo()
 	w.Work, w.Keep, w.Verdict, w.Join, w.Until, w.Reviewing = nil, nil, nil, nil, time.Time{}, ""
 }
 
-// rest applies when no process carries the loop on any more. No worker is known to have its task.
-// A merge may be outdated when the loop is resumed. An iteration that was under way has told no
-// hint.
+// rest is called when no process carries the loop on any more. Then it is unknown whether workers still
+// have their tasks. A merge may be outdated when the loop is resumed. Hints of an interrupted iteration
+// count as undelivered.
 func (s *State) rest() {
 	s.shown = 0
-	for _, w := range slices.Backward(s.Workers) { // each before the current hints
+	for _, w := range slices.Backward(s.Workers) { // put each worker's hints before the current ones
 		s.untell(w)
 		w.held, w.Reviewing = false, ""
 		if w.step == Joined || w.step == Rejudged {
@@ -293,7 +293,7 @@ func (s *State) anew() {
 	}
 }
 
-// hands are the tasks that workers have in hand.
+// hands returns the tasks that workers have in hand.
 func (s *State) hands() (list []string) {
 	for _, w := range s.Workers {
 		if w.Task != nil {

@@ -1,9 +1,9 @@
-// Package loopserver lets a process inside a sandbox ask for the state of the loop that works
-// there, and leave a hint for its next iteration, in the words of the command ralph.
+// Package loopserver lets a process inside a sandbox ask for the state of the loop that works there, and
+// leave a hint for its next iteration. Its options are those of the command ralph.
 //
-// The caller may be hostile: usually it is the agent itself. It sees only facts about this loop
-// that it is told anyway. The next iteration is told its hint as one of unknown origin: the hint
-// does not keep the loop from being done, answers no question, and is bounded in size.
+// The caller may be hostile: usually it is the agent itself. It sees only facts about this loop that the
+// agent is told anyway. The next iteration gets the hint marked as of unknown origin: the hint does not
+// keep the loop from being done, answers no question, and is bounded in size.
 package loopserver
 
 import (
@@ -21,22 +21,22 @@ import (
 
 // Server serves one sandbox of one loop.
 type Server struct {
-	Runs    string // where runs are
-	Loop    string // the ID of this one
-	Sandbox string // the name of the sandbox that asks
+	Runs    string // directory of all runs
+	Loop    string // ID of this loop
+	Sandbox string // name of the calling sandbox
 
-	mu   sync.Mutex // held while a command is carried out
-	next time.Time  // when the next one is: a loop that was long at work takes long to read
+	mu   sync.Mutex // held while a command runs
+	next time.Time  // earliest time of the next command: the log of a long loop takes long to read
 }
 
 // Bounds of hints from inside.
 const (
 	maxHint  = 4 << 10 // of one text, in bytes
-	maxHints = 8       // untold hints
+	maxHints = 8       // hints that no iteration has received yet
 	pace     = 200 * time.Millisecond
 )
 
-// Command carries a command out, and returns its stdout, its complaint and its exit code.
+// Command runs a command, and returns its stdout, its stderr and its exit code.
 func (s *Server) Command(args []string) (out, complaint string, code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *Server) do(args []string) (string, error) {
 		WithHint("loops are begun, paused and ended outside")
 }
 
-// stands reads the state of the loop, with its untaken hints.
+// stands reads the state of the loop, with the hints that wait.
 func (s *Server) stands() (*run.Run, *loop.Plan, *loop.State, error) {
 	r, err := run.Find(s.Runs, s.Loop)
 	if err != nil {
@@ -149,8 +149,8 @@ func (s *Server) status(tasks bool) (string, error) {
 	return b.String(), nil
 }
 
-// tasks lists the tasks that the loop has worked on. Only a sandbox that the tasks are shared with
-// sees the others.
+// tasks lists the tasks that the loop has worked on. A sandbox sees other tasks only if they are shared
+// with it.
 func (s *Server) tasks(p *loop.Plan, state *loop.State, row func(string, string, ...any)) {
 	if p.Tasks == nil {
 		row("tasks", "the loop takes none: it works at its prompt")
@@ -170,7 +170,7 @@ func (s *Server) tasks(p *loop.Plan, state *loop.State, row func(string, string,
 	row("to come", "bd ready lists that, in a sandbox that the tasks are shared with")
 }
 
-// hint leaves something for the next iteration.
+// hint leaves a hint for the next iteration.
 func (s *Server) hint(text string) (string, error) {
 	switch text = strings.TrimSpace(text); {
 	case text == "":

@@ -94,8 +94,8 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// TestPace checks that a caller that asks again and again has a loop read only a few times a
-// second.
+// TestPace checks that the loop is read only a few times a second for a caller that asks again and
+// again.
 func TestPace(t *testing.T) {
 	s, _, _ := begun(t)
 	began := time.Now()

@@ -52,8 +52,8 @@ func AgentOf(e *engine.Engine, sb *spec.Sandbox) (*AgentRef, error) {
 
 func agentsBeside(settings string) string { return filepath.Join(filepath.Dir(settings), "agents") }
 
-// programAt is a program of the user's own. A file that is none can be nothing else that is
-// named first, and is an error of class [spec.ErrUsage].
+// programAt returns the user's own program at a path. A file that is not executable cannot be anything
+// else, so it is an error of class [spec.ErrUsage].
 func programAt(e *engine.Engine, word string) (*AgentRef, error) {
 	switch info, err := os.Stat(word); {
 	case err != nil || !info.Mode().IsRegular():
@@ -78,7 +78,7 @@ func programAt(e *engine.Engine, word string) (*AgentRef, error) {
 	return r, nil
 }
 
-// programName makes a part of a sandbox's name of a program's path.
+// programName turns a program's path into a part of a sandbox's name.
 func programName(path string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
@@ -92,8 +92,8 @@ func programName(path string) string {
 	return name
 }
 
-// Command is what runs: the agent in its full-permission mode, or the program, with what is
-// for it; else a command of its own.
+// Command returns the command to run: the agent in its full-permission mode, or the program, with args;
+// else a command of the sandbox's own.
 func (r *AgentRef) Command(args []string) []string {
 	switch {
 	case len(r.Argv) > 0:
@@ -104,7 +104,7 @@ func (r *AgentRef) Command(args []string) []string {
 	return shellCommand(args)
 }
 
-// ExplainMissing adds to the error for a program that is not there how to come by it.
+// ExplainMissing adds to the error for a missing program how to get the program.
 func (r *AgentRef) ExplainMissing(err error, argv []string, sb *spec.Sandbox) error {
 	if r.Spec == nil || !errors.Is(err, spec.ErrNoSuchBinary) || len(argv) == 0 {
 		return err
@@ -123,7 +123,7 @@ func (r *AgentRef) ExplainMissing(err error, argv []string, sb *spec.Sandbox) er
 	return (&spec.Error{Class: spec.ErrNoSuchBinary, Err: err}).WithHint("%s", hint)
 }
 
-// howToGet tells how a sandbox comes by its agent's program.
+// howToGet says how a sandbox gets its agent's program.
 func (r *AgentRef) howToGet(sb *spec.Sandbox) string {
 	hint := agent.HowToGet(r.Spec, sb.Name)
 	if hint == "" && r.Spec.Install != nil {
@@ -135,8 +135,8 @@ func (r *AgentRef) howToGet(sb *spec.Sandbox) string {
 	return hint
 }
 
-// visible refuses a program that the sandbox will not see, and notes where it is
-// in one that will.
+// visible refuses a program that the sandbox will not see. Otherwise it records the program's path
+// inside.
 func (r *AgentRef) visible(sb *spec.Sandbox) error {
 	if len(r.Argv) == 0 {
 		return nil

@@ -61,7 +61,7 @@ func (p *Provisioner) prepare(ctx context.Context, pl *Plan) error {
 	return err
 }
 
-// contents returns what writes the first contents of the sandbox's directory.
+// contents returns the functions that write the first contents of the sandbox's directory.
 func (p *Provisioner) contents(pl *Plan) []func(store.Sandbox) error {
 	return []func(store.Sandbox) error{engine.Rules(pl.Rules), pl.Mock.Write, p.Engine.Making(pl.Sandbox)}
 }

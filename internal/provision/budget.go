@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Metering says why the gateway can count what is asked in a sandbox, whatever the description of its
-// agent says.
+// Metering says why the gateway can count the requests to models in a sandbox, whatever the description
+// of its agent says.
 type Metering struct {
 	// Own means that no model is asked, or one at a server of the user's own.
 	Own bool
@@ -38,7 +38,7 @@ func (p *Provisioner) metering(req *spec.Request, server *spec.ModelServer) (m M
 		if err != nil {
 			return m, err
 		}
-		if slices.ContainsFunc(vault.HostsOf(s, vault.Terms{}), vault.IsModelHost) { // others are for something else
+		if slices.ContainsFunc(vault.HostsOf(s, vault.Terms{}), vault.IsModelHost) { // others are not for models
 			m.Secrets = append(m.Secrets, l.secret)
 		}
 	}
@@ -57,8 +57,8 @@ func MeteringIn(e *engine.Engine, sb *spec.Sandbox) (m Metering, err error) {
 	return m, err
 }
 
-// isMetered reports whether a gateway sees what an agent asks models, as far as its description says:
-// the agent logs in to models that the gateway knows.
+// isMetered reports whether the description of an agent says that the gateway sees its requests to
+// models: the agent logs in to models that the gateway knows.
 func isMetered(a *spec.Agent) bool {
 	return slices.ContainsFunc(a.Credentials, func(name string) bool {
 		s := vault.FindService(name)
@@ -87,8 +87,8 @@ func (pl *Plan) addNote(note string) {
 }
 
 // Budgetable refuses a budget that would not limit an agent. The gateway enforces a budget where it sees
-// which models are asked. Where it does not, a run can go by the agent's claims; the note says so. An
-// agent that claims nothing is refused.
+// the requests to models. Elsewhere a run can rely on the agent's claims; the note says so. An agent
+// that claims nothing is refused.
 func Budgetable(of *spec.Agent, b spec.Budget, m Metering, isRun bool) (note string, err error) {
 	if b == (spec.Budget{}) || of == nil || m.Own || isMetered(of) {
 		return "", nil
@@ -113,7 +113,7 @@ func Budgetable(of *spec.Agent, b spec.Budget, m Metering, isRun bool) (note str
 }
 
 // BudgetableIn is [Budgetable] for the agent of an existing sandbox. It accepts any budget for a shell,
-// and for an agent whose description is gone: nothing is known of what asks models there.
+// and for an agent whose description is gone: Bothy does not know what asks models there.
 func BudgetableIn(e *engine.Engine, sb *spec.Sandbox, b spec.Budget) (note string, err error) {
 	of, err := e.Agents.Called(sb.Agent)
 	if errors.Is(err, spec.ErrNotFound) {

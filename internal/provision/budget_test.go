@@ -15,8 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestBudgetable checks that a budget which would limit no agent is refused, and that a run goes by claims if
-// the agent makes some.
+// TestBudgetable checks that a budget that would limit no agent is refused, and that a run relies on the
+// agent's claims if the agent makes some.
 func TestBudgetable(t *testing.T) {
 	of := func(name string) *spec.Agent {
 		t.Helper()
@@ -57,7 +57,7 @@ func TestBudgetable(t *testing.T) {
 	}
 }
 
-// TestMetering checks that the gateway counts what is asked with a secret for models that it knows, and with
+// TestMetering checks that the gateway counts requests with a secret for models that it knows, and with
 // no other. A missing secret is an error.
 func TestMetering(t *testing.T) {
 	st, err := store.Open(t.TempDir())

@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ErrGone says that the sandbox of a plan was removed after it was found. A new plan makes it anew.
+// ErrGone says that the sandbox of a plan was removed after it was found. A new plan makes it again.
 var ErrGone = errors.New("it was removed meanwhile")
 
 // Obtain returns the existing sandbox that fits a plan, or makes it. A request with Remove always makes

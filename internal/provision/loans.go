@@ -164,7 +164,7 @@ func (p *Provisioner) lendUsual(ctx context.Context, sb *spec.Sandbox, choices [
 }
 
 // firstCredential returns the loans of a sandbox that was never lent a credential: those of the request,
-// or else what its agent can log in with. A sandbox whose models are played needs none.
+// or else a secret that its agent can log in with. A sandbox whose models are mocks needs none.
 func (p *Provisioner) firstCredential(ctx context.Context, ref *AgentRef, sb *spec.Sandbox, asked []secretLoan) ([]secretLoan, error) {
 	of := ref.Spec
 	if of == nil || sb.Mock != nil || sb.ModelServer != nil || len(asked) > 0 || len(of.Credentials) == 0 && of.Login == nil {
@@ -184,7 +184,7 @@ func (p *Provisioner) firstCredential(ctx context.Context, ref *AgentRef, sb *sp
 	return []secretLoan{{secret: secret, unasked: true}}, nil
 }
 
-// givenByUser reports whether a variable of the sandbox (-e) is what its agent logs in with.
+// givenByUser reports whether the user set a variable (-e) that the agent logs in with.
 func givenByUser(of *spec.Agent, sb *spec.Sandbox) bool {
 	return slices.ContainsFunc(sb.Env, func(v string) bool {
 		variable, value, _ := strings.Cut(v, "=")
@@ -206,9 +206,9 @@ func WaysToLogIn(of *spec.Agent) []string {
 	return ways
 }
 
-// CheckCredential refuses an agent that has nothing to log in with, for work at which no person could log
-// it in. The agent may have what the user shows the sandbox (-e, -v), its own configuration, or what is in
-// a template or an image.
+// CheckCredential refuses an agent that has nothing to log in with, for work during which no person
+// could log it in. The credential may come from the user's options (-e, -v), from the agent's own
+// configuration, or from a template or an image.
 func (p *Provisioner) CheckCredential(req *spec.Request, of *spec.Agent, sb *spec.Sandbox) error {
 	needs := len(of.Credentials) > 0 || of.Login != nil
 	if !needs || sb.Mock != nil || sb.ModelServer != nil || len(req.Secrets)+len(req.Env)+len(sb.Volumes) > 0 || sb.Template != spec.TemplateHost {
@@ -237,8 +237,8 @@ func (p *Provisioner) noteUnreachable(sb *spec.Sandbox, l *spec.Lease) {
 	}
 }
 
-// Unreachable names the hosts of a lease that the policy keeps the sandbox from, and those that will
-// hardly be sent the secret.
+// Unreachable names the hosts of a lease that the policy blocks for the sandbox, and those that are
+// unlikely to be sent the secret.
 func Unreachable(e *engine.Engine, sb *spec.Sandbox, l *spec.Lease) (notes []string) {
 	p, err := e.Policy(sb)
 	if err != nil {

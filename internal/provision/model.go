@@ -34,8 +34,8 @@ func (p *Provisioner) decideServer(pl *Plan) (err error) {
 	return err
 }
 
-// modelServer returns the server that the agent of a new sandbox asks, by the request or else by the
-// settings. It is nil for the agent's maker.
+// modelServer returns the server that the agent of a new sandbox asks: that of the request, or else that
+// of the settings. It is nil for the agent's maker.
 func (p *Provisioner) modelServer(req *spec.Request, of *spec.Agent) (s *spec.ModelServer, err error) {
 	switch {
 	case req.ModelServer == NoServer && req.ModelKey+req.ServerModel != "":
@@ -68,7 +68,7 @@ func (p *Provisioner) modelServer(req *spec.Request, of *spec.Agent) (s *spec.Mo
 // answerTime is how long a server on this machine may take to accept a connection.
 const answerTime = time.Second
 
-// serverNotes gives the server's address for a new sandbox in which nothing is configured to use it. It
+// serverNotes gives the server's address for a new sandbox in which no agent is configured to use it. It
 // also says if the server does not answer: an agent would retry without an error.
 func serverNotes(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) (notes []string) {
 	s := sb.ModelServer

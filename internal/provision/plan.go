@@ -26,7 +26,7 @@ type Plan struct {
 	Existing *spec.Sandbox
 	// Rules are the sandbox's own network rules, with those that its agent needs.
 	Rules policy.Block
-	Mock  *modelmock.Mock // nil: models are asked
+	Mock  *modelmock.Mock // nil: real models are asked
 	Loans Loans
 	Git   []GitFinding // why git will not work in its workspaces
 	Notes []string     // for a person
@@ -58,8 +58,8 @@ func (p *Provisioner) Plan(req spec.Request, reuse bool) (*Plan, error) {
 	return pl, nil
 }
 
-// fresh reports whether the plan makes a sandbox, as far as it is known. A plan for a program does not
-// look for an existing sandbox, because only an agent is installed.
+// fresh reports whether the plan makes a sandbox, as far as it knows. A plan for a program does not look
+// for an existing sandbox, because only an agent is installed.
 func (pl *Plan) fresh() bool { return pl.Existing == nil }
 
 // lookForExisting finds an existing sandbox that fits, once.
@@ -79,7 +79,7 @@ func (p *Provisioner) decideRules(pl *Plan) (err error) {
 	return err
 }
 
-// checkVersion refuses a version for a program that has none.
+// checkVersion refuses a version for anything but an agent.
 func (p *Provisioner) checkVersion(pl *Plan) error {
 	if pl.Request.Version != "" && pl.Agent.Spec == nil {
 		return spec.Errorf(spec.ErrUsage, "--upgrade and --agent-version are for agents; %s is none", pl.Agent.Name)
@@ -164,7 +164,7 @@ func checkRequest(req *spec.Request) error {
 	return nil
 }
 
-// decideProgram finds where the sandbox sees the program that it is for.
+// decideProgram finds the path inside of the program that the sandbox is for.
 func (p *Provisioner) decideProgram(pl *Plan) error { return pl.Agent.visible(pl.Sandbox) }
 
 // serveAgent gives the new sandbox its variables and rules: those of its agent, its mock and its model
@@ -179,8 +179,8 @@ func (p *Provisioner) serveAgent(pl *Plan) error {
 	return engine.Serve(pl.Sandbox, pl.Agent.Spec, pl.server, &pl.Rules)
 }
 
-// addAgentRules adds the rules that an agent needs to those of the request. An agent that asks a model
-// server of its user needs none, nor has one with the preset "none".
+// addAgentRules adds the rules that an agent needs to those of the request. An agent whose user has a
+// model server needs none, and neither does one with the preset "none".
 func (pl *Plan) addAgentRules() {
 	if slices.Contains(pl.Rules.Presets, "none") || pl.server != nil {
 		return

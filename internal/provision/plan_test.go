@@ -31,7 +31,7 @@ func (hostTemplates) Resolve(_ context.Context, req *spec.Request, sb *spec.Sand
 	return nil
 }
 
-// notes records what a provisioner tells.
+// notes records the notes of a provisioner.
 type notes struct{ list []string }
 
 func (n *notes) Note(format string, _ ...any) { n.list = append(n.list, format) }
@@ -39,7 +39,7 @@ func (n *notes) Installing() (agentprogram.Progress, func()) {
 	return func(string, agent.Event) {}, func() {}
 }
 
-// provisioner returns one for a fresh state directory, and a project.
+// provisioner returns a provisioner for a fresh state directory, and a project.
 func provisioner(t *testing.T, s settings.Settings) (*Provisioner, string) {
 	t.Helper()
 	home := t.TempDir()
@@ -53,7 +53,7 @@ func provisioner(t *testing.T, s settings.Settings) (*Provisioner, string) {
 	return &Provisioner{Engine: e, Settings: s, Templates: hostTemplates{}, Watcher: &notes{}}, project
 }
 
-// TestPlan checks what requests become.
+// TestPlan checks the plans that requests become.
 func TestPlan(t *testing.T) {
 	idle := spec.Duration(time.Hour)
 	yes := true

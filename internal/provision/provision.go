@@ -1,6 +1,6 @@
-// Package provision decides what a new sandbox is. A request, from a command line or from a program,
-// becomes a plan; the plan becomes a sandbox. It asks no person anything and prints nothing: the
-// caller shows the notes of a plan, and asks its questions.
+// Package provision decides how a new sandbox is made. A request, from a command line or from a program,
+// becomes a plan; the plan becomes a sandbox. The package asks no person anything and prints nothing:
+// the caller shows the notes of a plan, and asks its questions.
 package provision
 
 import (
@@ -49,7 +49,7 @@ func Agents() agent.Catalog {
 	return agent.NewCatalog(agentsBeside(path))
 }
 
-// workspaceRules returns the rules that directories to share are judged by.
+// workspaceRules returns the rules for directories that may be shared.
 func (p *Provisioner) workspaceRules(force bool) (workspace.Rules, error) {
 	home, err := store.Home()
 	if err != nil {

@@ -10,28 +10,28 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Work is the work to carry on, as functions of the package that knows its state.
+// Work is the work of a run, as functions of the package that knows its state.
 type Work struct {
-	Begin   func() error // says that it is carried on from here
-	Running func() bool  // whether more is to do
+	Begin   func() error // records that this process carries the work on
+	Running func() bool  // reports whether anything is left to do
 	// Hear handles a message of a person that is not [Stop]. It returns false to leave the message
 	// for later.
 	Hear func(Message) (taken bool, err error)
 	// Step takes the next step. An error ends the work as failed, unless it is marked by [Unkept]:
 	// then an event could not be kept.
 	Step func(ctx context.Context) error
-	End  func(actor string, r Result) error // keeps how the work ends
+	End  func(actor string, r Result) error // records the end of the work
 }
 
-// errStopped is the cause for which work in flight is given up.
+// errStopped is the cause for cancelling work in flight.
 var errStopped = errors.New("stopped")
 
-// lookEvery is how often messages are looked for while something takes its time.
+// lookEvery is how often to look for messages during a long step.
 const lookEvery = 200 * time.Millisecond
 
-// Carry carries work on until it is over. If ctx is done it is interrupted, by the signal that the
-// cause tells ([spec.Exited]). A stop message cancels the running step at once. An error means
-// that an event could not be kept.
+// Carry carries work on until it is over. If ctx is done, the work is interrupted by the signal in the
+// cause ([spec.Exited]). A stop message cancels the running step at once. An error means that an event
+// could not be kept.
 func (r *Run) Carry(ctx context.Context, w Work) error {
 	var listening sync.WaitGroup
 	defer listening.Wait()
@@ -48,7 +48,7 @@ func (r *Run) Carry(ctx context.Context, w Work) error {
 // listen cancels the running step as soon as a stop message arrives.
 func (r *Run) listen(ctx context.Context, stop context.CancelCauseFunc) {
 	for {
-		list, _ := r.Mail() // if it cannot be read, the next step says so
+		list, _ := r.Mail() // if this fails, the next step reports it
 		if slices.ContainsFunc(list, func(m Message) bool { return m.Kind == Stop }) {
 			stop(errStopped)
 			return
@@ -61,7 +61,7 @@ func (r *Run) listen(ctx context.Context, stop context.CancelCauseFunc) {
 	}
 }
 
-// takeStep takes one step, or an order from a person.
+// takeStep takes one step, or follows an order from a person.
 func (w *Work) takeStep(ctx context.Context, r *Run) error {
 	if err := w.readMail(r); err != nil || !w.Running() {
 		return err
@@ -76,7 +76,7 @@ func (w *Work) takeStep(ctx context.Context, r *Run) error {
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil: // the step failed because of that
+	case ctx.Err() != nil: // the step failed because ctx is done
 		if err := w.readMail(r); err != nil || !w.Running() {
 			return err
 		}
@@ -85,7 +85,7 @@ func (w *Work) takeStep(ctx context.Context, r *Run) error {
 	return w.End(ActorHost, Result{Status: Failed, Reason: "error", Detail: err.Error()})
 }
 
-// readMail handles the messages of people. It takes a message after its effect was kept.
+// readMail handles the messages of people. It removes a message only after the effect was kept.
 func (w *Work) readMail(r *Run) error {
 	list, err := r.Mail()
 	if err != nil {
@@ -130,13 +130,13 @@ func Unkept(err error) error {
 	return nil
 }
 
-// IsUnkept reports whether an error was marked so.
+// IsUnkept reports whether an error was marked by Unkept.
 func IsUnkept(err error) bool {
 	_, is := errors.AsType[*unkept](err)
 	return is
 }
 
-// Wait waits, but not longer than until the next look for messages.
+// Wait waits until a time, but no longer than until the next look for messages.
 func Wait(ctx context.Context, until time.Time) error {
 	select {
 	case <-ctx.Done():

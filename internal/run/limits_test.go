@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestRaises takes the last of each limit that was set anew, and leaves the others.
+// TestRaises checks that the last value of each changed limit counts, and that the others stay.
 func TestRaises(t *testing.T) {
 	_, r := begun(t)
 	h, events, err := r.Host()

@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Event is something that has happened to a run, for good.
+// Event is something that has happened to a run. It never changes.
 type Event struct {
 	Seq   int64           `json:"seq"` // 1, 2, 3 ...
 	Time  time.Time       `json:"time"`
@@ -25,7 +25,7 @@ type Event struct {
 	Data  json.RawMessage `json:"data,omitempty"`
 }
 
-// ActorHost is the process that carries a run on.
+// ActorHost stands for the process that carries a run on.
 const ActorHost = "host"
 
 // Line returns an event as a line of the file, with its newline.
@@ -34,7 +34,7 @@ func (ev Event) Line() ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// Read decodes the data of an event, and calls do with them.
+// Read decodes the data of an event, and calls do with it.
 func Read[T any](ev Event, do func(T)) error {
 	var data T
 	if err := json.Unmarshal(ev.Data, &data); err != nil {
@@ -44,7 +44,7 @@ func Read[T any](ev Event, do func(T)) error {
 	return nil
 }
 
-// plainJSON leaves < and > as they are: no browser reads it, but people do.
+// plainJSON does not escape < and >: people read the file, and no browser does.
 func plainJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -56,7 +56,7 @@ func plainJSON(v any) ([]byte, error) {
 // maxEvents bounds the events of a run, in bytes.
 const maxEvents = 1 << 30
 
-// Events returns the events in order. It ignores half a line at the end: a crash may have cut it,
+// Events returns the events in order. It ignores an incomplete line at the end: a crash may have cut it,
 // or it is still being written.
 func (r *Run) Events() ([]Event, error) {
 	events, _, err := r.read()
@@ -71,7 +71,7 @@ func (r *Run) Unreadable(err error) error {
 	return &spec.Error{Err: err, Hint: fmt.Sprintf("bothy %s rm -f %s removes what is kept of it, and leaves its sandboxes", r.Kind, r.ID)}
 }
 
-// read returns the events, and the offset behind the last of them.
+// read returns the events, and the offset after the last of them.
 func (r *Run) read() (events []Event, end int64, err error) {
 	data, err := store.ReadFile(filepath.Join(r.dir, eventsName), unix.O_NOFOLLOW, maxEvents)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,7 +87,7 @@ func (r *Run) read() (events []Event, end int64, err error) {
 		}
 		var ev Event
 		if err := json.Unmarshal(line, &ev); err != nil || ev.Seq != int64(len(events))+1 {
-			if len(rest) == 0 { // its blocks came to the disk in another order
+			if len(rest) == 0 { // its blocks reached the disk in another order
 				return events, end, nil
 			}
 			return nil, 0, r.Unreadable(spec.Errorf(nil, "the events of the run %s are damaged in line %d", r.ID, len(events)+1))
@@ -98,7 +98,7 @@ func (r *Run) read() (events []Event, end int64, err error) {
 	}
 }
 
-// Host is the right to carry a run on, which one process has at a time.
+// Host is the right to carry a run on. One process at a time has it.
 type Host struct {
 	run  *Run
 	held *store.Lock
@@ -108,8 +108,8 @@ type Host struct {
 	from time.Time
 }
 
-// Host takes the run over, and returns its events up to now. It returns ErrConflict if another
-// process has the run.
+// Host takes the run over, and returns its events until now. It returns ErrConflict if another process
+// is the host.
 func (r *Run) Host() (*Host, []Event, error) {
 	held, err := r.lock()
 	if err != nil {
@@ -137,7 +137,7 @@ func (h *Host) open() ([]Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = h.f.Truncate(end); err == nil { // half a line from a crash
+	if err = h.f.Truncate(end); err == nil { // an incomplete line from a crash
 		_, err = h.f.Seek(end, 0)
 	}
 	if err == nil {
@@ -149,8 +149,8 @@ func (h *Host) open() ([]Event, error) {
 	return events, err
 }
 
-// Append makes an event durable. After an error no further event can be appended: it is unknown
-// whether this one was written.
+// Append makes an event durable. After an error no further event can be appended, because this one may
+// or may not have been written.
 func (h *Host) Append(kind, actor string, data any) (Event, error) {
 	ev := Event{Seq: h.seq + 1, Time: h.now().UTC(), Type: kind, Actor: actor}
 	if h.f == nil {

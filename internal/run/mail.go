@@ -20,16 +20,16 @@ import (
 // Kinds of a message.
 const (
 	Stop  = "stop"  // end for good, at once
-	Pause = "pause" // end after this iteration, to go on later
+	Pause = "pause" // end after this iteration, and continue later
 	Hint  = "hint"  // Text is for the next iteration
-	Clear = "clear" // hints that no iteration was told are taken back
+	Clear = "clear" // withdraw the hints that no iteration has received
 	Reply = "reply" // Data is a person's answer to a question
-	Told  = "told"  // Data is a question that a person was told of while no process carried the run on
+	Told  = "told"  // Data is a question that a person was told while no process carried the run on
 )
 
 // Message is a person's message to a run, for the process that carries it on.
 type Message struct {
-	ID    string    `json:"-"` // in the order in which they were left
+	ID    string    `json:"-"` // in the order of arrival
 	Kind  string    `json:"kind"`
 	Text  string    `json:"text,omitempty"`
 	Actor string    `json:"actor"`
@@ -58,7 +58,7 @@ func (r *Run) Post(m Message) (Message, error) {
 	return m, store.WriteJSON(filepath.Join(dir, m.ID), m)
 }
 
-// Waits reports whether a message is still untaken.
+// Waits reports whether a message was not taken yet.
 func (r *Run) Waits(m Message) (bool, error) {
 	_, err := os.Lstat(filepath.Join(r.dir, mailName, m.ID))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,8 +67,8 @@ func (r *Run) Waits(m Message) (bool, error) {
 	return err == nil, err
 }
 
-// after returns a time later than those of all waiting messages, whatever the clock was when they
-// were left. A message that takes hints back must not come before them.
+// after returns a time later than those of all waiting messages, whatever the clock was when they were
+// left. So a message that withdraws hints does not come before them.
 func after(dir string, now int64) int64 {
 	entries, _ := os.ReadDir(dir) // writing there reports the error
 	for _, e := range entries {
@@ -80,7 +80,7 @@ func after(dir string, now int64) int64 {
 	return now
 }
 
-// Mail returns the untaken messages, in the order they were left.
+// Mail returns the messages that were not taken yet, in the order of arrival.
 func (r *Run) Mail() ([]Message, error) {
 	dir := filepath.Join(r.dir, mailName)
 	entries, err := os.ReadDir(dir)
@@ -90,7 +90,7 @@ func (r *Run) Mail() ([]Message, error) {
 	var list []Message
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), ".json") {
-			continue // being written
+			continue // it is being written
 		}
 		var m Message
 		err := store.ReadJSON(filepath.Join(dir, e.Name()), &m)
@@ -107,7 +107,7 @@ func (r *Run) Mail() ([]Message, error) {
 	return list, nil
 }
 
-// Forget takes messages of some kinds away that were left before a time; all, if that is zero.
+// Forget removes messages of some kinds that were left before a time; zero: all of them.
 func (r *Run) Forget(before time.Time, kinds ...string) error {
 	list, err := r.Mail()
 	for _, m := range list {
@@ -118,7 +118,7 @@ func (r *Run) Forget(before time.Time, kinds ...string) error {
 	return err
 }
 
-// Take removes a message after its effect was kept.
+// Take removes a message, after its effect was kept.
 func (r *Run) Take(m Message) error {
 	dir := filepath.Join(r.dir, mailName)
 	if err := os.Remove(filepath.Join(dir, m.ID)); err != nil {

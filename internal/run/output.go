@@ -22,22 +22,22 @@ const (
 	maxLogs  = 64 << 20
 )
 
-// Output is an agent's output in one try of an iteration: all of it, or its beginning and its end,
-// with the number of bytes left out between them. The beginning is in the file at once, for a
-// reader meanwhile or after a crash.
+// Output is an agent's output in one try of an iteration: all of it, or its beginning and its end, with
+// the number of bytes left out between them. The beginning goes to the file at once, for readers during
+// the try or after a crash.
 type Output struct {
 	Stdout, Stderr *Log
 	logs           string
 }
 
-// Ends of the names of the files.
+// Endings of the file names.
 const (
 	outSuffix = ".log"
 	errSuffix = ".err"
 )
 
-// Output makes files in the directory of the run for the output of an iteration. Each try has its
-// own.
+// Output creates files in the directory of the run for the output of an iteration. Each try has its own
+// files.
 func (r *Run) Output(iteration int) (*Output, error) {
 	dir := filepath.Join(r.dir, logsName)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -47,7 +47,7 @@ func (r *Run) Output(iteration int) (*Output, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keep what is printed in iteration %d: %w", iteration, err)
 	}
-	for try := last + 1; ; try++ { // a lower number may be free by now, and would be taken for an earlier one
+	for try := last + 1; ; try++ { // a lower number may be free again, but would look like an earlier try
 		name := filepath.Join(dir, fmt.Sprintf("%d.%d", iteration, try))
 		f, err := os.OpenFile(name+outSuffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
@@ -62,7 +62,8 @@ func (r *Run) Output(iteration int) (*Output, error) {
 	}
 }
 
-// Close ends it, and makes room: the kept output of a run is bounded, and the oldest goes first.
+// Close closes the files, and makes room: the kept output of a run is bounded, and the oldest is deleted
+// first.
 func (o *Output) Close() error {
 	err := errors.Join(o.Stdout.close(), o.Stderr.close())
 	err = errors.Join(err, makeRoom(o.logs, maxLogs, func(name string) bool {
@@ -73,18 +74,18 @@ func (o *Output) Close() error {
 	return err
 }
 
-// printing has the paths, without the ends of their names, to which this process still writes:
-// several workers may.
+// printing has the paths, without the endings, of files that this process still writes. There may be
+// several workers.
 var printing sync.Map
 
-// Log is one stream of it. It accepts everything: an agent is not stopped for too much output, or
-// for a full disk. Closing it returns the error.
+// Log is one stream of an Output. It accepts everything: too much output, or a full disk, does not stop
+// an agent. Closing it returns the error.
 type Log struct {
 	path  string
 	f     *os.File // nil: no output yet
 	begin int      // bytes in the file
 	end   []byte   // the bytes after those, or the last of them
-	cut   int64    // bytes between them that are left out
+	cut   int64    // number of bytes left out between them
 	err   error
 }
 
@@ -108,8 +109,8 @@ func (l *Log) store(p []byte) {
 	_, l.err = l.f.Write(p)
 }
 
-// keep remembers the end of the output that does not fit. It may grow to twice its size, so that
-// not each line moves all of it.
+// keep keeps the end of output that is too long. Its buffer may grow to twice its size, so that not
+// every line moves all of it.
 func (l *Log) keep(p []byte) {
 	l.end = append(l.end, p...)
 	if len(l.end) > 2*maxEnd {
@@ -135,8 +136,8 @@ func (l *Log) close() error {
 	return errors.Join(l.err, l.f.Close())
 }
 
-// makeRoom removes the oldest files of a directory until at most this many bytes are left. It
-// keeps files for which stays returns true.
+// makeRoom removes the oldest files of a directory until at most this many bytes are left. It keeps
+// files for which stays returns true.
 func makeRoom(dir string, most int64, stays func(name string) bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -165,8 +166,8 @@ func makeRoom(dir string, most int64, stays func(name string) bool) error {
 	return nil
 }
 
-// Printed returns the files of the output in the last try of an iteration: standard output, and
-// standard error. Either file may be missing.
+// Printed returns the files of the output in the last try of an iteration: standard output and standard
+// error. Either file may be missing.
 func (r *Run) Printed(iteration int) (stdout, stderr string, err error) {
 	last, err := r.lastTry(iteration)
 	if err == nil && last == 0 {
@@ -179,7 +180,7 @@ func (r *Run) Printed(iteration int) (stdout, stderr string, err error) {
 	return name + outSuffix, name + errSuffix, nil
 }
 
-// lastTry returns the last try of an iteration that has any output; 0 without one.
+// lastTry returns the last try of an iteration that has any output, or 0.
 func (r *Run) lastTry(iteration int) (last int, err error) {
 	entries, err := os.ReadDir(filepath.Join(r.dir, logsName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

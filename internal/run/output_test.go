@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// printed has an agent print text in an iteration, and returns the files.
+// printed prints text in an iteration, as an agent would, and returns the files.
 func printed(t *testing.T, r *Run, iteration int, stdout, stderr string) (string, string) {
 	t.Helper()
 	o, err := r.Output(iteration)
@@ -86,7 +86,7 @@ func TestOutputBounded(t *testing.T) {
 	}
 }
 
-// TestOutputRoom checks that the oldest output goes first, and never the newest.
+// TestOutputRoom checks that the oldest output is deleted first, and never the newest.
 func TestOutputRoom(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 4 {
@@ -132,7 +132,7 @@ func TestOutputAtWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, _ := printed(t, r, 2, "first\n", "trouble\n")
-	if err := os.Remove(first); err != nil { // as room is made
+	if err := os.Remove(first); err != nil { // as making room does
 		t.Fatal(err)
 	}
 	out, errs := printed(t, r, 2, "second\n", "")

@@ -13,12 +13,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file handles runs whose files are in a directory of the user's, who looks at them there and
-// removes them with rm or a file manager. The run's plan, its events, its lock and its messages
-// stay in the state directory. Removing the files ends the run, and its sandboxes are still known.
+// This file handles runs whose files are in a directory of the user's, who reads them there and may
+// remove them with rm or a file manager. The run's plan, its events, its lock and its messages stay in
+// the state directory. Removing the files ends the run, but its sandboxes are still known.
 //
-// A link in the state directory leads to the files. It is made before them and removed after them,
-// so that they are found whenever a process is killed.
+// A link in the state directory leads to the files. It is created before them and removed after them, so
+// that they can be found at whatever point a process is killed.
 
 // atPrefix begins the name of the link to the files of a run.
 const atPrefix = ".at-"
@@ -26,8 +26,8 @@ const atPrefix = ".at-"
 // hiddenPrefix marks the files of a run that is being made.
 const hiddenPrefix = ".bothy" + newPrefix
 
-// CreateFlowIn is CreateFlow for a run whose files are in a directory of its own in the directory
-// into. into exists, and is a real path. It returns ErrConflict if into has a file of that name.
+// CreateFlowIn is CreateFlow for a run whose files are in a directory of its own in the directory into.
+// into must exist, and be a real path. The error is ErrConflict if into has a file of that name.
 func CreateFlowIn(root, into, id string, what any, fill func(dir string) error) (*Run, error) {
 	return create(root, into, &plan{Version: Version, ID: id, Kind: Flows, Plan: what}, fill)
 }
@@ -36,7 +36,7 @@ func CreateFlowIn(root, into, id string, what any, fill func(dir string) error) 
 // directory. Files that are [Run.Away] were not removed.
 func (r *Run) Gone() bool { return r.Lacks() && r.Away() == nil }
 
-// Lacks reports whether the files of a run are missing, for either reason.
+// Lacks reports whether the files of a run are missing, because they were removed or are away.
 func (r *Run) Lacks() bool {
 	if r.files == r.dir {
 		return false
@@ -45,8 +45,8 @@ func (r *Run) Lacks() bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
 
-// Away returns an error if files are missing because their disk is not mounted, as far as that can
-// be found out: their directory is on another file system now.
+// Away returns an error if files are missing because their disk is not mounted, as far as this can be
+// detected: their directory is on another file system now.
 func (r *Run) Away() error {
 	if !r.Lacks() {
 		return nil
@@ -59,14 +59,14 @@ func (r *Run) Away() error {
 		WithHint("mount the disk that they are on; if they are lost, bothy %s rm %s removes what is left", Flows, r.ID)
 }
 
-// place identifies a directory, apart from its name.
+// place identifies a directory independently of its name.
 type place struct {
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
 }
 
-// is reports whether dir is that directory, or was before it was removed. Devices may have other
-// numbers after a reboot: then the directory itself counts.
+// is reports whether dir is that directory, or was before its removal. Devices may have other numbers
+// after a reboot: then the directory itself counts.
 func (p *place) is(dir string) bool {
 	for at := dir; ; at = filepath.Dir(at) {
 		now, err := placeOf(at)
@@ -87,7 +87,7 @@ func placeOf(dir string) (*place, error) {
 	return &place{Device: st.Dev, Inode: st.Ino}, nil
 }
 
-// Elsewhere are the directories with the files of runs that are not in the state directory.
+// Elsewhere returns the directories with the files of runs that are not in the state directory.
 func Elsewhere(root string) (list []string, err error) {
 	ids, err := idsOf(root, atPrefix)
 	if err != nil {
@@ -106,8 +106,8 @@ func Elsewhere(root string) (list []string, err error) {
 	return list, nil
 }
 
-// at returns a run by its directory, wherever its files are. If the files lack only their final
-// name, because the process that made them was killed or is about to rename them, it renames them.
+// at returns a run by its directory, wherever its files are. If the files have not got their final name
+// yet, because the process that made them was killed or is about to rename them, at renames them.
 func at(dir string) *Run {
 	r := &Run{ID: filepath.Base(dir), dir: dir, files: dir}
 	if to, err := os.Readlink(linkOf(filepath.Dir(dir), r.ID)); err == nil {
@@ -121,7 +121,7 @@ func at(dir string) *Run {
 
 func linkOf(root, id string) string { return filepath.Join(root, atPrefix+id) }
 
-// hidden is where the files are made that will be there.
+// hidden returns the path at which files are made before they get their final name.
 func hidden(files string) string {
 	return filepath.Join(filepath.Dir(files), hiddenPrefix+filepath.Base(files))
 }
@@ -139,7 +139,7 @@ func reserve(root, into, id string) (dir string, err error) {
 	if err == nil {
 		err = taken(id, os.Mkdir(hidden(files), 0o700))
 	}
-	if err != nil { // the name is taken by another
+	if err != nil { // another run has the name
 		return "", errors.Join(err, os.Remove(linkOf(root, id)))
 	}
 	return hidden(files), nil
@@ -148,7 +148,7 @@ func reserve(root, into, id string) (dir string, err error) {
 // settle gives the files of a run their final name.
 func settle(files string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, hidden(files), unix.AT_FDCWD, files, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) { // not on this file system
+	if errors.Is(err, unix.EINVAL) { // the file system does not support it
 		err = os.Rename(hidden(files), files)
 	}
 	if errors.Is(err, unix.ENOENT) { // another process was faster, if the files exist
@@ -160,8 +160,8 @@ func settle(files string) error {
 	return store.SyncDir(filepath.Dir(files))
 }
 
-// discard deletes a half-made or half-removed run, by the name of its directory. What leads to the
-// rest goes last. Files with their final name are deleted only with a run that had them.
+// discard deletes a half-made or half-removed run, by the name of its directory. It removes links to the
+// remaining files last. Files with their final name are deleted only with a run that had them.
 func discard(root, prefix, id string) error {
 	if err := discardFiles(root, prefix, id); err != nil {
 		return err
@@ -176,7 +176,7 @@ func discardFiles(root, prefix, id string) error {
 		return ignore(err, fs.ErrNotExist)
 	}
 	if _, err := os.Lstat(filepath.Join(root, id)); prefix == newPrefix && err == nil {
-		return nil // they are those of a run that is there
+		return nil // they belong to an existing run
 	}
 	if err := store.RemoveTree(hidden(files)); err != nil {
 		return err

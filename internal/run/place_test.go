@@ -33,7 +33,8 @@ func only(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// Files that are elsewhere go with the run, and the run is known when they are gone.
+// TestElsewhere checks that files elsewhere are removed with the run, and that the run is known after
+// they are gone.
 func TestElsewhere(t *testing.T) {
 	root, into := filepath.Join(t.TempDir(), "runs"), t.TempDir()
 	for range 2 {
@@ -54,7 +55,7 @@ func TestElsewhere(t *testing.T) {
 	}
 	r, err := elsewhere(t, root, into, "two")
 	must(t, err)
-	must(t, os.RemoveAll(into)) // find may take it, too
+	must(t, os.RemoveAll(into)) // find may remove it, too
 	found, err := FindOf(root, Flows, "two")
 	if err != nil || !found.Gone() {
 		t.Errorf("it is %+v, %v", found, err)
@@ -110,8 +111,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestElsewhereTaken checks that a name that is taken there, by any file, is not used for a run,
-// and that the file stays as it is.
+// TestElsewhereTaken checks that a run never uses a name that any file has there, and that the file is
+// unchanged.
 func TestElsewhereTaken(t *testing.T) {
 	root, into := filepath.Join(t.TempDir(), "runs"), t.TempDir()
 	must(t, os.Mkdir(filepath.Join(into, "one"), 0o700))
@@ -127,7 +128,7 @@ func TestElsewhereTaken(t *testing.T) {
 	only(t, into, hiddenPrefix+"two", "one")
 }
 
-// TestElsewhereAtOnce checks that many callers at once make each run there once.
+// TestElsewhereAtOnce checks that many concurrent callers make each run there once.
 func TestElsewhereAtOnce(t *testing.T) {
 	root, into := filepath.Join(t.TempDir(), "runs"), t.TempDir()
 	must(t, os.Mkdir(root, 0o700))
@@ -161,8 +162,8 @@ func TestElsewhereAtOnce(t *testing.T) {
 	only(t, into, "a", "b", "c", "d")
 }
 
-// TestElsewhereKilled checks a process that is killed while it makes or removes a run, at any
-// point: the run exists with its files, or the next one that is made sweeps it.
+// TestElsewhereKilled checks a process that is killed at any point while it makes or removes a run:
+// either the run exists with its files, or the next run that is made sweeps it.
 func TestElsewhereKilled(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave func(r *Run, root string) error

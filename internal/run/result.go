@@ -8,15 +8,15 @@ import (
 
 // Types of events that all kinds of runs have.
 const (
-	Began = "began" // a process carries it on from here
-	Ready = "ready" // its sandboxes are there
-	Ended = "ended" // no process carries it on any more; only [Raised] may follow
+	Began = "began" // a process carries the run on from here
+	Ready = "ready" // its sandboxes exist
+	Ended = "ended" // no process carries the run on any more; only [Raised] may follow
 )
 
-// Status is the state of a run in a word.
+// Status is the state of a run in one word.
 type Status string
 
-// The statuses of a run. A run that is running and has no host was cut short.
+// Statuses of a run. A run that is running and has no host was interrupted.
 const (
 	Queued      Status = "queued"
 	Running     Status = "running"
@@ -24,18 +24,18 @@ const (
 	Completed   Status = "completed"
 	Failed      Status = "failed"
 	Limited     Status = "limit"
-	Stalled     Status = "stalled"     // a loop that does not move
+	Stalled     Status = "stalled"     // a loop that makes no progress
 	Aborted     Status = "aborted"     // by the agent of a loop
 	Cancelled   Status = "cancelled"   // by a person
 	Interrupted Status = "interrupted" // by a signal, or a crash
 )
 
-// Result says how a run ended, or that it has not.
+// Result says how a run ended, or that it has not ended.
 type Result struct {
 	Status Status `json:"status"`
 	Reason string `json:"stop_reason,omitempty"`
 	Detail string `json:"detail,omitempty"`
-	Signal int    `json:"-"` // that interrupted it
+	Signal int    `json:"-"` // the signal that interrupted it
 }
 
 // UnderWay reports whether the run has no recorded end.
@@ -49,10 +49,10 @@ func Crash() Result {
 // Stopped is the result of a run that a person has ended.
 func Stopped() Result { return Result{Status: Cancelled, Reason: "stopped"} }
 
-// Crashed reports whether a run has that result. No command returned its exit code.
+// Crashed reports whether a crash interrupted a run. No command returned its exit code.
 func (r *Result) Crashed() bool { return r.Status == Interrupted && r.Signal == 0 }
 
-// ExitCode returns the exit code of the command that carried the run on. partly says that it
+// ExitCode returns the exit code of the command that carried the run on. partly says that the run
 // completed and left something undone.
 func (r *Result) ExitCode(partly bool) int {
 	switch r.Status {
@@ -77,12 +77,12 @@ func (r *Result) ExitCode(partly bool) int {
 	return spec.ExitError
 }
 
-// Usage is what a run has used so far.
+// Usage is the usage of a run so far.
 type Usage struct {
 	Tokens  int64         `json:"tokens"` // the figure that counts
 	USD     float64       `json:"usd"`
 	Metered spec.Metered  `json:"metered"` // the same, by source
-	Elapsed spec.Duration `json:"elapsed"` // while a process carried it on
+	Elapsed spec.Duration `json:"elapsed"` // while a process carried the run on
 	Last    time.Time     `json:"last,omitzero"`
 }
 
@@ -95,7 +95,7 @@ func (u *Usage) Clock(running bool, ev Event) {
 	u.Last = ev.Time
 }
 
-// Took returns how long processes have carried a run of this status on until now.
+// Took returns how long processes have carried on a run of this status until now.
 func (u *Usage) Took(status Status, now time.Time) time.Duration {
 	took := time.Duration(u.Elapsed)
 	if status == Running && now.After(u.Last) {

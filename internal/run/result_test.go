@@ -12,7 +12,7 @@ import (
 // ends are the states of runs that no process carries on.
 var ends = []Status{Completed, Failed, Aborted, Waiting, Limited, Stalled, Cancelled}
 
-// TestEndsAreDocumented checks that the docs of loops and flows have their exit codes.
+// TestEndsAreDocumented checks that the docs of loops and flows list their exit codes.
 func TestEndsAreDocumented(t *testing.T) {
 	for file, want := range map[string]int{"../../docs/guide/loops.md": 8, "../../docs/guide/flow-runs.md": 6} {
 		text, err := os.ReadFile(file)
@@ -21,7 +21,7 @@ func TestEndsAreDocumented(t *testing.T) {
 		}
 		status, seen := Status(""), map[Status]bool{}
 		for _, row := range regexp.MustCompile("(?m)^\\| (?:`([a-z]+)` )?\\| ([0-9]+|128 \\+ n) \\|").FindAllStringSubmatch(string(text), -1) {
-			partly := row[1] == "" // a row below that of its status
+			partly := row[1] == "" // the row follows that of its status
 			if !partly {
 				status = Status(row[1])
 			}
@@ -48,8 +48,8 @@ func TestEndsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestEndsDiffer checks that no two ends have the same code, and that only a failure has the code
-// of an error.
+// TestEndsDiffer checks that no two ends have the same code, and that only a failure has the code of an
+// error.
 func TestEndsDiffer(t *testing.T) {
 	seen := map[int]Status{(&Result{Status: Completed}).ExitCode(true): "completed, partly"}
 	for _, status := range ends {

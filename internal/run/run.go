@@ -1,10 +1,10 @@
 // Package run keeps unattended work on disk: its plan, the result of every step, and the messages
 // of people.
 //
-// A run is a directory of the state directory, where no sandbox can write. Its events are appended
-// to one file, each durable before the next step begins, and never changed. The state of a run is
-// a fold over them, so a process that finds a run after a crash knows as much as the one that
-// died. One process at a time is its host; others leave messages.
+// A run is a directory of the state directory, where no sandbox can write. Its events are appended to
+// one file, each durable before the next step begins, and never changed. The state of a run is a fold
+// over them, so a process that finds a run after a crash knows as much as the one that died. One process
+// at a time is its host; others leave messages.
 package run
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Version is that of the files of a run.
+// Version is the version of a run's files.
 const Version = 1
 
 // Kinds of runs, by the command that carries them on.
@@ -37,8 +37,8 @@ const (
 type Run struct {
 	ID    string
 	Kind  string
-	dir   string // Bothy's own files of it
-	files string // likewise, unless they are elsewhere
+	dir   string // Bothy's own files of the run
+	files string // the other files: the same directory, or elsewhere
 }
 
 // Dir returns the directory with the files of the run: its inputs, its outputs and its logs.
@@ -67,24 +67,24 @@ const gonePrefix = ".gone-"
 type plan struct {
 	Version   int       `json:"version"`
 	ID        string    `json:"id"`
-	Kind      string    `json:"kind,omitempty"` // empty is a loop
+	Kind      string    `json:"kind,omitempty"` // empty: a loop
 	CreatedAt time.Time `json:"created_at"`
-	Place     *place    `json:"place,omitempty"` // in which its files were made, if that is not the state directory
+	Place     *place    `json:"place,omitempty"` // the directory of its files, if that is not the state directory
 	Plan      any       `json:"plan"`
 }
 
-// NewID names a run for people: its topic, the day, and four random hex digits.
+// NewID makes a readable ID for a run: its topic, the day, and four random hex digits.
 func NewID(about string, now time.Time) string {
 	var b [2]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return fmt.Sprintf("%s-%s-%s", cmp.Or(Slug(about), "run"), now.Format(time.DateOnly), hex.EncodeToString(b[:]))
 }
 
-// maxIDs is how many IDs are tried for one run: 65536 exist for a day and a topic.
+// maxIDs is how many IDs to try for one run: 65536 exist for a day and a topic.
 const maxIDs = 100
 
-// Named tries IDs of NewID for a run, until one is free: create returns ErrConflict for a taken
-// one.
+// Named calls create with IDs of NewID until one is free. create returns ErrConflict for an ID that is
+// taken.
 func Named(about string, now time.Time, create func(id string) (*Run, error)) (*Run, error) {
 	for try := 1; ; try++ {
 		r, err := create(NewID(about, now))
@@ -97,7 +97,7 @@ func Named(about string, now time.Time, create func(id string) (*Run, error)) (*
 // maxSlug bounds a slug, in bytes.
 const maxSlug = 29
 
-// Slug makes a short plain word of a text; empty if none of it is plain.
+// Slug makes a short plain word from a text; empty if none of it is plain.
 func Slug(text string) string {
 	var words []string
 	n := 0
@@ -111,13 +111,13 @@ func Slug(text string) string {
 	return strings.Join(words, "-")
 }
 
-// Create writes a loop's plan into a new run below root. The run appears complete or not at all.
-// It returns ErrConflict if a run of that ID exists, or is being made.
+// Create writes a loop's plan into a new run below root. The run appears complete or not at all. The
+// error is ErrConflict if a run of that ID exists, or is being made.
 func Create(root, id string, what any) (*Run, error) {
 	return create(root, "", &plan{Version: Version, ID: id, Plan: what}, nil)
 }
 
-// CreateFlow does that for a flow. fill writes its other files into the directory.
+// CreateFlow is Create for a flow. fill writes the flow's other files into the directory.
 func CreateFlow(root, id string, what any, fill func(dir string) error) (*Run, error) {
 	return CreateFlowIn(root, "", id, what, fill)
 }
@@ -144,8 +144,7 @@ func create(root, into string, p *plan, fill func(dir string) error) (*Run, erro
 	return r, store.SyncDir(filepath.Dir(root))
 }
 
-// claim reserves an ID that no run has: no other run gets it while the directory with the prefix
-// exists.
+// claim reserves an unused ID: no other run gets it while the directory with the prefix exists.
 func claim(root, id string) error {
 	tmp := filepath.Join(root, newPrefix+id)
 	if err := os.Mkdir(tmp, 0o700); err != nil {
@@ -163,7 +162,7 @@ func claim(root, id string) error {
 // file renews the directory's time, so the directory counts as new until its rename.
 func write(root, into string, p *plan, fill func(dir string) error) error {
 	held := filepath.Join(root, newPrefix+p.ID, makingName)
-	making, err := store.WaitLock(held) // for processes that check whether it is locked
+	making, err := store.WaitLock(held) // for processes that check the lock
 	if err != nil {
 		return err
 	}
@@ -206,7 +205,7 @@ func appear(root, id string) error {
 		return errors.Join(err, discard(root, "", id))
 	}
 	files, err := os.Readlink(linkOf(root, id))
-	if err != nil { // with it
+	if err != nil { // its files are in the run's directory
 		return nil
 	}
 	if err := settle(files); err != nil {
@@ -215,9 +214,9 @@ func appear(root, id string) error {
 	return nil
 }
 
-// taken says that an ID is that of another run, if that is why it could not be had.
+// taken converts an error into a conflict if it means that another run has this ID.
 func taken(id string, err error) error {
-	if errors.Is(err, fs.ErrExist) { // also of a directory that is not empty
+	if errors.Is(err, fs.ErrExist) { // also for a directory that is not empty
 		return spec.Errorf(spec.ErrConflict, "there is a run %s already", id)
 	}
 	return err
@@ -248,9 +247,8 @@ func isAbandoned(dir string) bool {
 	return err == nil && time.Since(info.ModTime()) > abandonedAfter
 }
 
-// ListOf returns the runs of a kind, the newest first; all of them if kind is empty. Runs with an
-// unreadable plan may be of any kind and age: they come last, and return the error with their
-// plan.
+// ListOf returns the runs of a kind, the newest first; all runs if kind is empty. Runs with an
+// unreadable plan may be of any kind and age: they come last, and reading their plan returns the error.
 func ListOf(root, kind string) ([]*Run, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -264,7 +262,7 @@ func ListOf(root, kind string) ([]*Run, error) {
 	var unread []*Run
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
-			continue // being made, or deleted
+			continue // it is being made, or deleted
 		}
 		r := at(filepath.Join(root, e.Name()))
 		p, err := r.plan(nil)
@@ -286,10 +284,10 @@ func ListOf(root, kind string) ([]*Run, error) {
 	return append(runs, unread...), nil
 }
 
-// Find returns the loop with an ID, or the only one whose ID begins so.
+// Find returns the loop with an ID, or the only one whose ID begins with ref.
 func Find(root, ref string) (*Run, error) { return FindOf(root, Loops, ref) }
 
-// FindOf does that for the runs of a kind.
+// FindOf is Find for the runs of a kind.
 func FindOf(root, kind, ref string) (*Run, error) {
 	list, err := ListOf(root, kind)
 	if err != nil {
@@ -313,7 +311,7 @@ func FindOf(root, kind, ref string) (*Run, error) {
 	return nil, spec.Errorf(spec.ErrUsage, "%d runs begin with %q", len(found), ref).WithHint("bothy %s ls shows them in full", kind)
 }
 
-// Plan reads the plan into what, and returns when it was made.
+// Plan reads the plan into what, and returns its creation time.
 func (r *Run) Plan(what any) (time.Time, error) {
 	p, err := r.plan(what)
 	return p.CreatedAt, err
@@ -351,8 +349,8 @@ func (r *Run) erase() error {
 	return errors.Join(store.SyncDir(root), discard(root, gonePrefix, r.ID))
 }
 
-// probing is how long probes ([Run.Hosted]) may delay a process that takes a run over. probeAgain
-// is how often that process retries.
+// probing is how long probes ([Run.Hosted]) may delay a process that takes a run over. probeAgain is how
+// often that process retries.
 const (
 	probing    = 5 * time.Second
 	probeAgain = time.Millisecond
@@ -377,6 +375,6 @@ func (r *Run) lock() (*store.Lock, error) {
 // Originals returns the directory for copies of protected files. It is made with the first copy.
 func (r *Run) Originals() string { return filepath.Join(r.dir, originalsName) }
 
-// Hosted reports whether a process carries the run on. Any number of callers may ask at once: none
-// is taken for a host by another, or keeps one from beginning.
+// Hosted reports whether a process carries the run on. Any number of callers may ask concurrently: no
+// caller counts as a host for another, or keeps a host from starting.
 func (r *Run) Hosted() bool { return store.IsLocked(filepath.Join(r.dir, lockName)) }

@@ -54,8 +54,8 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestSameID checks that an ID of another run, even of one that is being made, is refused, and
-// that another ID is tried.
+// TestSameID checks that the ID of another run, even of one that is being made, is refused, and that
+// another ID is tried.
 func TestSameID(t *testing.T) {
 	root, r := begun(t)
 	must(t, os.Mkdir(filepath.Join(root, newPrefix+"made"), 0o700))
@@ -85,7 +85,7 @@ func TestSameID(t *testing.T) {
 	}
 }
 
-// TestKinds keeps flows and loops apart.
+// TestKinds checks that flows and loops are kept apart.
 func TestKinds(t *testing.T) {
 	root, r := begun(t)
 	f, err := CreateFlow(root, "words-2026-11-22-0001", nil, func(dir string) error { return os.Mkdir(filepath.Join(dir, "inputs"), 0o700) })
@@ -116,8 +116,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestRemove checks that a removed run is gone, whatever a crash leaves of it: the next one that
-// is made sweeps that.
+// TestRemove checks that a removed run is gone, whatever a crash leaves of it: making the next run
+// sweeps that.
 func TestRemove(t *testing.T) {
 	root := t.TempDir()
 	r, err := Create(root, "one-2026-01-01-0000", nil)
@@ -127,7 +127,7 @@ func TestRemove(t *testing.T) {
 	if err := r.Remove(); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("somebody carries it on: %v", err)
 	}
-	must(t, os.MkdirAll(filepath.Join(root, gonePrefix+r.ID, "mail"), 0o700)) // of one of this name, before
+	must(t, os.MkdirAll(filepath.Join(root, gonePrefix+r.ID, "mail"), 0o700)) // of an earlier run with this name
 	must(t, h.Remove())
 	if list, err := ListOf(root, ""); err != nil || len(list) > 0 {
 		t.Errorf("there are %v: %v", list, err)
@@ -193,8 +193,8 @@ func TestOneHost(t *testing.T) {
 	}
 }
 
-// TestProbe has many callers check for a host: none is taken for one, and none keeps a host from
-// beginning.
+// TestProbe checks that of many callers that check for a host, none counts as one, and none keeps a host
+// from starting.
 func TestProbe(t *testing.T) {
 	_, r := begun(t)
 	held, err := store.TryShareLock(filepath.Join(r.dir, lockName)) // a probe at this moment
@@ -229,7 +229,7 @@ func TestProbe(t *testing.T) {
 	looking.Wait()
 }
 
-// TestTorn cuts the file anywhere: the events before the cut are read, and the next host appends
+// TestTorn cuts the file at any point: the events before the cut are read, and the next host appends
 // after them.
 func TestTorn(t *testing.T) {
 	_, r := begun(t)
@@ -298,7 +298,7 @@ func TestMailClock(t *testing.T) {
 	}
 }
 
-// TestUnreadable checks that a run with an unreadable plan hides no other, and is not hidden.
+// TestUnreadable checks that a run with an unreadable plan is listed, and hides no other run.
 func TestUnreadable(t *testing.T) {
 	root, r := begun(t)
 	for id, plan := range map[string]string{"broken": "{", "newer": `{"version":9,"id":"newer"}`} {

@@ -16,7 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Worker is the agent of a name, if it can be had work without anybody, and judged.
+// Worker returns the agent with this name, if it can work without a terminal and its output can be
+// judged.
 func Worker(list agent.Catalog, name string) (*spec.Agent, error) {
 	of, err := list.Called(name)
 	if err != nil {
@@ -41,12 +42,12 @@ type turn struct {
 	limit                  time.Duration
 }
 
-// request is a turn that can be taken.
+// request is a turn that an agent can take.
 type request struct {
 	rules  *transcript.Rules
 	q      wire.Command
 	stdin  string
-	linger time.Duration // from its end by its own word to its exit
+	linger time.Duration // from its reported end to its exit
 }
 
 // prepareRequest checks that an agent can be asked, before any sandbox is touched.
@@ -60,17 +61,17 @@ func prepareRequest(of *spec.Agent, t turn) (*request, error) {
 	return &request{rules, q, stdin, cmp.Or(time.Duration(of.Headless.Linger), spec.UsualLinger)}, fitsArguments(argv)
 }
 
-// report is an agent's report on its work, and its end.
+// report is an agent's report on its work, and how its process ended.
 type report struct {
 	digest transcript.Digest
 	status int
 	said   string // the end of its standard error
-	ended  int    // the line with its end report, unless it went on since
+	ended  int    // the line with its end report; 0 if it has not ended, or has continued since
 	stayed string // how it was stopped after that, if it did not exit by itself
 }
 
-// askAgent has an agent work. Both writers get its output. If it was cut short, as [shortened] says,
-// its report until then counts.
+// askAgent runs an agent. Both writers get its output. If its work was [shortened], its report until
+// then counts.
 func (p *request) askAgent(ctx context.Context, in *headless.Session, stdout, stderr io.Writer) (*report, error) {
 	a := &report{}
 	var r *transcript.Reader
@@ -91,7 +92,7 @@ func (p *request) askAgent(ctx context.Context, in *headless.Session, stdout, st
 	return a, err
 }
 
-// answerPrompt is ask where it makes no difference why the work was cut short.
+// answerPrompt is askAgent for callers that do not care why the work was cut short.
 func (p *request) answerPrompt(ctx context.Context, in *headless.Session, stdout, stderr io.Writer) (*report, error) {
 	a, err := p.askAgent(ctx, in, stdout, stderr)
 	if ctx.Err() == nil {
@@ -100,7 +101,7 @@ func (p *request) answerPrompt(ctx context.Context, in *headless.Session, stdout
 	return a, err
 }
 
-// hearEvent takes the next event of the agent, from a line that may have more of them.
+// hearEvent takes the next event of the agent. A line may hold several events.
 func (a *report) hearEvent(ev spec.TranscriptEvent, line int) {
 	a.digest.Add(ev)
 	switch {
@@ -111,8 +112,8 @@ func (a *report) hearEvent(ev spec.TranscriptEvent, line int) {
 	}
 }
 
-// endEarly treats interrupted work as over. An agent that had reported its end is judged by that
-// report, as if it had exited then; any other has failed. Other errors stay errors.
+// endEarly treats shortened work as over. An agent that had reported its end is judged by that report,
+// as if it had exited then; any other has failed. Other errors stay errors.
 func (a *report) endEarly(err error) error {
 	why := shortened(err)
 	switch {

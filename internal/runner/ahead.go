@@ -8,23 +8,23 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// early is a sandbox that was started for the next work.
+// early is a sandbox that is started ahead, for the next work.
 type early struct {
 	sandbox *spec.Sandbox
 	since   time.Time
-	tried   chan struct{} // closed when it is started, or could not be
-	stopped bool          // before, so that no process was running in it; to be read after tried
+	tried   chan struct{} // closed when the start has succeeded or failed
+	stopped bool          // before the start, so no old process runs in it; valid after tried
 }
 
-// serves reports whether work can begin in the sandbox as it is. It has read its credentials and
-// its agent's configuration when it started: the values may be valid for a short time only, and a
-// person may have logged in since.
+// serves reports whether work can begin in the sandbox without a restart. It read its credentials and
+// its agent's configuration when it started: the values may expire soon, and a person may have logged in
+// since.
 func (e *early) serves(sb *spec.Sandbox, now time.Time) bool {
 	return e.sandbox == sb && e.stopped && now.Sub(e.since) < loop.AheadFor
 }
 
-// Ahead starts the sandbox of a seat anew, for its next work, while something else is done: a
-// host that died, or a person, may have left something at work there.
+// Ahead restarts the sandbox of a seat in the background, for its next work. The restart ends processes
+// that a crashed host or a person may have left there.
 func (s *Loop) Ahead(ctx context.Context, seat loop.Seat) {
 	at, err := s.placeOf(seat)
 	if err != nil || s.ahead != nil {
@@ -35,7 +35,7 @@ func (s *Loop) Ahead(ctx context.Context, seat loop.Seat) {
 	s.going.Go(func() {
 		defer close(e.tried)
 		if err := s.engine.Stop(ctx, at.Sandbox, Grace); err != nil {
-			return // the work stops it again, and says so
+			return // the work stops it again, and reports the error
 		}
 		e.stopped = true
 		if c, err := s.engine.Connect(ctx, at.Sandbox); err == nil {
@@ -44,9 +44,10 @@ func (s *Loop) Ahead(ctx context.Context, seat loop.Seat) {
 	})
 }
 
-// emptySandbox makes sure that no process runs in a sandbox, as [Loop.Ahead] does.
+// emptySandbox makes sure that no old process runs in a sandbox. It uses the restart of [Loop.Ahead], if
+// any.
 func (s *Loop) emptySandbox(ctx context.Context, sb *spec.Sandbox) error {
-	if was := s.ahead; was != nil { // several workers have none
+	if was := s.ahead; was != nil { // loops with several workers start none ahead
 		s.ahead = nil
 		<-was.tried
 		if was.serves(sb, time.Now()) {
@@ -56,7 +57,7 @@ func (s *Loop) emptySandbox(ctx context.Context, sb *spec.Sandbox) error {
 	return s.engine.Stop(ctx, sb, Grace)
 }
 
-// stopIdle stops a sandbox that was started ahead, if no agent will work there, and no person does.
+// stopIdle stops the sandbox that was started ahead, unless a person works there.
 func (s *Loop) stopIdle(ctx context.Context) {
 	was := s.ahead
 	if s.ahead = nil; was == nil {
@@ -64,7 +65,7 @@ func (s *Loop) stopIdle(ctx context.Context) {
 	}
 	<-was.tried
 	if in, err := s.engine.Inside(context.WithoutCancel(ctx), was.sandbox); err == nil && was.stopped && len(in.Sessions) > 0 {
-		return // a person's
+		return // a person's session
 	}
 	if err := s.engine.Stop(context.WithoutCancel(ctx), was.sandbox, Grace); err != nil {
 		s.host.Note("%s was not stopped: %v", was.sandbox.Name, err)

@@ -15,20 +15,20 @@ type copies struct {
 	base     *base
 	of       *spec.Sandbox
 	point    checkpoint.Point
-	commands int           // how many come after the current gate
+	commands int           // how many are left after the current gate
 	read     *spec.Sandbox // nil: none yet
-	next     *coming       // nil: none was begun
+	next     *coming       // nil: none was started
 }
 
 // coming is a copy that is made and started in the background.
 type coming struct {
 	sandbox *spec.Sandbox
 	err     error
-	made    chan struct{} // closed when it is there, or could not be made
+	made    chan struct{} // closed when the copy is ready, or could not be made
 }
 
-// reading calls do, with a time limit, on the copy in which no code of the agent runs. The copy is
-// used again as long as all goes well: a read that takes too long costs it its sandbox.
+// reading calls do, with a time limit, on the copy in which no code of the agent runs. Later reads use
+// the same copy, unless do fails or reports that the read did not go well: then the copy is removed.
 func (c *copies) reading(ctx context.Context, limit spec.Duration, do func(context.Context, *spec.Sandbox) (well bool, err error)) (err error) {
 	if c.read == nil {
 		if c.read, err = c.base.snapshots.Proof(ctx, c.of, c.point); err != nil {
@@ -46,7 +46,7 @@ func (c *copies) reading(ctx context.Context, limit spec.Duration, do func(conte
 	return err
 }
 
-// running does something in a copy of its own.
+// running calls do with a fresh copy, for one command.
 func (c *copies) running(ctx context.Context, do func(*spec.Sandbox) error) error {
 	sb, err := c.takeCopy(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *copies) running(ctx context.Context, do func(*spec.Sandbox) error) erro
 	return do(sb)
 }
 
-// takeCopy returns the copy that was begun, or a new one.
+// takeCopy returns the copy that was started in the background, or a new one.
 func (c *copies) takeCopy(ctx context.Context) (*spec.Sandbox, error) {
 	was := c.next
 	if c.next = nil; was == nil {
@@ -67,7 +67,7 @@ func (c *copies) takeCopy(ctx context.Context) (*spec.Sandbox, error) {
 	return was.sandbox, was.err
 }
 
-// beginNext begins with the next command's copy, if a command is left.
+// beginNext starts the copy for the next command, if a command is left.
 func (c *copies) beginNext(ctx context.Context) {
 	if c.commands == 0 || c.next != nil {
 		return
@@ -79,7 +79,7 @@ func (c *copies) beginNext(ctx context.Context) {
 		if next.sandbox, next.err = c.base.snapshots.Proof(ctx, c.of, c.point); next.err != nil {
 			return
 		}
-		if conn, err := c.base.engine.Connect(ctx, next.sandbox); err == nil { // else its command says so
+		if conn, err := c.base.engine.Connect(ctx, next.sandbox); err == nil { // if this fails, its command reports it
 			conn.Close()
 		}
 	})

@@ -28,7 +28,7 @@ type Flow struct {
 	agents    map[string]*spec.Agent
 
 	mu    sync.Mutex
-	quiet bool // no work of a dead host is left
+	quiet bool // all work that a crashed host left has ended
 }
 
 var _ flow.Runner = (*Flow)(nil)
@@ -39,15 +39,15 @@ func NewFlow(h Host, e *engine.Engine, s *snapshot.Snapshots, sandboxes map[stri
 	return &Flow{base: base{host: h, engine: e, snapshots: s}, sandboxes: sandboxes, agents: agents}
 }
 
-// flowRoot is the directory inside that contains the directories of the tries: the files of an
-// earlier try are not in the way.
+// flowRoot is the directory inside that contains a directory for each try, so the files of earlier tries
+// are not in the way.
 const flowRoot = "/flow"
 
-// Place is the directory of a try.
+// Place returns the directory of a try.
 func (s *Flow) Place(name string) string { return flowRoot + "/" + name }
 
-// Work does a job in the sandbox of its agent: it puts the files there, runs the agent or the
-// command, ends everything that runs, and takes the output out.
+// Work does a job in the sandbox of its agent: it puts the files there, runs the agent or the command,
+// ends all processes, and takes the output out.
 func (s *Flow) Work(ctx context.Context, job flow.Job) (d flow.Done, err error) {
 	sb := s.sandboxes[cmp.Or(job.Room, job.Of)]
 	if sb == nil {
@@ -91,7 +91,7 @@ func (s *Flow) Work(ctx context.Context, job flow.Job) (d flow.Done, err error) 
 	return d, err
 }
 
-// quiesce ends the work that a dead host may have left in any sandbox, before the first job.
+// quiesce ends the work that a crashed host may have left in any sandbox, before the first job.
 func (s *Flow) quiesce(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,8 +107,8 @@ func (s *Flow) quiesce(ctx context.Context) error {
 	return nil
 }
 
-// judgeCopy has a command judge a copy of the directory in a fresh sandbox that is removed afterwards.
-// It gets no credentials, so it cannot pay for a model.
+// judgeCopy runs a command that judges a copy of the directory, in a fresh sandbox that is removed
+// afterwards. The sandbox gets no credentials, so it cannot pay for a model.
 func (s *Flow) judgeCopy(ctx context.Context, of *spec.Sandbox, job flow.Job) (d flow.Done, err error) {
 	p, err := s.snapshots.Checkpoint(ctx, of, "", "to judge it", false)
 	if err != nil {
@@ -121,8 +121,8 @@ func (s *Flow) judgeCopy(ctx context.Context, of *spec.Sandbox, job flow.Job) (d
 	return d, err
 }
 
-// runFresh has a command work in a fresh sandbox like another one, which is removed afterwards. It
-// gets no credentials, so it cannot pay for a model.
+// runFresh runs a command in a fresh sandbox that is like another one and removed afterwards. The
+// sandbox gets no credentials, so it cannot pay for a model.
 func (s *Flow) runFresh(ctx context.Context, like *spec.Sandbox, job flow.Job) (d flow.Done, err error) {
 	sb, err := s.engine.Fresh(ctx, like)
 	if err != nil {
@@ -158,7 +158,7 @@ func (d *printout) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Used stops the sandbox of a room, and returns what models have used for it.
+// Used stops the sandbox of a room, and returns its model usage.
 func (s *Flow) Used(ctx context.Context, room string) (flow.Used, error) {
 	sb := s.sandboxes[room]
 	if sb == nil {
@@ -173,8 +173,8 @@ func (s *Flow) Used(ctx context.Context, room string) (flow.Used, error) {
 	return flow.Used{Tokens: sum.Counted(), USD: sum.USD}, err
 }
 
-// setBudget sets the gateway's budget to the rest for a job. It returns the bill of the sandbox
-// before.
+// setBudget sets the gateway's budget to the rest for a job. It returns the sandbox's bill before the
+// job.
 func (s *Flow) setBudget(ctx context.Context, sb *spec.Sandbox, left spec.Budget) (spec.Bill, error) {
 	before, err := s.engine.Bill(ctx, sb)
 	if err != nil || left == (spec.Budget{}) {
@@ -191,8 +191,8 @@ func (s *Flow) setBudget(ctx context.Context, sb *spec.Sandbox, left spec.Budget
 }
 
 // countUse sets a job's use: the gateway's count, or the agent's figure if that is more, because the
-// gateway does not see everything everywhere. A used-up allowance or an overloaded provider is
-// believed if the gateway has seen it.
+// gateway does not see all traffic in every configuration. A report of a used-up allowance or an
+// overloaded provider counts only if the gateway has seen it.
 func (s *Flow) countUse(ctx context.Context, sb *spec.Sandbox, before spec.Bill, began time.Time, d *flow.Done) error {
 	after, err := s.engine.Bill(ctx, sb)
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *Flow) countUse(ctx context.Context, sb *spec.Sandbox, before spec.Bill,
 	return nil
 }
 
-// Stop stops the sandboxes, when no process carries the flow on any more.
+// Stop stops the sandboxes when no process runs the flow any more.
 func (s *Flow) Stop(ctx context.Context) {
 	defer s.going.Wait()
 	for _, sb := range s.sandboxes {
@@ -215,7 +215,7 @@ func (s *Flow) Stop(ctx context.Context) {
 	}
 }
 
-// runShell has a shell do it.
+// runShell runs a job's command in a shell.
 func (s *Flow) runShell(ctx context.Context, sb *spec.Sandbox, job flow.Job, stdout io.Writer) (flow.Done, error) {
 	out := &headless.Ending{}
 	q := wire.Command{Args: []string{"/bin/sh", "-c", job.Command}, Env: job.Env, Dir: s.workDir(sb, job), Timeout: spec.Duration(job.Limit)}
@@ -243,7 +243,7 @@ func (s *Flow) workDir(sb *spec.Sandbox, job flow.Job) string {
 	return job.Place
 }
 
-// runAgent has an agent do it.
+// runAgent runs a job's agent.
 func (s *Flow) runAgent(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
 	t := turn{prompt: job.Prompt, model: job.Model, env: job.Env, dir: s.workDir(sb, job), limit: job.Limit}
 	q, err := prepareRequest(s.agents[job.Agent], t)

@@ -18,11 +18,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// absent is the hash of what is not there.
+// absent is the hash of a missing file or tree.
 const absent = "absent"
 
-// hash hashes a file or a tree of the work. It is read inside a copy by a program of ours,
-// and hashed out here. What is read goes to kept, too, unless that is nil.
+// hash hashes a file or a tree of the work. Our own program reads it inside a copy, and hash computes
+// the sum on the host. The bytes are also written to kept, unless that is nil.
 func (s *Loop) hash(ctx context.Context, in *copies, rel string, kept io.Writer) (sum string, err error) {
 	err = in.reading(ctx, s.plan.Limits.Gate, func(ctx context.Context, sb *spec.Sandbox) (bool, error) {
 		var l listing
@@ -41,8 +41,8 @@ func (s *Loop) hash(ctx context.Context, in *copies, rel string, kept io.Writer)
 	return sum, err
 }
 
-// readTree has a program of ours read a file or a tree of a workspace, through no link. If
-// nothing is there the error is ErrNotFound.
+// readTree has our own program read a file or a tree of a workspace without following links. The error
+// is ErrNotFound if the path does not exist.
 func readTree(ctx context.Context, in *headless.Session, sb *spec.Sandbox, rel, user string, read func(io.Reader) error) (began bool, err error) {
 	full := filepath.Join(sb.Workspaces[0].Target, rel)
 	r, w, err := os.Pipe()
@@ -57,27 +57,27 @@ func readTree(ctx context.Context, in *headless.Session, sb *spec.Sandbox, rel, 
 		return false, err
 	}
 	err = read(r)
-	r.Close() // who goes on writing what cannot be read would wait for ever
+	r.Close() // a program that keeps writing unreadable data would wait for ever
 	if jerr := job(); jerr != nil {
 		err = jerr
 	}
 	return true, err
 }
 
-// listing is what an archive holds, if anybody asks: each entry by its name.
+// listing is the hash of an archive and, if requested, its entries by name.
 type listing struct {
 	sum     string
 	entries map[string]item
 }
 
-// item is an entry of an archive, with the sum of all that is of interest of it.
+// item is an entry of an archive, with the sum of its relevant properties.
 type item struct {
 	kind byte
 	sum  [sha256.Size]byte
 }
 
-// list hashes what an archive holds: names, kinds, permissions, contents. Owners
-// and times are not of interest. Entries are noted if there is something to note them in.
+// list hashes the contents of an archive: names, kinds, permissions, contents. It ignores owners and
+// times. It notes each entry in entries, unless that is nil.
 func list(r io.Reader, entries map[string]item) (listing, error) {
 	all := sha256.New()
 	in := tar.NewReader(r)
@@ -100,7 +100,7 @@ func list(r io.Reader, entries map[string]item) (listing, error) {
 	}
 }
 
-// hashEntry adds an entry. What is of variable length has its length before it.
+// hashEntry adds an entry to a hash. Data of variable length follows its length.
 func hashEntry(all io.Writer, h *tar.Header, in io.Reader) error {
 	fmt.Fprintf(all, "%c %o %d %q %q\n", h.Typeflag, h.Mode&0o7777, h.Size, h.Name, h.Linkname)
 	if h.Typeflag == tar.TypeChar || h.Typeflag == tar.TypeBlock {

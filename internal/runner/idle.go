@@ -10,7 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// idleError is why an agent was stopped that gave no sign of life.
+// idleError says that an agent was stopped because it was idle.
 type idleError struct{ limit time.Duration }
 
 func (s *idleError) Error() string {
@@ -25,29 +25,29 @@ const (
 	restingAtALook = 20 * time.Millisecond
 )
 
-// activity is what a sandbox has done until now.
+// activity is the activity of a sandbox until now.
 type activity struct {
 	cpu     time.Duration
-	carried int64 // of bytes, by the connections that are open
+	carried int64 // bytes, over the open connections
 	open    int   // open connections
 }
 
-// idleWatch stops an agent that gives no sign of life. Output is not the only sign: a long test prints
-// nothing, and a model may think for as long.
+// idleWatch stops an idle agent. Output is not the only sign of life: a long test prints nothing, and a
+// model may think for just as long.
 type idleWatch struct {
 	limit   time.Duration
 	look    func(context.Context) (activity, error)
 	printed atomic.Int64 // number of writes
 }
 
-// Write notes that the agent prints.
+// Write notes that the agent printed something.
 func (p *idleWatch) Write(b []byte) (int, error) {
 	p.printed.Add(1)
 	return len(b), nil
 }
 
-// watchAgent checks until ctx is done. It cancels with a [idleError] if the agent gave no sign for as
-// long as the limit. A sandbox that does not answer gives none.
+// watchAgent checks until ctx is done. It cancels with an [idleError] if the agent was idle for as long
+// as the limit. A sandbox that does not answer counts as idle.
 func (p *idleWatch) watchAgent(ctx context.Context, giveUp context.CancelCauseFunc) {
 	var last activity
 	printed, heard, looked := int64(0), time.Now(), time.Now()
@@ -74,7 +74,7 @@ func (p *idleWatch) watchAgent(ctx context.Context, giveUp context.CancelCauseFu
 	}
 }
 
-// activityOf looks at a sandbox.
+// activityOf asks a sandbox for its activity.
 func activityOf(ctx context.Context, e *engine.Engine, sb *spec.Sandbox) (activity, error) {
 	st, err := e.Inside(ctx, sb)
 	return activity{cpu: time.Duration(st.Usage.CPUSeconds * float64(time.Second)), open: st.Open, carried: st.Carried}, err

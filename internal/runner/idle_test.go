@@ -17,7 +17,7 @@ func TestPulse(t *testing.T) {
 	for name, c := range map[string]struct {
 		look  func(since time.Duration) (activity, error)
 		print bool
-		ended time.Duration // 0: it is not
+		ended time.Duration // 0: the agent has not ended
 	}{
 		"nothing at all":       {look: func(time.Duration) (activity, error) { return activity{}, nil }, ended: limit},
 		"a runtime that waits": {look: func(d time.Duration) (activity, error) { return activity{cpu: d / 100, open: 1, carried: 9}, nil }, ended: limit + pulsePoll},

@@ -78,8 +78,8 @@ func (s *Loop) protected(ctx context.Context, in *copies, baseline map[string]st
 	return gates, hashes, nil
 }
 
-// judged asks a gate. A gate that cannot be asked is red. If its sandbox failed before it, it is
-// asked once more, so that the iteration is not done again for that.
+// judged asks a gate. A gate that fails with an error is red. If its sandbox failed, it is asked once
+// more, so that the iteration need not be repeated for that.
 func judged(name string, check func() (why, output string, err error)) loop.Gate {
 	began := time.Now()
 	why, output, err := check()
@@ -104,7 +104,7 @@ func (s *Loop) try(ctx context.Context, in *copies, name, line string, limit spe
 	})
 }
 
-// tried runs a command that is to end with 0.
+// tried runs a command that passes if it exits with 0.
 func (s *Loop) tried(ctx context.Context, sb *spec.Sandbox, q wire.Command) (why, output string, err error) {
 	out := &headless.Ending{}
 	status, said, err := runCommand(ctx, nil, s.sessionIn(sb), q, "", out, io.Discard)
@@ -122,8 +122,7 @@ func (s *Loop) tried(ctx context.Context, sb *spec.Sandbox, q wire.Command) (why
 	return why, strings.ToValidUTF8(strings.TrimSpace(out.String()+"\n"+said), ""), err
 }
 
-// judgeFile judges a document of the work. It is read by a program of ours, and judged out
-// here.
+// judgeFile judges a document of the work. Our own program reads it inside, and the host judges it.
 func (s *Loop) judgeFile(ctx context.Context, in *copies, c *loop.Criterion) (why, output string, err error) {
 	r := gate.Result{}
 	err = in.reading(ctx, *c.Timeout, func(ctx context.Context, sb *spec.Sandbox) (bool, error) {

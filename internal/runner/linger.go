@@ -10,7 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// lingerError is why an agent was ended that had said how it ended, and did not exit.
+// lingerError says that an agent was stopped because it reported its end and did not exit.
 type lingerError struct{ after time.Duration }
 
 func (l *lingerError) Error() string {
@@ -18,14 +18,14 @@ func (l *lingerError) Error() string {
 }
 
 // linger waits for the exit of an agent that has reported its end. Further output restarts the
-// wait: some agents have more to tell, and some go on after all.
+// wait: some agents have more to tell, and some continue after all.
 type linger struct {
-	ended  func() bool // it has reported its end, and has not gone on since
+	ended  func() bool // it has reported its end, and has not continued since
 	after  time.Duration
 	giveUp *time.Timer
 }
 
-// newLinger has enough be closed when it has waited for long enough.
+// newLinger closes enough when it has waited for long enough.
 func newLinger(after time.Duration, ended func() bool, enough chan struct{}) *linger {
 	l := &linger{ended: ended, after: after}
 	l.giveUp = time.AfterFunc(after, sync.OnceFunc(func() { close(enough) }))
@@ -33,7 +33,7 @@ func newLinger(after time.Duration, ended func() bool, enough chan struct{}) *li
 	return l
 }
 
-// Write hears that the agent prints, when that was read.
+// Write restarts or stops the wait. It is called after the output was parsed.
 func (l *linger) Write(b []byte) (int, error) {
 	l.giveUp.Stop()
 	if l.ended() {
@@ -42,7 +42,7 @@ func (l *linger) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// shortened is why work was ended that had begun, if not by itself; nil if it was not.
+// shortened returns the reason why running work was stopped early, or nil if it ended by itself.
 func shortened(err error) error {
 	if cut, ok := errors.AsType[*headless.CutShort](err); ok {
 		return cut

@@ -22,7 +22,7 @@ var chatty = spec.AgentHeadless{
 	Success: []spec.AgentEvent{{"type": "bye", "good": "true"}},
 }
 
-// hears has lines be read as they come.
+// hears parses the lines in order.
 func hears(t *testing.T, lines ...string) *report {
 	t.Helper()
 	rules, err := transcript.ForOutput(&chatty)
@@ -84,7 +84,7 @@ func TestLinger(t *testing.T) {
 	for name, c := range map[string]struct {
 		ended  func(since time.Duration) bool
 		prints time.Duration // for this long
-		gone   time.Duration // 0: it is left alone
+		gone   time.Duration // 0: never
 	}{
 		"it never ends":       {func(time.Duration) bool { return false }, time.Minute, 0},
 		"it ends at once":     {func(time.Duration) bool { return true }, 0, after},

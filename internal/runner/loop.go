@@ -39,21 +39,21 @@ func NewLoop(h Host, e *engine.Engine, s *snapshot.Snapshots, sb *spec.Sandbox, 
 	return &Loop{base: base{host: h, engine: e, snapshots: s}, Sandbox: sb, agent: of, plan: p, places: elsewhere, originals: originals}
 }
 
-// Close waits for background work that no caller waits for. The loop's work is over then.
+// Close waits for the background work. The loop's work must be over.
 func (s *Loop) Close(ctx context.Context) {
 	s.stopIdle(ctx)
 	s.going.Wait()
 }
 
-// Work has the agent work, and then stops the sandbox: servers that it left running
-// would hold ports, and write while the files are judged.
+// Work runs the agent, and then stops the sandbox: servers that the agent left running would hold ports,
+// and write while the files are judged.
 func (s *Loop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) {
 	at, err := s.placeOf(job.Seat)
 	if err != nil {
 		return w, err
 	}
 	q, err := prepareRequest(at.Agent, turn{prompt: job.Prompt, model: job.Model, session: job.Session, limit: job.Limit})
-	if err != nil { // it was seen to that it can be
+	if err != nil { // the caller has checked that the agent can work
 		return w, err
 	}
 	if err := s.emptySandbox(ctx, at.Sandbox); err != nil {
@@ -91,7 +91,7 @@ func (s *Loop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) 
 	return a.judgeWork(), nil
 }
 
-// askWatched has the agent work as long as something is heard of it, if that is wanted.
+// askWatched runs the agent, and stops it when it is idle if the job limits that.
 func (s *Loop) askWatched(ctx context.Context, q *request, sb *spec.Sandbox, job loop.Job) (*report, error) {
 	out := job.Output
 	if job.Idle <= 0 {
@@ -107,8 +107,8 @@ func (s *Loop) askWatched(ctx context.Context, q *request, sb *spec.Sandbox, job
 	return a, err
 }
 
-// hasCrashed reports whether a command was cut short because the sandbox crashed, or was killed. A
-// sandbox that was removed, or stopped for its behaviour or by a person, did not fall.
+// hasCrashed reports whether a command was cut short because the sandbox crashed or was killed. A
+// sandbox that was removed, or stopped for its behaviour or by a person, did not crash.
 func (s *Loop) hasCrashed(sb *spec.Sandbox, why *headless.CutShort) bool {
 	if !errors.Is(why, spec.ErrSandbox) && !errors.Is(why, spec.ErrMayHaveRun) {
 		return false
@@ -149,7 +149,7 @@ func (s *Loop) Changes(seat loop.Seat, since, at int64) (int, error) {
 
 // Restore puts the sandbox's files back.
 func (s *Loop) Restore(ctx context.Context, number int64) error {
-	s.stopIdle(ctx) // a stopped sandbox is put back in less time
+	s.stopIdle(ctx) // restoring a stopped sandbox is faster
 	p, err := s.checkpoint(number)
 	if err != nil {
 		return err
@@ -164,7 +164,8 @@ func (s *Loop) Restore(ctx context.Context, number int64) error {
 	return err
 }
 
-// Beneath names files of the host that were changed below the kept ones.
+// Beneath names the host's files that the sandbox sees, that no checkpoint holds, and that changed since
+// this one.
 func (s *Loop) Beneath(number int64) ([]string, error) {
 	p, err := s.checkpoint(number)
 	if errors.Is(err, spec.ErrNotFound) { // a person removed it
@@ -176,7 +177,7 @@ func (s *Loop) Beneath(number int64) ([]string, error) {
 	return s.snapshots.ChangedBeneath(s.Sandbox, p.CreatedAt)
 }
 
-// checkpoint finds one of the loop's sandbox.
+// checkpoint finds a checkpoint of the loop's sandbox.
 func (s *Loop) checkpoint(number int64) (checkpoint.Point, error) {
 	return s.snapshots.Checkpoints(s.Sandbox).Find(strconv.FormatInt(number, 10))
 }

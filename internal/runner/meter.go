@@ -7,9 +7,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// meterWork puts the gateway's count beside the agent's own figures: the agent may be wrong, or lie.
-// before and after are the bills around the work that began then. Only the last reason why models
-// could not be asked counts: a refusal that the agent got over is not a reason of its failure.
+// meterWork adds the gateway's count to the agent's own figures: the agent may be wrong, or lie. before
+// and after are the bills around the work, which began at began. Only the last refusal by a model
+// counts: the agent did not fail because of a refusal that it got over.
 func meterWork(w *loop.Work, before, after spec.Bill, began time.Time) {
 	w.Unlisted = after.Total().Unpriced > 0
 	seen := after.Since(before)
@@ -18,7 +18,7 @@ func meterWork(w *loop.Work, before, after spec.Bill, began time.Time) {
 	}
 	limited, overloaded := refusedSince(after.Limited, began), refusedSince(after.Overloaded, began)
 	if seen.Answers == 0 && limited == nil && overloaded == nil {
-		return // it asks a provider that is unknown here, or none
+		return // it asks an unknown provider, or none
 	}
 	w.Seen = &seen
 	w.Tokens, w.USD = max(w.Tokens, seen.Counted()), max(w.USD, seen.USD)
@@ -37,7 +37,7 @@ func meterWork(w *loop.Work, before, after spec.Bill, began time.Time) {
 	}
 }
 
-// refusedSince returns a provider's refusal, unless it was before the work.
+// refusedSince returns a provider's refusal, unless it happened before the work.
 func refusedSince(l *spec.Limited, began time.Time) *spec.Limited {
 	if l == nil || l.At.Before(began) {
 		return nil

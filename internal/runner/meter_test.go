@@ -78,7 +78,7 @@ func TestMeterKeepsBoth(t *testing.T) {
 		t.Errorf("over a WebSocket: %+v", w)
 	}
 	unpriced := spec.Bill{Models: []spec.BillItem{{Unpriced: 7}}}
-	w = loop.Work{Verdict: spec.VerdictFailed} // it was asked before: the gateway refuses all further requests
+	w = loop.Work{Verdict: spec.VerdictFailed} // the model was asked before, so the gateway refuses all further requests
 	if meterWork(&w, unpriced, unpriced, time.Now()); !w.Unlisted || w.Seen != nil {
 		t.Errorf("a model without a price: %+v", w)
 	}

@@ -14,14 +14,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// notFound is the exit code by which a shell says that a program does not exist.
+// notFound is the exit code of a shell that did not find a program.
 const notFound = 127
 
 // pathTime is how long a sandbox may take to report its PATH.
 const pathTime = 10 * time.Second
 
-// explainMissing explains why a command ended with 127: which program the shell looked for, as far as its
-// messages tell, and where. more is all of PATH.
+// explainMissing explains why a command ended with 127: which program the shell looked for, if its
+// messages name it, and where. more holds the whole PATH.
 func (s *base) explainMissing(ctx context.Context, sb *spec.Sandbox, said string) (why, more string) {
 	why = fmt.Sprintf("exit code %d: a program was not found", notFound)
 	if name := sought(said); name != "" {
@@ -36,8 +36,8 @@ func (s *base) explainMissing(ctx context.Context, sb *spec.Sandbox, said string
 	return why + "; PATH in the sandbox is " + term.Opening(path), "\nPATH in the sandbox: " + path
 }
 
-// sought is the program that a shell says it has not found, in the last line that says so:
-// "sh: 1: NAME: not found" or "sh: line 1: NAME: command not found".
+// sought returns the program that a shell did not find, from the last line that says so: "sh: 1: NAME:
+// not found" or "sh: line 1: NAME: command not found".
 func sought(said string) (name string) {
 	for line := range strings.Lines(said) {
 		line = strings.TrimSpace(line)

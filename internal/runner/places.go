@@ -15,14 +15,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Place is a sandbox in which an agent works for a loop, and that agent.
+// Place is a sandbox in which an agent works for a loop, and its agent.
 type Place struct {
 	Sandbox *spec.Sandbox
 	Agent   *spec.Agent
 }
 
-// Places are the places other than the loop's sandbox. One may be made anew while agents work in
-// others.
+// Places are the places other than the loop's sandbox. One may be replaced while agents work in others.
 type Places struct {
 	mu   sync.Mutex
 	list map[loop.Seat]Place
@@ -50,8 +49,8 @@ func (l *Places) set(seat loop.Seat, p Place) {
 // hasAny reports whether agents work elsewhere.
 func (l *Places) hasAny() bool { return l != nil && len(l.list) > 0 }
 
-// placeOf is where a seat's work is done: in a place of its own, or in the loop's sandbox, if it
-// is that of the loop's own agent.
+// placeOf returns where a seat works: in a place of its own, or in the loop's sandbox if the seat
+// belongs to the loop's own agent.
 func (s *Loop) placeOf(seat loop.Seat) (Place, error) {
 	if p, ok := s.places.find(seat); ok {
 		return p, nil
@@ -63,7 +62,7 @@ func (s *Loop) placeOf(seat loop.Seat) (Place, error) {
 }
 
 // ownsFiles reports whether a place has its own copy of the files. If the sandboxes write to the same
-// directories of the host, no copy has to be handed over.
+// directories of the host, no copy is handed over.
 func (s *Loop) ownsFiles(p Place) bool {
 	return p.Sandbox.ID != s.Sandbox.ID && (s.Sandbox.Mode() != spec.WorkspaceLive || len(s.Sandbox.Private) > 0)
 }
@@ -81,9 +80,8 @@ func (s *Loop) Begin(ctx context.Context, seat loop.Seat) (int64, error) {
 	return p.Number, err
 }
 
-// makeCheckpoint makes a checkpoint of a seat's files. If agents take turns, it also copies the files into
-// the loop's sandbox. The result of one of several workers has to be merged with the others'
-// first.
+// makeCheckpoint makes a checkpoint of a seat's files. If agents take turns, it also copies the files
+// into the loop's sandbox. With several workers, the results must be merged first.
 func (s *Loop) makeCheckpoint(ctx context.Context, seat loop.Seat, cause string) (checkpoint.Point, error) {
 	at, err := s.placeOf(seat)
 	if err != nil {
@@ -115,7 +113,7 @@ func (s *Loop) Gone(seat loop.Seat) bool {
 	return errors.Is(err, spec.ErrNotFound)
 }
 
-// Remake makes an agent's sandbox anew.
+// Remake makes a new sandbox for an agent.
 func (s *Loop) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, noted func(loop.Place) error) (p loop.Place, err error) {
 	old, err := s.placeOf(seat)
 	if err != nil {
@@ -143,12 +141,12 @@ func (s *Loop) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, 
 	return p, err
 }
 
-// ofSeat are the places of one seat.
+// ofSeat returns the places of one seat.
 func ofSeat(list []loop.Place, seat loop.Seat) []loop.Place {
 	return slices.DeleteFunc(slices.Clone(list), func(o loop.Place) bool { return o.Seat != seat })
 }
 
-// allowBudget bounds what models may use for a place: to the rest of the budget, if other places share
+// allowBudget limits the model usage of a place: to the rest of the budget, if other places share
 // it.
 func (s *Loop) allowBudget(ctx context.Context, at Place, used spec.Bill, job loop.Job) error {
 	if !s.places.hasAny() {

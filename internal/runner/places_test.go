@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestPlaceOfNobody checks that an agent does not work in another's sandbox because its own is
-// unknown.
+// TestPlaceOfNobody checks that an agent whose place is unknown does not work in another agent's
+// sandbox.
 func TestPlaceOfNobody(t *testing.T) {
 	own, other := &spec.Sandbox{ID: "1"}, &spec.Sandbox{ID: "2"}
 	s := NewLoop(nil, nil, nil, own, &spec.Agent{Name: "one"}, &loop.Plan{Agent: "one"}, NewPlaces(map[loop.Seat]Place{{Agent: "two"}: {Sandbox: other}}), "")

@@ -25,18 +25,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxOriginal is how much is kept of each path that is protected, in bytes. One that has more is
-// hashed, and not put back.
+// maxOriginal is how many bytes of each protected path are kept. A larger path is hashed, but cannot be
+// put back.
 const maxOriginal = 64 << 20
 
 // copyTime is how long it may take to put a path back.
 const copyTime = 5 * time.Minute
 
-// maxPutBack is how many names are told of what was put back.
+// maxPutBack is how many names of restored files are reported.
 const maxPutBack = 10
 
-// original hashes what is protected. The first time it is kept, too, by its hash, if there is
-// room and a place for it.
+// original hashes a protected path. The first time, it also keeps the contents, under their hash, unless
+// they are too large or the loop has no directory for them.
 func (s *Loop) original(ctx context.Context, in *copies, rel string, first bool) (sum string, err error) {
 	if !first || s.originals == "" {
 		return s.hash(ctx, in, rel, nil)
@@ -55,7 +55,7 @@ func (s *Loop) original(ctx context.Context, in *copies, rel string, first bool)
 	return sum, store.SyncDir(s.originals)
 }
 
-// bounded keeps what is written to it, unless it is too much.
+// bounded keeps the written bytes, or none if they are too many.
 type bounded struct {
 	bytes.Buffer
 	most int
@@ -70,7 +70,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// PutBack has what gates protect be what it was. It is written inside, by a program of ours.
+// PutBack restores the protected paths. Our own program writes them inside.
 func (s *Loop) PutBack(ctx context.Context, seat loop.Seat, baseline map[string]string) (g loop.Guard, err error) {
 	at, err := s.placeOf(seat)
 	if err != nil {
@@ -96,14 +96,14 @@ func (s *Loop) PutBack(ctx context.Context, seat loop.Seat, baseline map[string]
 	return g, s.engine.Stop(context.WithoutCancel(ctx), at.Sandbox, Grace)
 }
 
-// putBack does it to one path, and gives the names of what was otherwise.
+// putBack restores one path, and returns the names of the files that differed.
 func (s *Loop) putBack(ctx context.Context, sb *spec.Sandbox, rel, sum string) (names []string, err error) {
 	is := map[string]item{}
 	began, now, rerr := s.hashInside(ctx, sb, rel, is)
 	switch {
 	case !began || ctx.Err() != nil:
 		return nil, errors.Join(rerr, ctx.Err())
-	case rerr != nil: // such as a link in its way: all of it is put back
+	case rerr != nil: // for example a link on the way: restore all of it
 		now, is = "", nil
 	}
 	if now == sum {
@@ -129,8 +129,8 @@ func (s *Loop) putBack(ctx context.Context, sb *spec.Sandbox, rel, sum string) (
 	return names, nil
 }
 
-// hashInside hashes what is at a path inside, as root, and notes its entries if there is something to
-// note them in. Began is false if nobody could look.
+// hashInside hashes a path inside, as root, and notes its entries, unless entries is nil. Began is false
+// if the program could not start.
 func (s *Loop) hashInside(ctx context.Context, sb *spec.Sandbox, rel string, entries map[string]item) (began bool, sum string, err error) {
 	var l listing
 	began, err = readTree(ctx, s.sessionIn(sb), sb, rel, "root", func(r io.Reader) (err error) {
@@ -143,7 +143,7 @@ func (s *Loop) hashInside(ctx context.Context, sb *spec.Sandbox, rel string, ent
 	return began, l.sum, err
 }
 
-// readOriginal reads what was kept, which is what its hash says.
+// readOriginal reads the kept contents, and verifies their hash.
 func (s *Loop) readOriginal(sum string) (archived []byte, was map[string]item, err error) {
 	was = map[string]item{}
 	if sum == absent {
@@ -163,15 +163,15 @@ func (s *Loop) readOriginal(sum string) (archived []byte, was map[string]item, e
 	return archived, was, err
 }
 
-// repair is what is to be done to a tree.
+// repair is the changes that restore a tree.
 type repair struct {
-	names []string        // that are otherwise
-	gone  []string        // to be removed first
-	wants map[string]bool // to be written; nil: all
+	names []string        // names that differ
+	gone  []string        // names to remove first
+	wants map[string]bool // names to write; nil: all
 }
 
-// planOf compares what a tree was with what it is. If nobody knows what it is all is put back; so
-// it is if there are files with several names.
+// planOf compares the original state of a tree with the current one. It plans to restore all of it if
+// the current state is unknown, or if something differs and files have several names.
 func planOf(base string, was, is map[string]item) repair {
 	linked := slices.ContainsFunc(slices.Collect(maps.Values(was)), func(i item) bool { return i.kind == tar.TypeLink })
 	p := repair{wants: map[string]bool{}}
@@ -200,13 +200,13 @@ func planOf(base string, was, is map[string]item) repair {
 	return p
 }
 
-// alike tells kinds one of which can take the place of the other.
+// alike reports whether one kind can replace the other without removing it first.
 func alike(a, b byte) bool {
 	files := []byte{tar.TypeReg, tar.TypeSymlink}
 	return a == tar.TypeDir && b == tar.TypeDir || slices.Contains(files, a) && slices.Contains(files, b)
 }
 
-// sendRepair has a program of ours do it.
+// sendRepair sends a repair to our own program inside.
 func (s *Loop) sendRepair(ctx context.Context, sb *spec.Sandbox, rel string, kept []byte, p repair) error {
 	ctx, cancel := context.WithTimeout(ctx, copyTime)
 	defer cancel()
@@ -230,7 +230,7 @@ func (s *Loop) sendRepair(ctx context.Context, sb *spec.Sandbox, rel string, kep
 	return err
 }
 
-// write writes what is to be done for [archive.PutBack].
+// write writes the repair for [archive.PutBack].
 func (p *repair) write(w io.Writer, kept []byte) error {
 	out := tar.NewWriter(w)
 	if err := archive.WriteGone(out, p.gone); err != nil {

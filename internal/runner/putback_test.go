@@ -71,14 +71,14 @@ func TestPutBack(t *testing.T) {
 			must(os.Link(filepath.Join(at, "hard"), filepath.Join(at, "hard too")))
 		}
 		kept, was := look(t, at)
-		if r.IntN(6) == 0 { // it was not there
+		if r.IntN(6) == 0 { // the file did not exist
 			must(os.RemoveAll(at))
 			kept, was = look(t, at)
 		}
 		for range 1 + r.IntN(4) {
 			name := filepath.Join(at, names[r.IntN(len(names))])
 			if to, err := filepath.EvalSymlinks(filepath.Dir(name)); err == nil && to != filepath.Dir(name) || isLink(filepath.Join(dir, "way")) || isLink(at) || isLink(filepath.Join(at, "sub")) {
-				continue // the target of a link is not ours
+				continue // the target of a link is not protected
 			}
 			switch r.IntN(9) {
 			case 0:
@@ -118,7 +118,7 @@ func TestPutBack(t *testing.T) {
 		if _, again := look(t, at); again.sum != was.sum {
 			t.Fatalf("seed %d, round %d: it is not what it was: %+v", seed, round, p)
 		}
-		must(back(t, dir, "way/test", kept, planOf("test", was.entries, was.entries))) // once more
+		must(back(t, dir, "way/test", kept, planOf("test", was.entries, was.entries))) // again
 		if text, err := os.ReadFile(filepath.Join(outside, "one")); err != nil || string(text) != "not yours" {
 			t.Fatalf("seed %d, round %d: outside there is %q, %v", seed, round, text, err)
 		}
@@ -151,8 +151,8 @@ func TestPutBackHostile(t *testing.T) {
 	}
 }
 
-// TestPutBackLittle checks that only changed files are written again: other processes have the
-// rest open.
+// TestPutBackLittle checks that only changed files are written again: other processes may have the rest
+// open.
 func TestPutBackLittle(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "test")
 	if err := os.MkdirAll(at, 0o755); err != nil {

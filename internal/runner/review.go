@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Review has a reviewer look at a copy of the work.
+// Review runs a reviewer on a copy of the work.
 func (s *Loop) Review(ctx context.Context, job loop.ReviewJob) (o loop.Opinion, err error) {
 	of, err := Worker(s.engine.Agents, job.Agent)
 	if err != nil {
@@ -42,9 +42,9 @@ func (s *Loop) Review(ctx context.Context, job loop.ReviewJob) (o loop.Opinion, 
 	return o, errors.Join(err, berr)
 }
 
-// proofFor makes a copy of the work for a reviewer: with its program, its variables and, unless a
-// model is played, its login. Its presets replace those of the agent whose work is judged. Models may
-// take the budget for it.
+// proofFor makes a copy of the work for a reviewer: with its program, its variables and, unless its
+// model is a mock, its login. Its presets replace those of the agent whose work is judged. budget limits
+// its model usage.
 func (s *Loop) proofFor(ctx context.Context, p checkpoint.Point, of *spec.Agent, program *spec.Program, budget spec.Budget) (*spec.Sandbox, error) {
 	as, err := s.engine.ReplaceAgent(s.Sandbox, of, program)
 	if err != nil {
@@ -65,8 +65,8 @@ func (s *Loop) proofFor(ctx context.Context, p checkpoint.Point, of *spec.Agent,
 	return sb, nil
 }
 
-// readWork has the reviewer read the work, and takes its verdict out. Its sandbox runs on meanwhile: a
-// process in it could have written the verdict before, too.
+// readWork runs the reviewer on the work, and takes out its verdict. Stopping the sandbox in between
+// would not help: a process in it could have written the verdict earlier.
 func (s *Loop) readWork(ctx context.Context, sb *spec.Sandbox, of *spec.Agent, job loop.ReviewJob) (o loop.Opinion, err error) {
 	q, err := prepareRequest(of, turn{prompt: job.Prompt, model: job.Model, limit: job.Limit})
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package runner does the work of loops and flows. Agents and commands work unattended in sandboxes
-// of the engine, and are judged in copies that they cannot reach. internal/loop and internal/flow
-// decide the next action, and know no sandboxes. The command line knows the sandboxes, and the
-// person who watches.
+// Package runner does the work of loops and flows. Agents and commands work unattended in sandboxes of
+// the engine, and are judged in copies that they cannot reach. internal/loop and internal/flow decide
+// the next action without knowing sandboxes. The command line knows the sandboxes, and the person who
+// watches.
 package runner
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Host is the owner of a runner, with the person who watches.
+// Host is the owner of a runner. It talks to the person who watches.
 type Host interface {
 	// Note tells the person something.
 	Note(format string, args ...any)
-	// SetUp runs those commands of a sandbox's devcontainer.json that are due.
+	// SetUp runs the due commands of a sandbox's devcontainer.json.
 	SetUp(ctx context.Context, sb *spec.Sandbox) error
-	// InstallAgent finds the program of an agent for a sandbox. It is installed if it is not there.
+	// InstallAgent returns the program of an agent for a sandbox, and installs it if it is missing.
 	InstallAgent(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) (*spec.Program, error)
 }
 
@@ -33,38 +33,38 @@ type base struct {
 	host      Host
 	engine    *engine.Engine
 	snapshots *snapshot.Snapshots
-	// going counts background work, which has to be over at the end.
+	// going counts background work, which must end before the runner does.
 	going sync.WaitGroup
 }
 
-// Grace is how long the remaining processes may take to end when work is over: the agent has
-// ended, so none of them has anything to save.
+// Grace is how long the remaining processes may take to end after the work: the agent has ended, so they
+// have nothing to save.
 const Grace = time.Second
 
-// exchange brings work from one sandbox to another.
+// exchange copies work from one sandbox to another.
 func (s *base) exchange() *snapshot.Exchange { return snapshot.NewExchange(s.snapshots) }
 
-// sessionIn is a sandbox that programs are run in.
+// sessionIn returns a session that runs programs in a sandbox.
 func (s *base) sessionIn(sb *spec.Sandbox) *headless.Session {
 	return &headless.Session{Engine: s.engine, Sandbox: sb, Note: func(text string) { s.host.Note("%s", text) }}
 }
 
-// preparedSession is a sandbox that is made for one command, before that.
+// preparedSession returns a session in a sandbox that was made for one command, before that command
+// runs.
 func (s *base) preparedSession(sb *spec.Sandbox) *headless.Session {
 	in := s.sessionIn(sb)
 	in.Prepares = true
 	return in
 }
 
-// runCommand runs a command to its end, or until enough is closed, and returns the end of its standard
-// error.
+// runCommand runs a command to its end, or until enough is closed. It returns the end of its stderr.
 func runCommand(ctx context.Context, enough <-chan struct{}, in *headless.Session, q wire.Command, stdin string, stdout, stderr io.Writer) (status int, said string, err error) {
 	last := &headless.Ending{}
 	status, err = in.RunUntil(ctx, enough, q, stdin, stdout, io.MultiWriter(stderr, last))
 	return status, last.String(), err
 }
 
-// inProof calls f with a copy of a sandbox's work, which is removed afterwards.
+// inProof calls f with a copy of a sandbox's work, and removes the copy afterwards.
 func (s *base) inProof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, f func(*spec.Sandbox) error) error {
 	sb, err := s.snapshots.Proof(ctx, of, p)
 	if err != nil {
@@ -74,7 +74,8 @@ func (s *base) inProof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point
 	return f(sb)
 }
 
-// removeCopy removes a copy, even after a cancelled ctx. Only the end of the work waits for that.
+// removeCopy removes a copy in the background, even after ctx is cancelled. Closing the runner waits for
+// that.
 func (s *base) removeCopy(ctx context.Context, sb *spec.Sandbox) {
 	s.going.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)

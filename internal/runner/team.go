@@ -12,7 +12,7 @@ import (
 type Team struct {
 	*Loop
 	mu     sync.Mutex
-	before map[loop.Seat]spec.Bill // their work
+	before map[loop.Seat]spec.Bill // before their current work
 }
 
 var _ loop.TeamRunner = (*Team)(nil)
@@ -20,7 +20,7 @@ var _ loop.TeamRunner = (*Team)(nil)
 // NewTeam returns the runner of a loop with several workers.
 func NewTeam(l *Loop) *Team { return &Team{Loop: l, before: map[loop.Seat]spec.Bill{}} }
 
-// Work notes the bill before the work.
+// Work notes the bill, and then does the work.
 func (b *Team) Work(ctx context.Context, job loop.Job) (loop.Work, error) {
 	at, err := b.placeOf(job.Seat)
 	if err != nil {
@@ -36,7 +36,7 @@ func (b *Team) Work(ctx context.Context, job loop.Job) (loop.Work, error) {
 	return b.Loop.Work(ctx, job)
 }
 
-// Spent returns the gateway's count since then.
+// Spent returns the gateway's count since the start of a seat's current work.
 func (b *Team) Spent(ctx context.Context, seat loop.Seat) (int64, float64, error) {
 	at, err := b.placeOf(seat)
 	if err != nil {
@@ -64,7 +64,7 @@ func (b *Team) Join(ctx context.Context, base, theirs int64, cause string) (loop
 	return loop.Join{Checkpoint: j.Point.Number, Ours: j.Ours.Number, Alone: j.Alone, Conflicts: j.Conflicts, Texts: j.Texts}, err
 }
 
-// Hand has a worker's sandbox hold a checkpoint.
+// Hand puts a checkpoint into a worker's sandbox.
 func (b *Team) Hand(ctx context.Context, seat loop.Seat, number int64) error {
 	p, err := b.checkpoint(number)
 	if err != nil {
@@ -77,7 +77,7 @@ func (b *Team) Hand(ctx context.Context, seat loop.Seat, number int64) error {
 	return b.exchange().HandOut(ctx, b.Sandbox, p, at.Sandbox)
 }
 
-// Settle has the loop's sandbox hold a checkpoint.
+// Settle puts a checkpoint into the loop's sandbox.
 func (b *Team) Settle(ctx context.Context, ours, number int64) error {
 	before, err := b.checkpoint(ours)
 	if err != nil {
@@ -94,7 +94,7 @@ func (b *Team) Settle(ctx context.Context, ours, number int64) error {
 	return err
 }
 
-// Remake makes a worker's sandbox anew.
+// Remake makes a new sandbox for a worker.
 func (b *Team) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, noted func(loop.Place) error) (p loop.Place, err error) {
 	if seat.Agent != "" {
 		return b.Loop.Remake(ctx, seat, before, noted)

@@ -29,16 +29,16 @@ type Settings struct {
 	Detach      *string        `yaml:"detach_keys"`  // default ctrl-\,ctrl-\
 	SetTitle    *bool          `yaml:"title"`        // of the terminal while it is attached; default true
 	Bell        string         `yaml:"bell"`         // when an agent waits: off, terminal or desktop; default off
-	AgentConfig bool           `yaml:"agent_config"` // agents see the configuration of the home
+	AgentConfig bool           `yaml:"agent_config"` // agents see the configuration in the home
 	Docker      bool           `yaml:"docker"`       // new sandboxes have a Docker daemon of their own
 	CPUs        float64        `yaml:"cpus"`         // for sandboxes that set none
 	MemoryText  string         `yaml:"memory"`       // default: half of the host's
 	Pids        int64          `yaml:"pids"`         // default 4096
-	DiskText    string         `yaml:"disk"`         // disk space of a sandbox, default 20g
+	DiskText    string         `yaml:"disk"`         // disk space of a sandbox; default 20g
 	StoreText   string         `yaml:"store_limit"`  // total size of Bothy's data; default none
-	Notify      []string       `yaml:"notify"`       // a program that is told whenever the state of a run changes
+	Notify      []string       `yaml:"notify"`       // a program to call whenever the state of a run changes
 	Prices      []price.Price  `yaml:"prices"`       // of models, before the built-in ones
-	Private     []string       `yaml:"private"`      // directories of a project that a sandbox has its own of
+	Private     []string       `yaml:"private"`      // project directories that each sandbox has for itself
 
 	LendNames []string `yaml:"lend"` // tools whose tokens are lent to new sandboxes
 

@@ -15,8 +15,8 @@ type Link struct {
 	AnyChild bool // for WaitsFor: the first child is enough
 }
 
-// Add puts a new task into the graph: t with its texts and other fields. Without an ID it gets
-// one, below that of the parent if it has one. The fields of a claim or an end do not count.
+// Add puts a new task into the graph. t has its texts and other fields. Without an ID it gets one, below
+// its parent's if it has a parent. Fields of a claim or of the end are ignored.
 func (g *Graph) Add(t Task, parent string, links []Link, by string, now time.Time) (*Task, error) {
 	list, err := g.AddAll([]Task{t}, parent, links, by, now)
 	if err != nil {
@@ -141,7 +141,7 @@ func (g *Graph) link(t *Task, l Link, by string, now time.Time) error {
 	return nil
 }
 
-// Unlink takes dependencies away: those on the other, of one kind or of all.
+// Unlink removes dependencies of a task on the other: those of one kind, or all.
 func (g *Graph) Unlink(id, on string, kind Kind, now time.Time) (*Task, error) {
 	t, err := g.Find(id)
 	if err != nil {
@@ -198,7 +198,7 @@ func (t *Task) settleClaim(before *Task, now time.Time) {
 	}
 	t.LeaseExpiresAt, t.HeartbeatAt = nil, nil
 	if t.Status != InProgress && t.Assignee == before.Assignee {
-		t.Assignee = "" // it was the claim's
+		t.Assignee = "" // it was the claim's assignee
 	}
 }
 
@@ -237,8 +237,8 @@ func (g *Graph) Close(id, who string, end End, now time.Time) (t *Task, begin []
 	return list[0], begin, nil
 }
 
-// CloseAll is Close for several tasks, and returns the tasks that can begin in the end. It stops
-// between two of them when ctx is done: others wait.
+// CloseAll is Close for several tasks. It returns the tasks that can begin in the end. It stops between
+// two tasks when ctx is done, because other callers wait.
 func (g *Graph) CloseAll(ctx context.Context, ids []string, who string, end End, now time.Time) (closed, begin []*Task, err error) {
 	before := map[string]bool{}
 	for _, t := range g.Ready(&Filter{}, ByPriority, now) {

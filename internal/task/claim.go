@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Bounds of a lease, and how long one is unless it is said.
+// Bounds of a lease, and its default length.
 const (
 	MinLease   = time.Second
 	MaxLease   = 30 * 24 * time.Hour
@@ -25,8 +25,8 @@ func CheckLease(lease time.Duration) error {
 // CheckWho refuses an invalid holder's name.
 func CheckWho(who string) error { return usage(checkWord("name", who)) }
 
-// Claim gives a task to a holder for as long as the lease. Its current holder gets it for longer.
-// The task must be ready, and must not belong to another; an expired claim does not count.
+// Claim gives a task to a holder until the lease ends. For its current holder it extends the lease. The
+// task must be ready, and must not belong to another; an expired claim does not count.
 func (g *Graph) Claim(id, who string, lease time.Duration, now time.Time) (*Task, error) {
 	if err := checkClaim(who, lease); err != nil {
 		return nil, err
@@ -98,8 +98,8 @@ func (g *Graph) take(t *Task, who string, lease time.Duration, now time.Time) *T
 	return n
 }
 
-// Renew makes a claim last for the lease from now on. Only the holder may call it. A holder with
-// an expired claim still may, unless another has taken the task.
+// Renew extends a claim to one lease from now. Only the holder may call it. A holder with an expired
+// claim still may, unless another has taken the task.
 func (g *Graph) Renew(id, who string, lease time.Duration, now time.Time) (*Task, error) {
 	if err := checkClaim(who, lease); err != nil {
 		return nil, err

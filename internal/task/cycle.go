@@ -11,11 +11,11 @@ import (
 // children: an edge for each pair would be too many to follow.
 const childrenOf = "\x00"
 
-// waits returns the tasks that must be out of the way, as far as the rules go, before a task can
-// begin: its dependencies of a blocking kind, and for a wait for children these, too.
+// waits returns the tasks that must be done, as far as the rules go, before a task can begin: its
+// blocking dependencies and, if it waits for children, those children.
 //
-// A part waits with the whole: that edge is like any other. An epic that is blocked by its own
-// part is blocked for ever, and so is the part.
+// A part waits for its whole: that edge is like any other. An epic that is blocked by its own part is
+// blocked for ever, and so is the part.
 func (g *Graph) waits(id string) (ids []string) {
 	if whole, ok := strings.CutPrefix(id, childrenOf); ok {
 		return g.childIDs(whole)
@@ -31,7 +31,7 @@ func (g *Graph) waits(id string) (ids []string) {
 // edge says that one task waits for another, see waits.
 type edge struct{ from, to string }
 
-// edges are those that a task makes.
+// edges returns the edges that a task makes.
 func (g *Graph) edges(t *Task) (list []edge) {
 	for i := range t.Dependencies {
 		d := &t.Dependencies[i]
@@ -49,8 +49,8 @@ func (g *Graph) edges(t *Task) (list []edge) {
 	return list
 }
 
-// Cycles returns the circles of tasks that wait for each other, one for each knot of them, each as
-// the IDs on the way round. Tasks in a circle can never begin.
+// Cycles returns one circle of tasks that wait for each other for each knot, as the IDs on the way
+// round. Tasks in a circle can never begin.
 func (g *Graph) Cycles() (cycles [][]string) {
 	k := g.knots()
 	for _, knot := range k.found {
@@ -70,14 +70,14 @@ func (g *Graph) knots() *knots {
 	return k
 }
 
-// knots finds the strongly connected components, as Tarjan does.
+// knots finds strongly connected components by Tarjan's algorithm.
 type knots struct {
 	g           *Graph
 	number, low map[string]int
 	on          map[string]bool
 	stack       []string
-	knot        map[string]int // which component, by the number of the first that was found of it
-	found       [][]string     // those with a circle in them
+	knot        map[string]int // its component, by the number of the component's first task
+	found       [][]string     // the components that contain a circle
 	steps       int            // followed edges: the cost
 }
 
@@ -85,7 +85,7 @@ func newKnots(g *Graph) *knots {
 	return &knots{g: g, number: map[string]int{}, low: map[string]int{}, on: map[string]bool{}, knot: map[string]int{}}
 }
 
-// look finds all that can be reached.
+// look visits all tasks that can be reached from a task.
 func (k *knots) look(from string) {
 	if k.number[from] == 0 {
 		k.visit(from)
@@ -120,8 +120,8 @@ func (k *knots) visit(at string) {
 	}
 }
 
-// way returns a short way from one task to another of the same knot, without the other. From a
-// task to itself it is a circle.
+// way returns a short path from one task to another of the same knot, without the other. From a task to
+// itself the path is a circle.
 func (k *knots) way(from, to string) []string {
 	before := map[string]string{}
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
@@ -146,8 +146,8 @@ func (k *knots) way(from, to string) []string {
 
 func isChildren(id string) bool { return strings.HasPrefix(id, childrenOf) }
 
-// acyclic refuses changes that close a circle. An old circle is left to the caller that takes it
-// apart: it must not keep others from changing other tasks.
+// acyclic refuses changes that close a circle. It accepts an old circle, which must not keep callers
+// from changing other tasks, or from breaking it up.
 func (g *Graph) acyclic() error {
 	k := newKnots(g)
 	for _, e := range g.newEdges() {
@@ -188,5 +188,5 @@ func (g *Graph) newEdges() (list []edge) {
 	return list
 }
 
-// ShowCycle writes a circle as people read it.
+// ShowCycle formats a circle for people.
 func ShowCycle(ids []string) string { return strings.Join(append(slices.Clone(ids), ids[0]), " → ") }

@@ -10,7 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// loaded makes a graph as a store would, with any content.
+// loaded makes a graph with any content, as a store would load it.
 func loaded(list ...*Task) *Graph {
 	g := NewGraph()
 	for _, t := range list {
@@ -48,8 +48,8 @@ func TestCircleThroughNewTask(t *testing.T) {
 	}
 }
 
-// TestOldCircle checks that an old circle, from wherever, keeps no caller from changing tasks
-// outside it, nor from taking it apart.
+// TestOldCircle checks that an old circle, whatever its origin, keeps no caller from changing tasks
+// outside it, or from breaking it up.
 func TestOldCircle(t *testing.T) {
 	for name, change := range map[string]func(g *Graph) error{
 		"another waits": func(g *Graph) error {
@@ -92,7 +92,7 @@ func TestOldCircle(t *testing.T) {
 	}
 }
 
-// waitsNaively returns the edges of a graph, word by word as the rules are written.
+// waitsNaively returns the edges of a graph, computed literally from the rules.
 func waitsNaively(all []*Task) map[edge]bool {
 	there := map[string]bool{}
 	for _, t := range all {

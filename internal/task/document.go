@@ -175,7 +175,7 @@ func (t *Task) check() error {
 	return nil
 }
 
-// checkWhole is check for a task that was not read, and may be too large to be.
+// checkWhole is check for a task that was not read, and so may be too large to read again.
 func (t *Task) checkWhole() error {
 	if err := t.check(); err != nil {
 		return err
@@ -224,7 +224,7 @@ func checkTitle(title string) error {
 	return nil
 }
 
-// checkWord admits a short text of one line.
+// checkWord accepts a short text of one line.
 func checkWord(what, text string) error {
 	if text == "" || len(text) > 255 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) || text != strings.TrimSpace(text) {
 		return fmt.Errorf("%q is no %s", text, what)
@@ -268,7 +268,7 @@ type object struct {
 
 // objectOf encodes a struct.
 func objectOf(v any) (*object, error) {
-	// A task has no method of encoding/json: this is its fields.
+	// Task has no MarshalJSON method, so this encodes its fields.
 	data, err := json.Marshal(v)
 	if err != nil {
 		return nil, err

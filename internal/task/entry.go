@@ -13,18 +13,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A list from elsewhere, a prd.json or boxes in Markdown, has fewer fields than a task here, and
-// agents write it. So the values of its entry stay with the task. An import takes over values that
-// differ from those, unless they were changed here, too.
+// A list from elsewhere, a prd.json or boxes in Markdown, has fewer fields than a task here, and agents
+// write it. So the values of its entry stay with the task. An import takes over values that differ from
+// the remembered ones, unless the task's own values were changed here, too.
 
-// entryKey is where that is kept in a task's metadata, which Beads leaves as it is.
+// entryKey is the key of these values in a task's metadata, which Beads does not change.
 const entryKey = "bothy_entry"
 
-// entry has the values of a list's entry when it was last taken over.
+// entry holds the values of a list's entry at the last import.
 type entry struct {
-	Said  map[string]string `json:"said"`            // by field, a hash; nil: that is not known
-	Needs []string          `json:"needs,omitempty"` // the tasks it waited for
-	Unmet []string          `json:"unmet,omitempty"` // those that the task does not wait for, although the entry does
+	Said  map[string]string `json:"said"`            // a hash by field; nil: unknown
+	Needs []string          `json:"needs,omitempty"` // the tasks that the entry waited for
+	Unmet []string          `json:"unmet,omitempty"` // those of the entry that the task itself does not wait for
 }
 
 // entryField is a field of an entry, besides its dependencies and whether it is done.
@@ -52,7 +52,7 @@ func (f entryField) get(t *Task) string {
 
 func (f entryField) set(t *Task, text string) {
 	if f.text == nil {
-		t.Priority, _ = strconv.Atoi(text) // get has written it
+		t.Priority, _ = strconv.Atoi(text) // get has formatted it
 		return
 	}
 	*f.text(t) = text
@@ -63,7 +63,7 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// needs are the tasks that a task waits for as one entry does for others.
+// needs returns the tasks that a task waits for by dependencies of the kind that entries have.
 func (t *Task) needs() (ids []string) {
 	for i := range t.Dependencies {
 		if d := &t.Dependencies[i]; d.Kind == Blocks {
@@ -90,7 +90,7 @@ func (t *Task) fromEntry() error {
 func (t *Task) remembered() (e entry) {
 	o, err := parseObject(t.Metadata)
 	if err != nil || json.Unmarshal(o.values[entryKey], &e) != nil {
-		return entry{} // it has none, or the user has written their own metadata
+		return entry{} // there is none, or the user has written their own metadata
 	}
 	return e
 }
@@ -121,10 +121,10 @@ type renewal struct {
 	now       entry // the values to remember for next time
 	overwrite bool
 	updated   bool
-	kept      bool // something was changed here, too, and stays
+	kept      bool // some change that was made here was kept
 }
 
-// renew takes over the changes of a task's entry, and returns the result list that the task
+// renew imports the changes of a task's entry, and returns the result list that the task
 // belongs to. A task that is closed here stays closed.
 func (g *Graph) renew(old, t *Task, overwrite bool, now time.Time, taken *Taken) (*[]string, error) {
 	if old.Status == Tombstone {
@@ -153,7 +153,7 @@ func (g *Graph) renew(old, t *Task, overwrite bool, now time.Time, taken *Taken)
 	return r.list(taken), g.putRenewed(old, &r)
 }
 
-// field takes over a field.
+// field imports a changed field.
 func (r *renewal) field(f entryField, there string) {
 	here, was := f.get(r.task), r.was.Said[f.name]
 	mine := hashOf(here) != was
@@ -165,7 +165,7 @@ func (r *renewal) field(f entryField, there string) {
 		r.kept = true
 		return
 	default:
-		if f.name == notesField && mine { // their author is not known: none is lost
+		if f.name == notesField && mine { // their author is unknown, so keep both
 			there = withNote(here, there)
 		}
 		r.updated = r.updated || here != there
@@ -186,7 +186,7 @@ func withNote(notes, more string) string {
 	return joinNotes(notes, more)
 }
 
-// needs takes over the dependencies of the entry.
+// needs imports the dependencies of the entry.
 func (r *renewal) needs(now time.Time) {
 	t, known := r.task, r.was.Said != nil
 	has := t.needs()

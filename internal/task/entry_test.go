@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// stories are a prd.json with one story, and another that it may need.
+// stories returns a prd.json with one story, and another one that it may need.
 func stories(t testing.TB, fields string, at time.Time) []*Task {
 	t.Helper()
 	f, err := ReadStories([]byte(`{"userStories": [{"id": "a", "title": "other"}, {"id": "b", "title": "other, too"}, {"id": "s", `+fields+`}]}`), at)
@@ -18,7 +18,7 @@ func stories(t testing.TB, fields string, at time.Time) []*Task {
 	return f.Tasks
 }
 
-// takeStory imports, and returns the result for the one story.
+// takeStory imports a list, and returns the result for the one story.
 func takeStory(t testing.TB, g *Graph, list []*Task, overwrite bool, now time.Time) (what string, x *Task, done []string) {
 	t.Helper()
 	taken, err := g.Import(list, overwrite, now)
@@ -33,15 +33,15 @@ func takeStory(t testing.TB, g *Graph, list []*Task, overwrite bool, now time.Ti
 	return what, x, taken.Done
 }
 
-// TestEntryAgain checks that the changes of an entry are taken over, field by field, unless the
-// field was changed here. Nothing else is: whatever the time of the file, no task is reopened, or
-// closed without a request, and no labels or notes are lost.
+// TestEntryAgain checks that changes of an entry are taken over, field by field, unless the field was
+// changed here. Nothing else changes: whatever the time of the file, no task is reopened, or closed
+// without a request, and no labels or notes are lost.
 func TestEntryAgain(t *testing.T) {
 	const before = `"title": "t", "description": "d", "acceptanceCriteria": ["c"], "priority": 1, "notes": "n", "needs": ["a"]`
 	for name, c := range map[string]struct {
-		here      func(*Task)        // changes it here
+		here      func(*Task)        // changes the task here
 		link      func(*Graph) error // likewise
-		file      string             // the file's new text; empty: the same
+		file      string             // the file's new content; empty: unchanged
 		overwrite bool
 		what      string
 		want      func(*Task) // the wanted task, apart from the import's marks
@@ -189,8 +189,8 @@ func same(t testing.TB, g *Graph, want *Task) {
 	}
 }
 
-// TestEntryOfTaskThatIsThere checks a task that is not known to come from the list, because an
-// earlier Bothy imported it or the ID is equal by chance. It stays as it is. Fields that are alike
+// TestEntryOfTaskThatIsThere checks a task that is not known to come from the list, because an earlier
+// Bothy imported it, or because the ID is equal by chance. It stays unchanged. Fields that are equal
 // follow the list from then on.
 func TestEntryOfTaskThatIsThere(t *testing.T) {
 	g := loaded(on("a"), on("b"), on("s", "blocks", "b"))
@@ -203,8 +203,8 @@ func TestEntryOfTaskThatIsThere(t *testing.T) {
 	}
 }
 
-// TestEntryNotWaitedFor checks a dependency of an entry that an existing task does not have: each
-// import reports it, and it stays so.
+// TestEntryNotWaitedFor checks a dependency of an entry that an existing task does not have: each import
+// reports it, and does not add it.
 func TestEntryNotWaitedFor(t *testing.T) {
 	g := loaded(on("a"), on("b"), on("s"))
 	for range 3 {

@@ -13,9 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ReadIssues reads tasks as Beads writes them into issues.jsonl, one document a line, and names
-// the records there that are not tasks. Empty lines are skipped; any other line refuses the whole
-// file.
+// ReadIssues reads tasks from an issues.jsonl of Beads, one document a line, and names the kinds of
+// records that are not tasks. Empty lines are skipped; any other line makes the whole file invalid.
 func ReadIssues(data []byte) (*Foreign, error) {
 	f := &Foreign{}
 	lines := map[string]int{}
@@ -49,14 +48,14 @@ func ReadIssues(data []byte) (*Foreign, error) {
 	return f, nil
 }
 
-// withoutMark takes away the mark that editors of some systems put before a text in UTF-8.
+// withoutMark removes the byte order mark that some editors put before UTF-8.
 func withoutMark(data []byte) []byte { return bytes.TrimPrefix(data, []byte("\ufeff")) }
 
-// schema is the form of the files of Beads that say which it is, in their first line.
+// schema is the format that newer files of Beads name in their first line.
 const schema = "beads-jsonl/1"
 
-// besideTasks reports whether a line is a record of Beads that is not a task: the form of the
-// file, or for example an agent's memory, which is named.
+// besideTasks reports whether a line is a record of Beads that is not a task: the format of the file, or
+// for example an agent's memory. Such a memory is noted in f.
 func besideTasks(line []byte, f *Foreign) (bool, error) {
 	var r struct {
 		Schema *string `json:"_schema"`
@@ -87,8 +86,8 @@ func isMarker(line []byte) bool {
 	return false
 }
 
-// Write writes every task in Beads' form: one document a line, by ID. A task that was read and not
-// changed since is written as it was.
+// Write writes every task in Beads' format: one document a line, by ID. A task that was read and not
+// changed since is written byte for byte.
 func (g *Graph) Write(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for _, t := range g.All() {
@@ -108,14 +107,14 @@ type Taken struct {
 	Added   []string `json:"added"`
 	Updated []string `json:"updated"`
 	Same    []string `json:"unchanged"`
-	Older   []string `json:"older"` // those here were changed later, and stay
-	Held    []string `json:"held"`  // held by a worker here, so they stay
-	Done    []string `json:"done"`  // done by a list, open here, and they stay
+	Older   []string `json:"older"` // changed here later, so unchanged
+	Held    []string `json:"held"`  // held by a worker here, so unchanged
+	Done    []string `json:"done"`  // done in the list, and still open here
 }
 
 // Import takes tasks over: new ones and those that were changed later than the ones here; with
 // overwrite also the others. Tasks that are claimed here stay. If a task here came from an entry
-// of a list, the entry's later changes are taken over. A circle is refused.
+// of a list, the entry's later changes are imported. A circle is refused.
 func (g *Graph) Import(list []*Task, overwrite bool, now time.Time) (Taken, error) {
 	taken := Taken{[]string{}, []string{}, []string{}, []string{}, []string{}, []string{}}
 	for _, t := range list {
@@ -128,7 +127,7 @@ func (g *Graph) Import(list []*Task, overwrite bool, now time.Time) (Taken, erro
 	return taken, g.acyclic()
 }
 
-// admit takes one task over, or not, and returns the list it belongs to.
+// admit imports one task or not, and returns the result list that the task belongs to.
 func (g *Graph) admit(t *Task, overwrite bool, now time.Time, taken *Taken) (*[]string, error) {
 	old := g.tasks[t.ID]
 	if old == nil {

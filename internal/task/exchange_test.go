@@ -98,7 +98,7 @@ func TestUnknownStays(t *testing.T) {
 	}
 }
 
-// A field that is taken away is gone from the document that the task came with.
+// TestTakenAway checks that a removed field is gone from the task's document.
 func TestTakenAway(t *testing.T) {
 	g := imported(t, fixture(t))
 	_, err := g.Release("acme-3kq.2", "worker-1", false, noon)
@@ -115,7 +115,7 @@ func TestTakenAway(t *testing.T) {
 	}
 }
 
-// sameJSON compares documents, numbers by their text.
+// sameJSON compares documents. Numbers are compared as text.
 func sameJSON(t testing.TB, a, b []byte) bool {
 	decode := func(data []byte) (v any) {
 		d := json.NewDecoder(strings.NewReader(string(data)))
@@ -280,8 +280,7 @@ func TestCompareIDs(t *testing.T) {
 	}
 }
 
-// FuzzRead checks that tasks that were read are written so that reading them gives the same tasks,
-// also after a change.
+// FuzzRead checks that tasks survive writing and reading, also after a change.
 func FuzzRead(f *testing.F) {
 	for line := range strings.Lines(string(fixture(f))) {
 		f.Add([]byte(line))

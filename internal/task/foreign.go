@@ -15,13 +15,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Foreign has the tasks of a file that may not be one of Beads.
+// Foreign has the tasks of a file that may not be in Beads' format.
 type Foreign struct {
 	Tasks  []*Task
-	Passed []string // kinds of content that were not taken over, each once, the first ones
+	Passed []string // ignored kinds of content, each once, only the first ones
 }
 
-// maxPassed is how many things are named that were not taken over.
+// maxPassed is how many kinds of ignored content are named.
 const maxPassed = 20
 
 func (f *Foreign) pass(what string) {
@@ -30,7 +30,7 @@ func (f *Foreign) pass(what string) {
 	}
 }
 
-// Keys of a list of stories, as the loops write it that work through one.
+// storyLists are keys of a list of stories, as known loops write it.
 var storyLists = []string{"userStories", "stories"}
 
 // IsStories reports whether a file is one document with a list of stories: the prd.json of
@@ -40,8 +40,8 @@ func IsStories(data []byte) bool {
 	return err == nil && slices.ContainsFunc(storyLists, func(key string) bool { return o.values[key] != nil })
 }
 
-// ReadStories reads the stories of a prd.json as tasks, as they were at a time. Stories that pass
-// are closed. All of it is data: unknown fields are named, and ignored.
+// ReadStories reads the stories of a prd.json as tasks, with the file's time. Stories that pass are
+// closed. All of it is data: unknown fields are named, and ignored.
 func ReadStories(data []byte, at time.Time) (*Foreign, error) {
 	o, err := parseObject(withoutMark(data))
 	if err != nil {
@@ -74,9 +74,9 @@ func ReadStories(data []byte, at time.Time) (*Foreign, error) {
 		stories = append(stories, s)
 	}
 	slices.SortStableFunc(stories, func(a, b *story) int { return cmp.Compare(a.rank(), b.rank()) })
-	for i, s := range stories { // of the same priority those that are first are the oldest
+	for i, s := range stories { // of equal priority, the first story counts as the oldest
 		for _, id := range s.needs() {
-			if seen[id] == 0 { // it would never have to wait
+			if seen[id] == 0 { // otherwise it would not wait at all
 				return nil, spec.Errorf(spec.ErrUsage, "story %s needs %q, which is not there", s.ID, id).
 					WithHint("nothing was taken over; add it, or take it out of what the story needs")
 			}
@@ -90,7 +90,7 @@ func ReadStories(data []byte, at time.Time) (*Foreign, error) {
 	return f, nil
 }
 
-// story is one of a prd.json. Criteria have three names there, and dependencies four.
+// story is a story of a prd.json. Criteria have three names there, and dependencies four.
 type story struct {
 	ID          string   `json:"id"`
 	Title       string   `json:"title"`
@@ -129,8 +129,7 @@ func readStory(doc json.RawMessage, f *Foreign) (*story, error) {
 	return s, json.Unmarshal(doc, s)
 }
 
-// rank is the place of a story among the others; one without a priority comes after those that
-// have one.
+// rank is the place of a story among the others; one without a priority comes last.
 func (s *story) rank() int {
 	if s.Priority == nil {
 		return 1 << 30
@@ -138,8 +137,8 @@ func (s *story) rank() int {
 	return *s.Priority
 }
 
-// task makes a task of a story. Its priority may be any number: those beyond ours are
-// the least, and keep their order by their age.
+// task makes a task from a story. Its priority may be any number: those beyond ours become the least
+// urgent, and keep their order by their age.
 func (s *story) task(at, created time.Time) *Task {
 	t := &Task{
 		ID: s.ID, Title: strings.TrimSpace(s.Title), Description: s.Description, Notes: s.Notes, Status: Open, Type: "story",
@@ -164,13 +163,13 @@ func (s *story) task(at, created time.Time) *Task {
 	return t
 }
 
-// ReadBoxes reads a list of boxes in Markdown as tasks, as they were at a time: "- [ ]" is to be
-// done, "- [/]" is begun, "- [x]" is done. An indented box is a part of the one above it. IDs are
-// made of the words, so that the same list makes the same tasks again.
+// ReadBoxes reads a list of boxes in Markdown as tasks, with the file's time: "- [ ]" is open, "- [/]"
+// is in progress, "- [x]" is done. An indented box is a part of the one above it. IDs are made from the
+// words, so the same list gives the same tasks again.
 func ReadBoxes(data []byte, at time.Time) (*Foreign, error) {
 	f := &Foreign{}
 	var above []box
-	same := map[string]int{} // how many boxes say the same, as parts of the same
+	same := map[string]int{} // number of equal boxes within the same parent
 	for line := range bytes.Lines(withoutMark(data)) {
 		b, ok := boxOf(string(line))
 		if !ok {

@@ -115,7 +115,7 @@ func TestReadBoxes(t *testing.T) {
 	must(t, err)
 }
 
-// A file may begin with the mark of UTF-8, once.
+// TestMarkOfUTF8 checks that a file may begin with one byte order mark.
 func TestMarkOfUTF8(t *testing.T) {
 	const mark = "\ufeff"
 	for name, read := range map[string]func(string) (*Foreign, error){
@@ -137,8 +137,7 @@ func TestMarkOfUTF8(t *testing.T) {
 	}
 }
 
-// TestReadManyBoxes reads a list that is made to be slow: it takes time in proportion to its
-// length.
+// TestReadManyBoxes checks that a list that is made to be slow takes time in proportion to its length.
 func TestReadManyBoxes(t *testing.T) {
 	var odd strings.Builder
 	odd.WriteString(`{"stories":[]`)
@@ -161,7 +160,7 @@ func TestReadManyBoxes(t *testing.T) {
 	}
 }
 
-// FuzzForeign reads anything: the tasks it returns are valid.
+// FuzzForeign checks that the tasks of any input are valid.
 func FuzzForeign(f *testing.F) {
 	f.Add([]byte(prd))
 	f.Add([]byte("- [ ] one\n  - [x] two"))

@@ -14,7 +14,7 @@ import (
 type Graph struct {
 	tasks  map[string]*Task
 	before map[string]*Task // the earlier versions of new or changed tasks; nil for a new one
-	index  *index           // nil when it has to be made anew
+	index  *index           // nil: must be rebuilt
 	steps  int              // followed dependencies: the cost
 }
 
@@ -23,8 +23,8 @@ func NewGraph() *Graph {
 	return &Graph{tasks: map[string]*Task{}, before: map[string]*Task{}}
 }
 
-// Load puts a task into the graph as it is, and replaces the one with its ID. A store builds a
-// graph with it.
+// Load puts a task into the graph unchanged, and replaces the one with its ID. A store builds a graph
+// with it.
 func (g *Graph) Load(t *Task) {
 	old := g.tasks[t.ID]
 	g.tasks[t.ID] = t
@@ -55,7 +55,7 @@ func (g *Graph) Changed() []*Task {
 	return list
 }
 
-// Len is the number of tasks.
+// Len returns the number of tasks.
 func (g *Graph) Len() int { return len(g.tasks) }
 
 // All returns every task, by ID.
@@ -99,7 +99,7 @@ func (g *Graph) edit(t *Task, now time.Time) *Task {
 	return &c
 }
 
-// Children are the parts of a task, in order.
+// Children returns the parts of a task, in order.
 func (g *Graph) Children(id string) []*Task {
 	list := make([]*Task, 0, len(g.childIDs(id)))
 	for _, child := range g.childIDs(id) {
@@ -120,8 +120,8 @@ func (g *Graph) Below(t *Task, ancestor string) bool {
 	return found
 }
 
-// ancestors calls f for all that a task is a part of, once each, the nearest first, with
-// how many levels up it is: 1 for a parent. Where f says no it goes no further up.
+// ancestors calls f for all tasks that a task is a part of, once each, the nearest first, with their
+// level: 1 for a parent. It does not go above a task for which f returns false.
 func (g *Graph) ancestors(t *Task, f func(p *Task, level int) bool) {
 	seen := map[string]bool{t.ID: true}
 	level := 0

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// usualPrefix is that of new IDs in a project without tasks.
+// usualPrefix is the prefix of new IDs in a project without tasks.
 const usualPrefix = "bd"
 
 // maxNesting is how many numbers an ID may have after its first part.
@@ -58,11 +58,11 @@ func (g *Graph) prefix() string {
 	return best
 }
 
-// maxChild is the largest number of a child that is counted on from: others were made up.
+// maxChild is the largest child number to continue from: larger ones were made up.
 const maxChild = 1_000_000_000
 
-// childID returns the next free number below a parent, PARENT.N; a plain ID if the parent's is
-// long already.
+// childID returns the next free number below a parent, PARENT.N, or a plain ID if the parent's is
+// already long.
 func (g *Graph) childID(parent string) string {
 	if strings.Count(parent, ".") >= maxNesting {
 		return g.newID()

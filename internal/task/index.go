@@ -17,22 +17,22 @@ type index struct {
 }
 
 // gate is the state of a task's children.
-type gate struct{ open, ended bool } // at least one
+type gate struct{ open, ended bool } // whether at least one is open, or has ended
 
-// standing has the tasks that are held up at a time.
+// standing has the tasks that are held up at some time.
 type standing struct {
 	now            time.Time
-	blocked, later map[string]string // by which task: itself, or an ancestor
+	blocked, later map[string]string // the task that holds it up: itself, or an ancestor
 }
 
-// known returns the index, and makes it if need be.
+// known returns the index, and builds it if necessary.
 func (g *Graph) known() *index {
 	if g.index != nil {
 		return g.index
 	}
 	x := &index{children: map[string][]string{}, waiting: map[string][]string{}, own: map[string][]Blocker{}, gates: map[string]gate{}}
 	add := func(to map[string][]string, key, id string) {
-		if list := to[key]; len(list) == 0 || list[len(list)-1] != id { // it names it twice
+		if list := to[key]; len(list) == 0 || list[len(list)-1] != id { // a task may name another twice
 			to[key] = append(list, id)
 		}
 	}
@@ -136,7 +136,7 @@ func (g *Graph) standing(now time.Time) *standing {
 // tasks. It does not go below a task for which through returns false.
 func (g *Graph) below(tops []string, through func(*Task) bool) map[string]string {
 	top := map[string]string{}
-	slices.Sort(tops) // of two that are as near always the same
+	slices.Sort(tops) // so that of equally near ones always the same counts
 	for _, id := range tops {
 		top[id] = id
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// knotted is a graph that an agent can make so that it is hard to find the ready tasks. A task has
-// 440 parts. 49 tasks, each a part of the one before, wait for all of these; the last has 400
-// parts. 100 tasks wait for nothing.
+// knotted is a graph, as an agent could make it, in which it is hard to find the ready tasks. A task has
+// 440 parts. 49 tasks, each a part of the one before, wait for all of these; the last has 400 parts. 100
+// tasks wait for nothing.
 func knotted(t testing.TB) (g *Graph, plain []string) {
 	t.Helper()
 	g = NewGraph()
@@ -46,7 +46,7 @@ func knotted(t testing.TB) (g *Graph, plain []string) {
 	return g, plain
 }
 
-// size is how many tasks and dependencies a graph has.
+// size returns the number of tasks and dependencies.
 func (g *Graph) size() int {
 	n := len(g.tasks)
 	for _, t := range g.tasks {
@@ -85,7 +85,7 @@ func parts(n int) (ids []string) {
 	return ids
 }
 
-// TestIndexIsTrue checks that after any changes the index says the same as a new one.
+// TestIndexIsTrue checks that after any changes the index equals a new one.
 func TestIndexIsTrue(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -93,7 +93,7 @@ func TestIndexIsTrue(t *testing.T) {
 		for range 120 {
 			now = now.Add(time.Duration(r.IntN(30)) * time.Second)
 			what, err := step(r, g, now)
-			if err != nil { // half a change may be there: a store would drop it
+			if err != nil { // a store would drop this half of a change
 				kept := NewGraph()
 				for _, x := range g.All() {
 					kept.Load(x)
@@ -113,8 +113,8 @@ func TestIndexIsTrue(t *testing.T) {
 	}
 }
 
-// TestCloseAll checks that several tasks are closed in the given order, or none, and that the work
-// stops for a caller that has gone.
+// TestCloseAll checks that several tasks are closed in the given order, or none, and that the work stops
+// when the caller is gone.
 func TestCloseAll(t *testing.T) {
 	g := plain(t, "bd-a", "bd-b", "bd-c", "bd-d")
 	link(t, g, "bd-b", Blocks, "bd-a")

@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// noon is when tests begin.
+// noon is the start time of tests.
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func must(t testing.TB, err error) {
@@ -34,7 +34,7 @@ func plain(t testing.TB, words ...string) *Graph {
 	return g
 }
 
-// links are "FROM KIND ON".
+// link adds the dependency "FROM KIND ON".
 func link(t testing.TB, g *Graph, from string, kind Kind, on string) {
 	t.Helper()
 	_, err := g.Link(from, Link{Kind: kind, On: on}, "ann", noon)
@@ -75,8 +75,7 @@ func (m *memory) Change(_ context.Context, f func(*Graph) error) error {
 	return nil
 }
 
-// naive says whether a task is ready, word by word as the rules are written and
-// without anything of Graph's.
+// naive reports whether a task is ready, computed literally from the rules and without code of Graph.
 func naive(all []*Task, id string, now time.Time) bool {
 	find := func(id string) *Task {
 		for _, t := range all {
@@ -150,7 +149,7 @@ func naive(all []*Task, id string, now time.Time) bool {
 		!slices.Contains(t.Labels, "human") && !blocked(id, 0) && !later(id)
 }
 
-// named are IDs that tasks may depend on before they are there.
+// named are IDs that tasks may depend on before they exist.
 var named = []string{"bd-x", "bd-y", "bd-z"}
 
 // step makes a random change, and returns its description.
@@ -167,7 +166,7 @@ func step(r *rand.Rand, g *Graph, now time.Time) (string, error) {
 	kind := kinds[r.IntN(len(kinds))]
 	id := pick()
 	switch r.IntN(13) {
-	case 12: // an ID that others may have named already
+	case 12: // an ID that other tasks may already name
 		n := Task{ID: named[r.IntN(len(named))], Title: "named"}
 		var links []Link
 		for range r.IntN(3) {
@@ -296,7 +295,7 @@ func TestManyTasks(t *testing.T) {
 	}
 }
 
-// How far up it is looked whether a whole is put off has an end.
+// TestPutOffFarUp checks that only a bounded number of levels is searched for a deferred whole.
 func TestPutOffFarUp(t *testing.T) {
 	g := NewGraph()
 	for i := range maxDepth + 2 {
@@ -311,8 +310,8 @@ func TestPutOffFarUp(t *testing.T) {
 	wantReady(t, g, fmt.Sprint("bd-", maxDepth+1))
 }
 
-// Two hundred tasks at random: every dependency that would close a circle is
-// refused, as far as a naive search says, and no other.
+// TestCyclesOfTwoHundred checks with two hundred random tasks that exactly those dependencies are
+// refused that close a circle, as found by a naive search.
 func TestCyclesOfTwoHundred(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	g := NewGraph()

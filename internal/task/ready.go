@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// maxDepth is how many levels up an ancestor that is blocked or put off is looked for.
+// maxDepth is how many levels up to look for an ancestor that is blocked or deferred.
 const maxDepth = 50
 
 // Reason is why a task is not ready.
 type Reason string
 
-// Reasons. Of several, the first in this order is given.
+// Reasons. If there are several, the first in this order is reported.
 const (
 	ReasonNone     Reason = ""
 	ReasonClosed   Reason = "closed"
@@ -28,7 +28,7 @@ const (
 type State struct {
 	Ready    bool
 	Reason   Reason
-	Until    time.Time // for ReasonClaimed and ReasonDeferred, if it is known
+	Until    time.Time // for ReasonClaimed and ReasonDeferred, if known
 	Blockers []Blocker
 }
 
@@ -37,14 +37,14 @@ type Blocker struct {
 	ID    string `json:"id"`
 	Kind  Kind   `json:"type"`
 	Via   string `json:"via,omitempty"`   // the ancestor that waits, if it is not the task itself
-	Never bool   `json:"never,omitempty"` // the other did not fail, so that this task will not run
+	Never bool   `json:"never,omitempty"` // the other did not fail, so this task will never run
 }
 
 // LabelHuman marks a task that waits for a person.
 const LabelHuman = "human"
 
-// notWork are types of tasks that no worker takes. The second half of them are things and
-// messages, in files of larger Beads.
+// notWork are types of tasks that no worker takes. The second half of them are things and messages, from
+// newer versions of Beads.
 var notWork = []string{"gate", "molecule", "merge-request", "message", "agent", "role", "rig"}
 
 // State returns whether a task can begin now, and why not.
@@ -112,7 +112,7 @@ func (g *Graph) findBlockers(t *Task) (list []Blocker) {
 		g.steps++
 		d := &t.Dependencies[i]
 		other := g.tasks[d.DependsOnID]
-		if other == nil { // of another project, or gone: it blocks no task
+		if other == nil { // of another project, or deleted: it blocks no task
 			continue
 		}
 		b := Blocker{ID: other.ID, Kind: d.Kind}
@@ -134,8 +134,8 @@ func (g *Graph) findBlockers(t *Task) (list []Blocker) {
 	return list
 }
 
-// gateShut reports whether a task that waits for children still has to. Without children it does
-// not.
+// gateShut reports whether a task that waits for children must still wait. Without children it does not
+// wait.
 func (g *Graph) gateShut(of *Task, first bool) bool {
 	s := g.gate(of.ID)
 	return s.open && !(first && s.ended)
@@ -146,8 +146,8 @@ func (t *Task) later(now time.Time) bool {
 	return t.Status == Deferred || t.DeferUntil != nil && t.DeferUntil.After(now)
 }
 
-// Filter chooses tasks. Its zero value chooses all. Of several values any fits;
-// of labels all have to be there.
+// Filter chooses tasks. Its zero value chooses all. A task matches one of several values, but must have
+// all of several labels.
 type Filter struct {
 	Statuses   []Status
 	Priorities []int
@@ -171,24 +171,24 @@ func (f *Filter) Matches(g *Graph, t *Task) bool {
 		(f.Parent == "" || g.Below(t, f.Parent))
 }
 
-// Order is in which order ready tasks are given.
+// Order is the order in which ready tasks are returned.
 type Order string
 
-// Orders, those of Beads.
+// Orders of Beads.
 const (
 	ByPriority Order = "priority" // the most urgent first, of these the oldest
 	ByAge      Order = "oldest"
-	Hybrid     Order = "hybrid" // those of the last two days by priority, then the others, the oldest first
+	Hybrid     Order = "hybrid" // tasks of the last two days by priority, then the others, the oldest first
 )
 
-// Orders are all orders.
+// Orders returns all orders.
 func Orders() []string { return []string{string(ByPriority), string(Hybrid), string(ByAge)} }
 
-// recent is how long Hybrid goes by priority.
+// recent is the age up to which Hybrid sorts by priority.
 const recent = 48 * time.Hour
 
-// Ready returns the chosen tasks that can begin now, in order. Tasks that wait for a person are
-// only included if that label is asked for.
+// Ready returns the chosen tasks that can begin now, in order. Tasks that wait for a person are only
+// included if the filter names that label.
 func (g *Graph) Ready(f *Filter, o Order, now time.Time) []*Task {
 	var list []*Task
 	human := slices.Contains(f.Labels, LabelHuman)
@@ -204,7 +204,7 @@ func (g *Graph) Ready(f *Filter, o Order, now time.Time) []*Task {
 	return list
 }
 
-// SortTasks puts tasks into an order.
+// SortTasks sorts tasks.
 func SortTasks(list []*Task, o Order, now time.Time) {
 	since := now.Add(-recent)
 	key := func(t *Task) (group, priority int) {

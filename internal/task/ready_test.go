@@ -288,7 +288,7 @@ func TestPutBack(t *testing.T) {
 	}
 }
 
-// TestClockSetBack does not have a claim last for as long as the clock was set back.
+// TestClockSetBack checks that setting the clock back does not extend a claim.
 func TestClockSetBack(t *testing.T) {
 	g := plain(t, "bd-a")
 	_, err := g.Claim("bd-a", "ann", time.Hour, noon)
@@ -366,7 +366,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// A part that is pinned is not waited for, and opens no gate.
+// TestPinnedPart checks that a pinned part is not waited for, and opens no gate.
 func TestPinnedPart(t *testing.T) {
 	g := plain(t, "bd-e", "bd-w", "bd-p", "bd-o")
 	link(t, g, "bd-p", ParentChild, "bd-e")
@@ -381,8 +381,8 @@ func TestPinnedPart(t *testing.T) {
 	wantReady(t, g, "bd-e", "bd-w")
 }
 
-// TestManyWholes checks that a task with many wholes waits with each of them: the bound is on
-// levels, not on their number.
+// TestManyWholes checks that a task with many wholes waits for each of them: the bound is on levels, not
+// on their number.
 func TestManyWholes(t *testing.T) {
 	for name, last := range map[string]Task{
 		"put off": {Status: Deferred},

@@ -2,8 +2,8 @@ package task
 
 import "context"
 
-// Store keeps the graph of one project. Workers may be many processes: a task is given to one at a
-// time. Each has a name of its own, by which it holds its tasks; two of one name count as one.
+// Store keeps the graph of one project. Workers may be many processes: a task is given to one at a time.
+// Each has a unique name by which it holds its tasks; two with the same name count as one.
 //
 // A worker renews its claim well before the lease expires. If it dies the task goes to another. If
 // it was only slow, its later changes to the task are refused with ErrConflict.

@@ -1,6 +1,6 @@
-// Package task is a graph of work: the tasks, their dependencies, and the holder of each task with
-// the end of its claim. It has the rules and no files. Store is the interface to where a graph is
-// kept, and package book implements it on disk.
+// Package task is a graph of work: the tasks, their dependencies, and the holder of each task with the
+// end of its claim. It has the rules and no files. Store is the interface to the storage of a graph, and
+// package book implements it on disk.
 //
 // The fields, the kinds of dependencies and the rules of readiness are those of Beads. Beads'
 // issues.jsonl is read and written (see ReadIssues and Graph.Write), and its unknown fields are kept as they
@@ -16,8 +16,7 @@ import (
 	"time"
 )
 
-// Task is one piece of work. A task that belongs to a graph is changed by the
-// methods of Graph alone.
+// Task is one piece of work. A task that belongs to a graph is only changed by the methods of Graph.
 type Task struct {
 	ID                 string     `json:"id"`
 	Title              string     `json:"title"`
@@ -40,8 +39,7 @@ type Task struct {
 	CloseReason        string     `json:"close_reason,omitempty"`
 	ClosedBySession    string     `json:"closed_by_session,omitempty"`
 
-	// A claim is an assignee at work until LeaseExpiresAt; without that time it
-	// has no end.
+	// The assignee of a task at work has a claim until LeaseExpiresAt; nil: a claim without an end.
 	LeaseExpiresAt *time.Time `json:"lease_expires_at,omitempty"`
 	HeartbeatAt    *time.Time `json:"heartbeat_at,omitempty"` // when the claim was made or renewed
 
@@ -57,14 +55,14 @@ type Task struct {
 	Pinned       bool              `json:"pinned,omitempty"`
 	IsTemplate   bool              `json:"is_template,omitempty"`
 
-	// raw is the document that the task was read from, with its unknown fields. In a changed task
-	// it is nil, or older than the fields.
+	// raw is the document that the task was read from, with its unknown fields. In a changed task it is
+	// nil, or older than the fields.
 	raw     json.RawMessage
 	changed bool
 	listed  bool // it was read from an entry of a list, see fromEntry
 }
 
-// Status is the state of a task. Others than those listed here are the user's own: such a task is
+// Status is the state of a task. Users may have other ones than those listed here: such a task is
 // neither ready nor done.
 type Status string
 
@@ -80,12 +78,12 @@ const (
 	Tombstone  Status = "tombstone" // deleted, in files of older versions of Beads
 )
 
-// Statuses are those that a task can be given.
+// Statuses returns the statuses that a task can be given.
 func Statuses() []string {
 	return []string{string(Open), string(InProgress), string(Blocked), string(Deferred), string(Closed), string(Pinned), string(Hooked)}
 }
 
-// Types are the kinds of tasks that people are offered. Others are kept.
+// Types returns the kinds of tasks that people are offered. Others are kept.
 func Types() []string {
 	return []string{"bug", "feature", "task", "epic", "chore", "decision", "message", "molecule", "gate", "spike", "story", "milestone"}
 }
@@ -93,7 +91,7 @@ func Types() []string {
 // Kind is the meaning of a dependency.
 type Kind string
 
-// Kinds of dependencies. All others inform, and are kept as they are.
+// Kinds of dependencies. All others only inform, and are kept unchanged.
 const (
 	Blocks            Kind = "blocks"             // waits until the other is closed
 	ParentChild       Kind = "parent-child"       // is a part of the other, and waits as long as that is blocked
@@ -103,7 +101,7 @@ const (
 	DiscoveredFrom    Kind = "discovered-from" // was found while the other was worked on
 )
 
-// Kinds are the kinds of dependencies that people are offered.
+// Kinds returns the kinds of dependencies that people are offered.
 func Kinds() []string {
 	return []string{
 		string(Blocks), string(ParentChild), string(ConditionalBlocks), string(WaitsFor), string(Related), string(DiscoveredFrom),
@@ -117,8 +115,7 @@ func (k Kind) Blocking() bool {
 	return k == Blocks || k == ParentChild || k == ConditionalBlocks || k == WaitsFor
 }
 
-// Dependency says that one task depends on another. It is never changed: it is
-// added and removed.
+// Dependency says that one task depends on another. It is immutable: it is only added and removed.
 type Dependency struct {
 	TaskID      string          `json:"issue_id"`
 	DependsOnID string          `json:"depends_on_id"`
@@ -128,7 +125,7 @@ type Dependency struct {
 	Metadata    json.RawMessage `json:"metadata,omitempty"` // for WaitsFor: {"gate":"any-children"}, also as a string
 	ThreadID    string          `json:"thread_id,omitempty"`
 
-	raw json.RawMessage // as it was read
+	raw json.RawMessage // as read
 }
 
 // gateAny is the gate of WaitsFor that the first child opens.
@@ -178,9 +175,9 @@ func (t *Task) Claimed(now time.Time) (who string, until time.Time, ok bool) {
 // taken reports whether the task has a holder, even if the claim has expired.
 func (t *Task) taken() bool { return t.Status == InProgress || t.Status == Hooked }
 
-// expired reports whether a claim has expired: the task counts as open. A claim that was made
-// further in the future than it lasts has expired, too. The clock was set back, and the claim
-// would last for all that time.
+// expired reports whether a claim has expired: then the task counts as open. A claim that was made further
+// in the future than its lease is long has expired, too: the clock was set back, and the claim would last
+// longer by that time.
 func (t *Task) expired(now time.Time) bool {
 	if t.Status != InProgress || t.LeaseExpiresAt == nil {
 		return false
@@ -189,7 +186,7 @@ func (t *Task) expired(now time.Time) bool {
 	return ahead || !t.LeaseExpiresAt.After(now)
 }
 
-// Parents are the tasks that this one is a part of, usually one.
+// Parents returns the tasks that this one is a part of, usually one.
 func (t *Task) Parents() (ids []string) {
 	for i := range t.Dependencies {
 		if t.Dependencies[i].Kind == ParentChild {

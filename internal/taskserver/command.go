@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// do carries a command out, and returns its output.
+// do runs a command, and returns its output.
 func (s *Server) do(ctx context.Context, args []string) (string, error) {
 	name := ""
 	if len(args) > 1 && args[0] == "--json" { // Beads also allows it before the command
@@ -67,7 +67,7 @@ func (f *flags) words(to *[]string, name string) {
 	})
 }
 
-// maxWords bounds values of which each costs a pass over the existing ones.
+// maxWords bounds values that each cost a pass over the existing ones.
 const maxWords = 100
 
 // withWords adds words, with commas between them, to others.
@@ -149,7 +149,7 @@ func (s *Server) blocked(ctx context.Context, args []string) (string, error) {
 	return s.chosen(ctx, f, &c, func(g *task.Graph, t *task.Task) bool { return g.Reason(t, now) == task.ReasonBlocked })
 }
 
-// chosen prints the tasks that the flags choose and that also fulfils.
+// chosen prints the tasks that the flags choose and for which also returns true.
 func (s *Server) chosen(ctx context.Context, f *flags, c *choice, also func(*task.Graph, *task.Task) bool) (string, error) {
 	return s.look(ctx, func(g *task.Graph) (string, error) {
 		list := slices.DeleteFunc(g.All(), func(t *task.Task) bool { return !c.Matches(g, t) || !also(g, t) })
@@ -204,7 +204,7 @@ func priority(to *int, v string) error {
 	return nil
 }
 
-// linksOf reads dependencies as Beads writes them: KIND:ID, or an ID that it waits for.
+// linksOf reads dependencies in Beads' form: KIND:ID, or an ID that the task waits for.
 func linksOf(deps []string) (links []task.Link, err error) {
 	for _, d := range deps {
 		kind, on, ok := strings.Cut(d, ":")
@@ -232,8 +232,8 @@ func (s *Server) update(ctx context.Context, args []string) (string, error) {
 	return s.updateTask(ctx, ids[0], change{claim: *claim, release: *release, status: *status, write: x.write}, args, f)
 }
 
-// maySet refuses a status that a sandbox may not set: one with a command of its own, or one that
-// would keep a task from others for ever.
+// maySet refuses a status that a sandbox may not set: one with a command of its own, or one that would
+// block a task for ever.
 func maySet(status string) error {
 	switch task.Status(status) {
 	case "", task.InProgress, task.Open, task.Blocked, task.Deferred:
@@ -266,7 +266,7 @@ func (s *Server) reopen(ctx context.Context, args []string) (string, error) {
 	return s.each(ctx, ids, args, f, func(g *task.Graph, id string) (*task.Task, error) { return g.Reopen(id, s.now()) })
 }
 
-// each changes tasks: all of them, or none. It stops between two when ctx is done: others wait.
+// each changes all tasks or none. It stops between two tasks when ctx is done, because others wait.
 func (s *Server) each(ctx context.Context, ids, said []string, f *flags, change func(*task.Graph, string) (*task.Task, error)) (string, error) {
 	var list []*task.Task
 	err := s.change(ctx, spec.TasksWrite, said, func(g *task.Graph) error {

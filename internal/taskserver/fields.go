@@ -25,7 +25,7 @@ func (x *fields) add(f *flags) {
 	}
 }
 
-// addChange adds those that a task has to be there for.
+// addChange adds the flags for fields of an existing task.
 func (x *fields) addChange(f *flags) {
 	x.add(f)
 	x.text(f, func(t *task.Task) *string { return &t.Title }, "title")
@@ -37,7 +37,7 @@ func (x *fields) addChange(f *flags) {
 	f.words(&labels, "add-label")
 	f.Func("remove-label", "", func(v string) (err error) {
 		remove, err = withWords(remove, v)
-		if slices.Contains(remove, task.LabelHuman) { // an agent does not decide for the person
+		if slices.Contains(remove, task.LabelHuman) { // an agent must not decide for the person
 			return fmt.Errorf("a task with the label %s waits for a person, who takes it away", task.LabelHuman)
 		}
 		return err
@@ -69,7 +69,7 @@ func (x *fields) write(t *task.Task) {
 	}
 }
 
-// choice are the flags by which tasks are chosen.
+// choice are the flags that choose tasks.
 type choice struct {
 	task.Filter
 	most int

@@ -14,12 +14,11 @@ import (
 	"github.com/bothy-dev/bothy/internal/task"
 )
 
-// The Model Context Protocol. A server without sessions needs little of it: its name, the list of
-// its tools, and the call of one. Source: modelcontextprotocol.io/specification/2025-06-18
-// (Streamable HTTP).
+// The Model Context Protocol. A server without sessions needs only its name, the list of its tools, and
+// the call of a tool. Source: modelcontextprotocol.io/specification/2025-06-18 (Streamable HTTP).
 const protocolVersion = "2025-06-18"
 
-// protocolVersions are the versions that do not differ in the messages used here.
+// protocolVersions are the versions whose messages are the same, as far as they are used here.
 var protocolVersions = []string{protocolVersion, "2025-03-26", "2024-11-05"}
 
 // message is a request or a notification, which has no ID.
@@ -58,7 +57,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request, body io.Reader
 		answer(w, reply{Version: "2.0", ID: json.RawMessage("null"), Error: &failure{notParsed, err.Error()}})
 		return
 	}
-	if m.ID == nil { // notifications do not matter here
+	if m.ID == nil { // notifications are ignored
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -73,7 +72,7 @@ func (s *Server) called(r *http.Request, m message) (any, *failure) {
 		var p struct {
 			Version string `json:"protocolVersion"`
 		}
-		_ = json.Unmarshal(m.Params, &p) // a client that does not say gets the newest
+		_ = json.Unmarshal(m.Params, &p) // a client that names no version gets the newest
 		if !slices.Contains(protocolVersions, p.Version) {
 			p.Version = protocolVersion
 		}
@@ -103,7 +102,7 @@ func (s *Server) called(r *http.Request, m message) (any, *failure) {
 	return nil, &failure{noMethod, "unknown method " + m.Method}
 }
 
-// tool is an operation that a model may have done.
+// tool is an operation that a model may call.
 type tool struct {
 	name, access, does string
 	args               []argument
@@ -114,17 +113,17 @@ type tool struct {
 type argument struct {
 	name, does string
 	needed     bool
-	number     bool // a priority; others are text
+	number     bool // a priority; others are strings
 }
 
 // values are the arguments of a call. A model's values are data: none is read as a flag, or as
 // more than one value.
 type values struct {
 	text     map[string]string
-	priority *int // nil: it was not given
+	priority *int // nil: not given
 }
 
-// said is all that was given.
+// said returns all given text.
 func (v values) said() []string { return slices.Collect(maps.Values(v.text)) }
 
 func tools() []tool {
@@ -199,7 +198,7 @@ func updateByTool(ctx context.Context, s *Server, v values) (string, error) {
 	}}, v.said(), asJSON)
 }
 
-// listed are those that the sandbox may use.
+// listed returns the tools that the sandbox may use.
 func (s *Server) listed() []obj {
 	list := []obj{}
 	for _, t := range tools() {
@@ -224,7 +223,7 @@ func (s *Server) listed() []obj {
 	return list
 }
 
-// call has a tool's operation done.
+// call runs a tool's operation.
 func (s *Server) call(r *http.Request, t tool, given map[string]any) (any, *failure) {
 	v, err := t.read(given)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Commands and tools share these operations. Each reads the values in its own way. said is all
-// text from inside, which has a price, and f says how tasks are printed.
+// Commands and tools share these operations. Each reads its own arguments. said is all text from inside,
+// which counts towards the limits, and f says how tasks are printed.
 
 func (s *Server) showTask(ctx context.Context, id string, f *flags) (string, error) {
 	return s.look(ctx, func(g *task.Graph) (string, error) {
@@ -44,7 +44,7 @@ func (s *Server) addTask(ctx context.Context, t task.Task, parent string, links 
 // change is the effect of an update on a task.
 type change struct {
 	claim, release bool
-	status         string           // empty: as it is
+	status         string           // empty: unchanged
 	write          func(*task.Task) // sets its other fields
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// During a change no other sandbox or process can change a task, of any project. A look blocks no
-// other, but makes work for the host. Both count for as long as they take. The time that they wait
-// for others, and for the tasks to be read, counts up to longest.
+// During a change no other sandbox or process can change a task, of any project. A look blocks no other
+// caller, but makes work for the host. Both count for as long as they take. The time that they wait for
+// others, and for the tasks to be read, counts up to longest.
 var (
 	changing = rate{"changes", 10, time.Second}
 	looking  = rate{"looks at", 4, 3 * time.Second}
@@ -18,10 +18,10 @@ var (
 
 const (
 	longest  = 2 * time.Second
-	maxPause = 5 * time.Second // for which a command is delayed; beyond that it is refused
+	maxPause = 5 * time.Second // the longest delay of a command; beyond that it is refused
 )
 
-// rate is how much of a time a sandbox has in which it does something with tasks.
+// rate is the share of time that a sandbox may spend on tasks.
 type rate struct {
 	does  string
 	share time.Duration // one part in this many
@@ -30,11 +30,11 @@ type rate struct {
 
 // pace is the time that a sandbox has left.
 type pace struct {
-	left time.Duration // at once
-	at   time.Time     // when that was so; zero: all of burst
+	left time.Duration // available at once
+	at   time.Time     // the time of that value; zero: all of burst is left
 }
 
-// pause is how long a command is to wait.
+// pause returns how long a command has to wait.
 func (p *pace) pause(r rate, now time.Time) time.Duration {
 	p.left, p.at = min(p.left+now.Sub(p.at)/r.share, r.burst), now
 	if p.left > 0 {
@@ -43,7 +43,7 @@ func (p *pace) pause(r rate, now time.Time) time.Duration {
 	return -p.left*r.share + time.Millisecond
 }
 
-// wait waits until the sandbox may go on.
+// wait waits until the sandbox may continue.
 func (p *pace) wait(ctx context.Context, r rate) error {
 	pause := p.pause(r, time.Now())
 	switch {
@@ -62,8 +62,7 @@ func (p *pace) wait(ctx context.Context, r rate) error {
 	}
 }
 
-// change makes a change, if the sandbox has the right to, and neither changes too much nor too
-// fast.
+// change makes a change, if the sandbox has the right to, and changes neither too much nor too fast.
 func (s *Server) change(ctx context.Context, access string, args []string, f func(*task.Graph) error) error {
 	size, err := s.mayChange(access, args)
 	if err == nil {
@@ -87,7 +86,7 @@ func (s *Server) change(ctx context.Context, access string, args []string, f fun
 	return err
 }
 
-// look has something told of the tasks, but not too much.
+// look reads the tasks, but not too often.
 func (s *Server) look(ctx context.Context, f func(*task.Graph) (string, error)) (string, error) {
 	if err := s.looks.wait(ctx, looking); err != nil {
 		return "", err

@@ -16,10 +16,10 @@ import (
 type slow struct {
 	task.Store
 	each   time.Duration
-	late   time.Duration // between the read and the change
-	hard   time.Duration // how long it takes
-	held   time.Duration // in all
-	looked time.Duration // likewise
+	late   time.Duration // delay between the read and the change
+	hard   time.Duration // duration of a change
+	held   time.Duration // total time of changes
+	looked time.Duration // total time of looks
 }
 
 func (s *slow) View(ctx context.Context) (*task.Graph, error) {
@@ -38,8 +38,8 @@ func (s *slow) Change(ctx context.Context, f func(*task.Graph) error) error {
 	})
 }
 
-// However much a sandbox wants to change, also to no end, others can change theirs nearly all of
-// the time. It is told when it may again.
+// TestPace checks that others can change tasks nearly all of the time, however much a sandbox changes,
+// even in vain. It is told when it may change tasks again.
 func TestPace(t *testing.T) {
 	for _, each := range []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 800 * time.Millisecond, 2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestPaceOfWork checks that a moderate client notices nothing, and that a refused one may go on
+// TestPaceOfWork checks that a moderate client notices nothing, and that a refused client may continue
 // after the time that it was told.
 func TestPaceOfWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestPaceOfWork(t *testing.T) {
 	})
 }
 
-// A change that is hard to make counts for as long as it takes, however long.
+// TestPaceOfHardChange checks that a slow change counts for its whole duration.
 func TestPaceOfHardChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, spec.TasksAdd)

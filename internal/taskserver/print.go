@@ -36,7 +36,7 @@ func (f *flags) print(list []*task.Task) (string, error) {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// page is all an agent needs to know of a task.
+// page prints all that an agent needs to know about a task.
 func (s *Server) page(g *task.Graph, t *task.Task) string {
 	var b strings.Builder
 	state := g.State(t, s.now())

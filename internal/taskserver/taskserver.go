@@ -1,10 +1,9 @@
-// Package taskserver lets programs inside a sandbox work with the tasks of their project: by
-// Beads' commands, which a small program inside sends as they were typed, or as an MCP server.
+// Package taskserver lets programs inside a sandbox work with the tasks of their project: by Beads'
+// commands, which a small program inside sends unchanged, or as an MCP server.
 //
-// The caller may be hostile. It sees the tasks of one project, holds them by one name that it does
-// not choose, and has the sandbox's rights: read, add, or write. The size of its requests, the
-// number of tasks it adds, and the time for which it keeps others from changing theirs are
-// bounded.
+// The caller may be hostile. It sees the tasks of one project, holds them by one name that it does not
+// choose, and has the sandbox's rights: read, add, or write. The size of its requests, the number of
+// tasks that it adds, and the time during which it blocks other callers are bounded.
 package taskserver
 
 import (
@@ -26,15 +25,15 @@ type Server struct {
 	Access string // spec.TasksRead, TasksAdd or TasksWrite
 	Now    func() time.Time
 
-	mu      sync.Mutex // held while a command is read, carried out and answered
+	mu      sync.Mutex // held while a command is read, executed and answered
 	added   int
-	written int // bytes that changes were asked for with, perChange for each, and perLink
+	written int // bytes of requested changes, plus perChange for each change, and perLink for each dependency
 	changes pace
 	looks   pace
 }
 
-// Bounds of requests and answers, in bytes, and of changes as long as the server lives: the book
-// is the host's, and every change makes work for all its users.
+// Bounds of requests and answers, in bytes, and of all changes during the server's life: the book is the
+// host's, and every change makes work for all its users.
 const (
 	maxAsked    = 64 << 10
 	maxAnswered = 4 << 20
@@ -46,7 +45,7 @@ const (
 	answerTime  = 20 * time.Second
 )
 
-// command is a command of the program inside, and result its result.
+// command is a command from the program inside, and result its result.
 type command struct {
 	Args []string `json:"args"`
 }
@@ -63,14 +62,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "POST /command or /mcp", http.StatusNotFound)
 		return
 	}
-	if r.Header.Get("Origin") != "" { // the user has not let web pages in a browser inside use this
+	if r.Header.Get("Origin") != "" { // the user has not allowed this for web pages in a browser inside
 		http.Error(w, "not for pages", http.StatusForbidden)
 		return
 	}
 	s.mu.Lock() // a waiting request has read no body yet
 	defer s.mu.Unlock()
 	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Now().Add(answerTime)) // where it can be: it is its own sandbox that waits
+	_ = c.SetReadDeadline(time.Now().Add(answerTime)) // if possible: only its own sandbox waits
 	_ = c.SetWriteDeadline(time.Now().Add(answerTime))
 	body := http.MaxBytesReader(w, r.Body, maxAsked)
 	if r.URL.Path == "/mcp" {
@@ -89,15 +88,15 @@ func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // the client may have gone
+	_ = enc.Encode(v) // the client may be gone
 }
 
-// run carries a command out. The caller holds the lock.
+// run executes a command. The caller holds the lock.
 func (s *Server) run(ctx context.Context, args []string) result {
 	return s.result(ctx, func(ctx context.Context) (string, error) { return s.do(ctx, args) })
 }
 
-// result carries an operation out, and bounds its time and its answer.
+// result runs an operation, and bounds its time and its answer.
 func (s *Server) result(ctx context.Context, operation func(context.Context) (string, error)) result {
 	ctx, cancel := context.WithTimeout(ctx, maxPause+waitStore)
 	defer cancel()

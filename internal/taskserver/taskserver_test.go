@@ -20,7 +20,7 @@ func newServer(t *testing.T, access string) *Server {
 	return &Server{Store: &tasktest.Store{}, Who: "box", Access: access}
 }
 
-// must carries a command out that must have this code, and returns its output.
+// must runs a command that must have this exit code, and returns its output.
 func (s *Server) must(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	r := s.run(t.Context(), args)
@@ -74,8 +74,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestBeads checks the commands that Beads tells agents to type, in its words, and the output that
-// scripts read.
+// TestBeads checks the commands that Beads tells agents to type, and the output that scripts read.
 func TestBeads(t *testing.T) {
 	s := newServer(t, spec.TasksWrite)
 	read := func(into any, args ...string) {
@@ -126,7 +125,7 @@ func TestBeads(t *testing.T) {
 	}
 }
 
-// TestAccess checks that a caller can do no more than its rights, in any way.
+// TestAccess checks that a caller can never exceed its rights.
 func TestAccess(t *testing.T) {
 	s := newServer(t, spec.TasksWrite)
 	id, _, _ := strings.Cut(s.must(t, 0, "create", "one"), " ")
@@ -144,7 +143,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// However much is asked, it takes a bounded part of the host.
+// TestBounds checks that requests take a bounded part of the host's resources, however many there are.
 func TestBounds(t *testing.T) {
 	s := newServer(t, spec.TasksAdd)
 	if code, _ := s.post(t, "/command", `{"args":["create","`+strings.Repeat("x", maxAsked)+`"]}`); code != http.StatusBadRequest {
@@ -186,7 +185,7 @@ func TestBounds(t *testing.T) {
 	if s.written < perChange+len(others)*perLink {
 		t.Errorf("%d dependencies count as %d bytes", len(others), s.written)
 	}
-	if err := s.Store.Change(t.Context(), func(g *task.Graph) (err error) { // at once: each change reads all tasks
+	if err := s.Store.Change(t.Context(), func(g *task.Graph) (err error) { // in one change, because each change reads all tasks
 		for n := range 90 {
 			if _, err = g.Add(task.Task{Title: fmt.Sprint("large ", n), Description: strings.Repeat("x", 60<<10)}, "", nil, "ann", s.now()); err != nil {
 				break

@@ -24,7 +24,7 @@ type Shelf struct{ Dir string }
 // Step describes a stored step.
 type Step struct {
 	Version int       `json:"version"`
-	Name    string    `json:"name"`            // as the Dockerfile has it
+	Name    string    `json:"name"`            // as in the Dockerfile
 	Base    string    `json:"base"`            // the digest of the image below its root
 	Image   string    `json:"image,omitempty"` // the digest of the image made from it, if the step made one
 	Made    time.Time `json:"made"`
@@ -34,7 +34,7 @@ type Step struct {
 
 const version = 1
 
-// In the shelf, and in the directories of steps and builds.
+// Names in the shelf, and in the directories of steps and builds.
 const (
 	stepsName   = "steps"
 	aboutName   = "step.json"
@@ -53,7 +53,7 @@ func (s Shelf) lock() string { return filepath.Join(s.Dir, lockName) }
 
 func (s Shelf) steps() string { return filepath.Join(s.Dir, stepsName) }
 
-// Path is the directory of a step, Layer the directory of its changes to the root.
+// Path returns the directory of a step, Layer the directory of its changes to the root.
 func (s Shelf) Path(key string) string  { return filepath.Join(s.steps(), key) }
 func (s Shelf) Layer(key string) string { return filepath.Join(s.Path(key), layerName) }
 
@@ -88,7 +88,7 @@ func (s Shelf) Put(key string, step Step, replace bool, fill func(layer string) 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.RemoveTree(dir) }() // once the step is in place, this name is gone
+	defer func() { _ = store.RemoveTree(dir) }() // once the step is in place, this name does not exist any more
 	if fill != nil {
 		if err := fill(filepath.Join(dir, layerName)); err != nil {
 			return err
@@ -104,7 +104,7 @@ func (s Shelf) Put(key string, step Step, replace bool, fill func(layer string) 
 	if _, err := s.read(key); errors.Is(err, spec.ErrNewer) {
 		return err
 	} else if err != nil || replace { // of an earlier version, or damaged
-		if err := remove(s.Path(key)); err != nil { // by renaming first: it is never partial
+		if err := remove(s.Path(key)); err != nil { // by renaming first, so a step is never partial
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (s Shelf) Steps() ([]Step, error) {
 	return list, err
 }
 
-// Used is the time of the last use of a step or a cache.
+// Used returns the time of the last use of a step or a cache.
 func Used(path string) time.Time {
 	for _, p := range []string{filepath.Join(path, aboutName), path} {
 		if info, err := os.Stat(p); err == nil {
@@ -179,7 +179,7 @@ func remove(path string) error {
 	return err
 }
 
-// Cache is the archive of a RUN step's cache directory, by its name in Dockerfiles.
+// Cache returns the path of the archive of a RUN step's cache directory, by its name in Dockerfiles.
 func (s Shelf) Cache(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return filepath.Join(s.Dir, cachesName, hex.EncodeToString(sum[:])+".tar")
@@ -194,7 +194,7 @@ func (s Shelf) TryCache(id string) (*store.Lock, error) {
 	return store.TryLock(strings.TrimSuffix(s.Cache(id), ".tar") + ".lock")
 }
 
-// Caches gives the paths of all caches.
+// Caches returns the paths of all caches.
 func (s Shelf) Caches() ([]string, error) {
 	return filepath.Glob(filepath.Join(s.Dir, cachesName, "*.tar"))
 }
@@ -206,9 +206,8 @@ type Work struct {
 	shelf *store.Lock // shared with other builds
 }
 
-// Begin makes a Work. Its directory gets its name only once its lock is held, so a process
-// that sees it also sees that it runs. While the build runs, nothing is removed from the
-// shelf.
+// Begin makes a Work. Its directory gets its name only once its lock is held, so a process that sees the
+// directory also sees that the build runs. While the build runs, nothing is removed from the shelf.
 func (s Shelf) Begin() (*Work, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
@@ -250,12 +249,12 @@ func (s Shelf) begin() (*Work, error) {
 	return w, nil
 }
 
-// Lock is the path of the lock that is held while the build runs. Context is the directory
-// of the files it copies from.
+// Lock returns the path of the lock that is held while the build runs. Context returns the directory of
+// the files that the build copies from.
 func (w *Work) Lock() string    { return filepath.Join(w.dir, lockName) }
 func (w *Work) Context() string { return filepath.Join(w.dir, contextName) }
 
-// End removes it.
+// End removes the files of the build.
 func (w *Work) End() error {
 	err := store.RemoveTree(w.Context())
 	for _, p := range []string{w.Lock(), w.dir} { // a directory with a lock has an owner
@@ -268,11 +267,10 @@ func (w *Work) End() error {
 	return err
 }
 
-// Running tells whether the owner of this lock still runs. It does not create a missing
-// lock.
+// Running reports whether the owner of this lock still runs. It does not create a missing lock.
 func Running(lock string) bool { return store.IsLocked(lock) }
 
-// Busy tells whether any build runs.
+// Busy reports whether any build runs.
 func (s Shelf) Busy() bool {
 	works, _ := filepath.Glob(filepath.Join(s.Dir, workPrefix+"*"))
 	for _, w := range works {
@@ -311,7 +309,7 @@ func (s Shelf) sweepWorks() {
 			lock := filepath.Join(w, lockName)
 			_, err := os.Lstat(lock)
 			if (err != nil || prefix == newPrefix) && time.Since(Used(w)) < newAge {
-				continue // it is being removed, or begins
+				continue // it is being removed, or is beginning
 			}
 			if !Running(lock) {
 				_ = store.RemoveTree(w)

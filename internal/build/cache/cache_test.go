@@ -50,7 +50,7 @@ func TestSteps(t *testing.T) {
 	if got := word(t, s, "k"); got != "three" {
 		t.Errorf("it holds %s", got)
 	}
-	must(t, os.Mkdir(filepath.Join(s.steps(), gonePrefix+"k"), 0o700)) // as of one that was killed
+	must(t, os.Mkdir(filepath.Join(s.steps(), gonePrefix+"k"), 0o700)) // as left by a killed process
 	must(t, os.WriteFile(filepath.Join(s.steps(), gonePrefix+"k", "f"), nil, 0o600))
 	must(t, s.Put("k", Step{Name: "RUN x"}, true, holding("three")))
 	must(t, os.RemoveAll(filepath.Join(s.steps(), gonePrefix+"k")))
@@ -124,7 +124,7 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// Builds begin while others look whether any runs.
+// TestBegin checks that builds can begin while others check whether any runs.
 func TestBegin(t *testing.T) {
 	s := Shelf{t.TempDir()}
 	done := make(chan struct{})

@@ -44,7 +44,7 @@ func note(taken map[string]bool, text []byte) {
 	}
 }
 
-// onBuild are the ONBUILD lines of an image.
+// onBuild returns the ONBUILD lines of an image.
 func onBuild(img build.Image) []string {
 	var c struct {
 		Config struct{ OnBuild []string } `json:"config"`

@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/build"
 )
 
-// An argument that no ARG knows was mistyped, as a rule. One of a stage that is not built, of an
-// image's ONBUILD, or that means something without, was not.
+// TestUnused checks that arguments that no ARG declares are reported as mistyped. It is fine if the ARG
+// is in a stage that is not built or in an image's ONBUILD, or if the argument works without one.
 func TestUnused(t *testing.T) {
 	o := order(t, t.TempDir(), "ARG TOP\nFROM base AS other\nARG B=1 C\nFROM base\narg D=\"x y\"\nRUN true\n")
 	img := o.Images["docker.io/library/base:latest"]

@@ -36,7 +36,7 @@ func (c inContext) open(name string) (*os.File, error) {
 	return f, nil
 }
 
-// gone tells whether an error says that a file is missing, or was removed meanwhile.
+// gone reports whether an error says that a file is missing, or was removed meanwhile.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
 
 // Walk calls a function for a path and everything below it, but not for the root itself,
@@ -49,7 +49,7 @@ func (c inContext) Walk(ctx context.Context, target string, visit fs.WalkDirFunc
 	return over(c.walk(ctx, name, visit))
 }
 
-// over removes the errors that only end a walk.
+// over drops the errors that only end a walk.
 func over(err error) error {
 	if errors.Is(err, fs.SkipDir) || errors.Is(err, fs.SkipAll) {
 		return nil

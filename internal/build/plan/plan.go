@@ -1,6 +1,6 @@
-// Package plan makes a plan of a Dockerfile. BuildKit's frontend decides the operations,
-// and this package translates them into the types of package build. It fetches nothing: it
-// asks for images by name, and refuses any other remote source.
+// Package plan makes a plan from a Dockerfile. BuildKit's frontend decides the operations, and this
+// package translates them into the types of package build. It fetches nothing: it asks for images by
+// name, and refuses any other remote source.
 package plan
 
 import (
@@ -124,9 +124,8 @@ func epoch(args map[string]string) (*time.Time, error) {
 	return &t, nil
 }
 
-// namespace separates the caches of one directory from those of others. A cache name in a
-// Dockerfile must not reach the caches of another project. It is part of the operation, and
-// so of the step's key.
+// namespace separates the caches of one directory from those of others: a cache name in a Dockerfile
+// must not reach the caches of another project. It is part of the operation, and so of the step's key.
 func namespace(context string) string {
 	sum := sha256.Sum256([]byte(context))
 	return hex.EncodeToString(sum[:])
@@ -174,7 +173,7 @@ func (i *images) list() []string {
 type translator struct {
 	order   build.Order
 	def     *pb.Definition
-	at      map[string]int // vertices by their digest
+	at      map[string]int // indices of vertices, by their digests
 	out     build.Plan
 	context *snapshot
 }
@@ -248,7 +247,7 @@ func uncounted(name string) string {
 	return stage + "] " + rest
 }
 
-// line is its line in the Dockerfile, 0 if that is unknown.
+// line returns a vertex's line in the Dockerfile, 0 if that is unknown.
 func (t *translator) line(of string) int {
 	if t.def.Source == nil {
 		return 0

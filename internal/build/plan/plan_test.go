@@ -40,7 +40,7 @@ func directory(t *testing.T, files map[string]string) string {
 
 const baseDigest = "sha256:5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef"
 
-// order is an order whose images are known.
+// order returns an order whose images are known.
 func order(t *testing.T, context, text string) build.Order {
 	t.Helper()
 	config, err := json.Marshal(map[string]any{
@@ -63,7 +63,7 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// TestSyntax checks that a Dockerfile that names another frontend is read by this one.
+// TestSyntax checks that this frontend reads a Dockerfile that names another one.
 func TestSyntax(t *testing.T) {
 	o := order(t, t.TempDir(), "# syntax=example.com/evil:latest\nFROM base\nRUN true\n")
 	o.Args = map[string]string{"BUILDKIT_SYNTAX": "example.com/evil:latest"}
@@ -74,8 +74,8 @@ func TestSyntax(t *testing.T) {
 	}
 }
 
-// TestName checks that a step's name has its instruction and its stage. The caller counts
-// the steps of all stages.
+// TestName checks that a step's name has its instruction and its stage. The caller counts the steps of
+// all stages.
 func TestName(t *testing.T) {
 	text := "FROM base AS first\nRUN [\"a/b\"] x\nFROM base\nCOPY --from=first /x /\n" + strings.Repeat("RUN true\n", 9)
 	p, err := Make(t.Context(), order(t, t.TempDir(), text))

@@ -80,7 +80,7 @@ func take(ctx context.Context, o build.Order, attrs map[string]string) (*snapsho
 	}
 	s := &snapshot{o.Snapshot, maxContext, map[[2]uint64]string{}}
 	var dirs []dirMode
-	var failed error // the filter would skip over a missing file and go on
+	var failed error // the filter would skip a missing file and continue
 	err = filtered.Walk(ctx, "", func(name string, e fs.DirEntry, err error) error {
 		if failed = err; err == nil {
 			failed = s.add(files, name, e, &dirs)
@@ -132,7 +132,7 @@ func (d dirMode) settle() error {
 	return os.Chtimes(d.path, d.info.ModTime(), d.info.ModTime())
 }
 
-// permissions are the mode bits of a file with setuid, setgid and sticky.
+// permissions returns the mode bits of a file, with setuid, setgid and sticky.
 func permissions(info fs.FileInfo) fs.FileMode {
 	return info.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
 }
@@ -244,7 +244,7 @@ func (s *snapshot) fill(out, in *os.File) error {
 			if err == nil {
 				_, err = io.CopyN(out, in, to-from)
 			}
-			if err != nil && err != io.EOF { // it became shorter
+			if err != nil && err != io.EOF { // the file became shorter
 				return err
 			}
 		}
@@ -270,8 +270,8 @@ func extent(f *os.File, at, size int64) (from, to int64, err error) {
 	return min(from, to), to, nil
 }
 
-// hashCopy is the digest of the files that a COPY takes from the snapshot. Its exclude
-// patterns do not matter to the digest: excluded files count, too.
+// hashCopy returns the digest of the files that a COPY takes from the snapshot. It ignores exclude
+// patterns: excluded files count, too.
 func (s *snapshot) hashCopy(c *pb.FileActionCopy) (string, error) {
 	names := []string{c.Src}
 	if c.AllowWildcard {
@@ -291,8 +291,8 @@ func (s *snapshot) hashCopy(c *pb.FileActionCopy) (string, error) {
 	return all.String(), nil
 }
 
-// hash is the digest of a file or a tree: names, kinds, permissions and contents. A missing
-// file has a digest, too; the step will report it.
+// hash returns the digest of a file or a tree: names, kinds, permissions and contents. A missing file
+// has a digest, too; the step will report it.
 func (s *snapshot) hash(name string, follow bool) (string, error) {
 	at := filepath.Join(s.dir, filepath.Join("/", name))
 	if follow {

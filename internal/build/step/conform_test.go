@@ -33,8 +33,8 @@ type conformance struct {
 	ignore  string
 	args    map[string]string
 	target  string
-	// want are files that are new or differ from the image it begins with: mode, owner,
-	// path, and content. A directory ends in a slash.
+	// want are files that are new or differ from the base image: mode, owner, path, and content. A
+	// directory ends in a slash.
 	want []string
 	// config has expected keys of the image's configuration. Other keys are ignored.
 	config string
@@ -43,7 +43,7 @@ type conformance struct {
 	fails string // a part of the error
 }
 
-// images are the images that stages begin with: their configuration and their files.
+// images are the base images of stages: their configuration and their files.
 var images = map[string]struct {
 	config string
 	files  map[string]string
@@ -166,7 +166,7 @@ func listing(t *testing.T, dir string) map[string]string {
 	return list
 }
 
-// digest is the digest of an image of the test.
+// digest returns the digest of a test image.
 func digest(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -186,13 +186,13 @@ func (c conformance) order(t *testing.T) build.Order {
 	return o
 }
 
-// carried has the results of a plan's vertices.
+// carried holds the results of a plan's vertices.
 type carried struct {
 	t     *testing.T
 	order build.Order
 	plan  build.Plan
 	roots []string // directories
-	base  []string // the images they began with
+	base  []string // their base images
 	runs  []string
 }
 
@@ -236,7 +236,7 @@ func (c *carried) vertex(i int) error {
 	return root(c.roots[i]).files(s, op.GetFile())
 }
 
-// needed tells whether a vertex at or after from uses the vertex.
+// needed reports whether a vertex at or after from uses the vertex.
 func (c *carried) needed(at, from int) bool {
 	return slices.ContainsFunc(c.plan.Vertices[from:], func(v build.Vertex) bool {
 		return v.Base == at || slices.ContainsFunc(v.Sources, func(s build.Source) bool { return s.Vertex == at })

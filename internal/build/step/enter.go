@@ -21,8 +21,8 @@ const commandFD = 3
 // commandMask is the umask that a command begins with, as in containers.
 const commandMask = 0o022
 
-// kept are the capabilities that root has in a RUN: those of root in containers. None of
-// them gives access to the mounts of others.
+// kept are the capabilities of root in a RUN: those of root in containers. None of them gives access to
+// the mounts of other processes.
 var kept = []uintptr{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FSETID, unix.CAP_FOWNER, unix.CAP_MKNOD, unix.CAP_SETGID,
 	unix.CAP_SETUID, unix.CAP_SETFCAP, unix.CAP_SETPCAP, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_CHROOT,

@@ -32,7 +32,7 @@ import (
 // root is a tree that operations change.
 type root string
 
-// files carries out operations on files as BuildKit does.
+// files runs operations on files as BuildKit does.
 func (at root) files(s build.Step, f *pb.FileOp) error {
 	for _, a := range f.Actions {
 		var err error
@@ -318,7 +318,7 @@ func required(from, name string, a *pb.FileActionCopy) error {
 	return nil
 }
 
-// excluded tells whether a path is left out completely.
+// excluded reports whether a path is left out completely.
 func excluded(name string, patterns []string) (bool, error) {
 	m, err := patternmatcher.New(patterns)
 	if err != nil || m.Exclusions() { // something below it may be included again
@@ -426,8 +426,8 @@ func decompress(f io.Reader) (io.Reader, error) {
 	return r, nil
 }
 
-// skippable tells whether a file begins with a skippable frame of zstd, as parallel
-// compressors write.
+// skippable reports whether a file begins with a skippable frame of zstd, as parallel compressors write
+// it.
 func skippable(head []byte) bool {
 	return len(head) == 8 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18})
 }

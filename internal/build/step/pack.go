@@ -21,9 +21,9 @@ import (
 type packer struct {
 	tw      *tar.Writer
 	root    string
-	image   bool     // root is that of an image, with what a sandbox has put into it
-	placed  []string // that, in /etc
-	without []string // paths in root that are left out, with all below them
+	image   bool     // root is the root of an image, with files that a sandbox added
+	placed  []string // names of the added files in /etc
+	without []string // paths in root to leave out, with everything below them
 	written map[string]bool
 	links   map[[2]uint64]string
 	buf     []byte
@@ -35,7 +35,7 @@ func newPacker(w io.Writer, root string) *packer {
 
 func (p *packer) close() error { return p.tw.Close() }
 
-// copied packs what a COPY takes.
+// copied packs the files that a COPY takes.
 func (p *packer) copied(c *pb.FileActionCopy) error {
 	if !c.AllowWildcard {
 		return p.followed(c.Src)
@@ -52,8 +52,8 @@ func (p *packer) copied(c *pb.FileActionCopy) error {
 // maxLinks bounds how many links one path may lead through.
 const maxLinks = 255
 
-// followed packs a path: the links on the way, and the tree at its end. What is not
-// there is not packed, and the step will miss it.
+// followed packs a path: the links on the way, and the tree at its end. It skips a missing file; the
+// step will report that.
 func (p *packer) followed(name string) error {
 	at, rest := "/", path.Clean(path.Join("/", name))
 	for links := 0; ; {
@@ -93,7 +93,7 @@ func (p *packer) followed(name string) error {
 	}
 }
 
-// tree packs what is at a path and below it.
+// tree packs a path and everything below it.
 func (p *packer) tree(at string) error {
 	return filepath.WalkDir(filepath.Join(p.root, at), func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -118,7 +118,7 @@ func (p *packer) tree(at string) error {
 	})
 }
 
-// isPlaced tells whether a file is Bothy's.
+// isPlaced reports whether a file is Bothy's.
 func (p *packer) isPlaced(name string) bool {
 	rel, ok := strings.CutPrefix(name, "/etc/")
 	return ok && slices.Contains(p.placed, rel)
@@ -131,7 +131,7 @@ func (p *packer) entry(name string, info fs.FileInfo) error {
 	}
 	p.written[name] = true
 	if name == "/.bothy" || p.isPlaced(name) {
-		return nil // what is not the image's has no place in one
+		return nil // it is not part of the image
 	}
 	if p.isTrust(name) {
 		return p.trust(name, info)

@@ -39,7 +39,7 @@ type command struct {
 // mount is a mount for the command that does not stay in the root.
 type mount struct {
 	From string `json:"from"` // empty: a file system in memory
-	At   string `json:"-"`    // as the Dockerfile has it
+	At   string `json:"-"`    // as in the Dockerfile
 	To   string `json:"to"`
 	// Within says that it is inside another mount, which gets its mount point: a directory,
 	// or a file. To is then the path in the Dockerfile.
@@ -144,7 +144,7 @@ func (c *command) mount(s build.Step, i int, m *pb.Mount, made *points) error {
 	case pb.MountType_SECRET:
 		v, ok := s.Secrets[m.SecretOpt.ID]
 		if !ok {
-			return nil // it was optional
+			return nil // the secret was optional
 		}
 		o := m.SecretOpt
 		dir, out.Secret, out.Mode, out.UID, out.GID = false, append([]byte{}, v...), o.Mode, int(o.Uid), int(o.Gid)
@@ -194,8 +194,7 @@ func (c *command) mount(s build.Step, i int, m *pb.Mount, made *points) error {
 	return nil
 }
 
-// within tells whether a path is inside an earlier mount, by its name or after following
-// links.
+// within reports whether a path is inside an earlier mount, by its name or after following links.
 func (c *command) within(at string) (bool, error) {
 	really, err := continuity.RootPath("/", at)
 	if err != nil {
@@ -206,7 +205,7 @@ func (c *command) within(at string) (bool, error) {
 	}), nil
 }
 
-// below tells whether a path is below another.
+// below reports whether a path is below another.
 func below(at, dir string) bool { return strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/") }
 
 // fresh makes a directory, unless it exists, and copies the content of another one into it,

@@ -1,9 +1,9 @@
-// Package step is what bothy-build does inside a sandbox: it carries out one step of a
-// build, behind the wall, where hostile links of an image lead nowhere and files can
-// have any owner. It runs next to hostile code, and is trusted by nobody outside.
+// Package step is the part of bothy-build that runs inside a sandbox. It runs one step of a build behind
+// the wall, where hostile links of an image lead nowhere and files can have any owner. Hostile code runs
+// beside it, so no program outside trusts it.
 //
-// What a step reads from elsewhere is brought to a directory of the root first, as an
-// archive from another sandbox, and is gone before the root is saved.
+// Files that a step reads from elsewhere are first copied to a directory of the root, as an archive from
+// another sandbox. That directory is removed before the root is saved.
 package step
 
 import (
@@ -21,12 +21,12 @@ import (
 	"github.com/bothy-dev/bothy/internal/build"
 )
 
-// Main plays a role and gives its exit code.
+// Main plays a role and returns its exit code.
 func Main(role string, args []string) int {
 	if role == build.RoleEnter {
 		return enter(args)
 	}
-	unix.Umask(0) // files have the modes they are to have, as BuildKit has it
+	unix.Umask(0) // files get exactly the requested modes, as in BuildKit
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	out := bufio.NewWriterSize(os.Stdout, 1<<20)
 	var s build.Step
@@ -60,9 +60,9 @@ func Main(role string, args []string) int {
 	return 0
 }
 
-// uncover has /tmp be the root's, where later steps and the image find what lies in it: over
-// an empty one the wall lays a file system in memory. If nothing lies there, or a step has
-// removed it, there is nothing to do.
+// uncover unmounts the file system in memory that the wall mounts over an empty /tmp. Later steps and
+// the image then find the files of the root's own /tmp. Without a mount, or if a step has removed /tmp,
+// uncover does nothing.
 func uncover(dir string) error {
 	err := unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	if err == nil || err == unix.EINVAL || err == unix.ENOENT {
@@ -71,7 +71,7 @@ func uncover(dir string) error {
 	return fmt.Errorf("uncover %s: %w", dir, err)
 }
 
-// maxStep bounds what a step is told, in bytes.
+// maxStep bounds the size of a step's description, in bytes.
 const maxStep = 64 << 20
 
 func readLine(in *bufio.Reader, v any) error {
@@ -97,10 +97,10 @@ func answer(exit int, err error) int {
 	return 0
 }
 
-// staged is a directory below the stage. Names are ours.
+// staged returns the path of a directory below the stage. Bothy chooses the names.
 func staged(name string) string { return filepath.Join(build.Stage, name) }
 
-// receive makes a directory of an archive.
+// receive unpacks an archive into a new directory.
 func receive(r io.Reader, name string) error {
 	if err := os.MkdirAll(build.Stage, 0o700); err != nil {
 		return err
@@ -112,7 +112,7 @@ func receive(r io.Reader, name string) error {
 	return unpack(r, dir)
 }
 
-// store makes an archive of a directory.
+// store packs a directory.
 func store(w io.Writer, name string) error {
 	p := newPacker(w, staged(name))
 	if err := p.tree("/"); err != nil {
@@ -121,8 +121,7 @@ func store(w io.Writer, name string) error {
 	return p.close()
 }
 
-// send makes an archive of what an operation reads from an input, which is this
-// sandbox's root.
+// send packs the files that an operation reads from an input. The input is this sandbox's root.
 func send(w io.Writer, s build.Step) error {
 	op := &pb.Op{}
 	if err := op.UnmarshalVT(s.Op); err != nil {
@@ -138,7 +137,7 @@ func send(w io.Writer, s build.Step) error {
 	return p.close()
 }
 
-// read packs what an operation reads from an input.
+// read packs the files that an operation reads from an input.
 func (p *packer) read(op *pb.Op, input int) error {
 	var err error
 	switch o := op.Op.(type) {
@@ -158,7 +157,7 @@ func (p *packer) read(op *pb.Op, input int) error {
 	return err
 }
 
-// do carries out an operation on the root.
+// do runs an operation on the root.
 func do(s build.Step) (exit int, err error) {
 	op := &pb.Op{}
 	if err := op.UnmarshalVT(s.Op); err != nil {

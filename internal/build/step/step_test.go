@@ -81,8 +81,7 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// TestFollowed checks that a path is sent with the links that it leads through, and nothing
-// else.
+// TestFollowed checks that a path is packed with the links on the way, and nothing else.
 func TestFollowed(t *testing.T) {
 	from := tree(t)
 	to := passed(t, from, func(p *packer) error { return p.copied(&pb.FileActionCopy{Src: "/abs/f", FollowSymlink: true}) })
@@ -165,7 +164,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// certificate makes an authority's certificate, in PEM.
+// certificate makes the certificate of an authority, in PEM.
 func certificate(t *testing.T, name string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -291,7 +290,7 @@ func TestUnpackXZ(t *testing.T) {
 	me := &copy.User{UID: os.Geteuid(), GID: os.Getegid()}
 	for name, tt := range map[string]struct {
 		of   string
-		as   func(data []byte) []byte // nil: as it is
+		as   func(data []byte) []byte // nil: unchanged
 		want bool
 	}{
 		"plain":                 {of: ofXZ, want: true},

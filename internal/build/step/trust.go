@@ -17,8 +17,8 @@ import (
 // maxBundle bounds a bundle of authorities, in bytes.
 const maxBundle = 32 << 20
 
-// isTrust tells whether a path trusts the sandbox's own authority. It is a link to Bothy's
-// files, which would be dangling in an image, or a bundle that was written inside.
+// isTrust reports whether a path would make users of the image trust the sandbox's own authority. It is
+// a link to Bothy's files, which would be dangling in an image, or a bundle that was written inside.
 func (p *packer) isTrust(name string) bool {
 	if !p.image {
 		return false

@@ -34,15 +34,14 @@ type unpacker struct {
 	owner *copy.User
 	root  *os.Root
 	buf   []byte
-	// at is the directory of the last entry, usually the same as that of the next. really
-	// is its path after following links.
+	// at is the directory of the last entry, usually the same as that of the next. really is its path
+	// after following links.
 	at, really string
 	open       *os.Root
 	dirs       []filled
 }
 
-// filled is a directory whose metadata is set at the end, because adding files changes its
-// time.
+// filled is a directory whose metadata is set at the end, because adding files changes its time.
 type filled struct {
 	path string
 	h    *tar.Header
@@ -155,7 +154,7 @@ func (u *unpacker) forget(gone string) {
 	u.dirs = slices.DeleteFunc(u.dirs, func(d filled) bool { return d.path == gone || below(d.path, gone) })
 }
 
-// put makes a file; fs.ErrExist if one exists.
+// put makes a file. It returns fs.ErrExist if one exists.
 func (u *unpacker) put(in *os.Root, name string, h *tar.Header, r io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeDir:

@@ -1,5 +1,5 @@
-// Package console is how a command line talks to a person or a program: the answer on standard
-// output, all else on standard error, JSON on request, questions on a terminal only.
+// Package console connects a command line with a person or a program: it prints the answer on standard
+// output, everything else on standard error, JSON on request, and questions on a terminal only.
 package console
 
 import (
@@ -23,7 +23,7 @@ type Console struct {
 	Out, Err *os.File
 	JSON     bool     // asked for by --json
 	Command  string   // how the user calls us: "bothy" or "docker sandbox"
-	Verbs    []string // the commands, if Command is not "bothy"
+	Verbs    []string // the command names, if Command is not "bothy"
 
 	status *os.File // see OpenStatus; may be nil
 }

@@ -11,8 +11,8 @@ type many struct{ list []error }
 func (m *many) Error() string   { return errors.Join(m.list...).Error() }
 func (m *many) Unwrap() []error { return m.list }
 
-// Join returns one error that Report prints as several. It drops nil errors and returns a single one
-// as it is.
+// Join returns one error that Report prints as several. It drops nil errors and returns a single error
+// unchanged.
 func Join(errs []error) error {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	switch len(errs) {

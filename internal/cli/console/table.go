@@ -35,7 +35,7 @@ func (c *Console) Table() *Table {
 	return t
 }
 
-// Write takes lines.
+// Write adds lines.
 func (t *Table) Write(p []byte) (int, error) { return t.text.Write(p) }
 
 // Flush prints the lines.

@@ -1,6 +1,6 @@
-// Package book gives programs access to the tasks of projects. A process of its own keeps the
-// database (package database); a book starts it when it is first needed. So no program that serves
-// a sandbox opens a database.
+// Package book gives programs access to the tasks of projects. A separate process keeps the database
+// (package database); a book starts that process on the first use. So no program that serves a sandbox
+// opens a database.
 //
 // The database is in the state directory, where no sandbox can write, and not in the project,
 // where all of them can.
@@ -20,7 +20,7 @@ import (
 // FileName is the name of the database in the directory of all tasks.
 const FileName = "tasks.db"
 
-// Book is the tasks of one project. It may be used by many at once.
+// Book is the tasks of one project. It is safe for concurrent use.
 type Book struct {
 	project string // real path
 	clerk   *clerk
@@ -32,11 +32,11 @@ var _ task.Store = (*Book)(nil)
 // directory of the tasks of all projects. No file is made before the first change.
 func Open(root, project string) *Book { return OpenBy(self, root, project) }
 
-// OpenBy is Open for a program that does not keep tasks itself: the one at that path does.
+// OpenBy is Open for a program that cannot keep tasks itself: it starts the given program for that.
 func OpenBy(program, root, project string) *Book { return &Book{project, newClerk(program, root)} }
 
-// NearestTo returns the book of a directory. If that has no tasks, it returns the book of the
-// nearest directory above that has some; if none has, the directory's own.
+// NearestTo returns the book of a directory. If that has no tasks, it returns the book of the nearest
+// parent directory that has some, or else the directory's own.
 func NearestTo(ctx context.Context, root, dir string) (*Book, error) {
 	b := Open(root, dir)
 	if ok, err := b.any(); !ok {
@@ -160,7 +160,7 @@ func (d *desk) graph(ctx context.Context, k Kind, project string) (*task.Graph, 
 	return g, nil
 }
 
-// keep has changed tasks written. A task that cannot be encoded leaves all as it was.
+// keep sends changed tasks to be written. A task that cannot be encoded undoes the whole change.
 func (d *desk) keep(changed []*task.Task) error {
 	for _, t := range changed {
 		doc, err := t.Encode()
@@ -176,7 +176,7 @@ func (d *desk) keep(changed []*task.Task) error {
 
 func (d *desk) abort() error { return d.finish(Abort) }
 
-// finish ends a change one way or the other.
+// finish commits or aborts a change.
 func (d *desk) finish(k Kind) error {
 	err := d.Say(k, nil)
 	if err == nil {

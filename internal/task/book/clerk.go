@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// clerk is the process that keeps tasks, once it is needed. It serves one at a time.
+// clerk starts the process that keeps tasks when it is needed. It serves one caller at a time.
 type clerk struct {
 	program string
 	root    string
@@ -23,14 +23,14 @@ type clerk struct {
 	at      *desk         // nil: no process runs
 }
 
-// desk is a process that runs.
+// desk is a running process.
 type desk struct {
 	*Talk
 	cmd *exec.Cmd
 	in  io.Closer
 }
 
-// self is the program that runs.
+// self is the running program.
 const self = "/proc/self/exe"
 
 func newClerk(program, root string) *clerk {
@@ -40,8 +40,8 @@ func newClerk(program, root string) *clerk {
 // errGone says that the process ended before it began its order.
 var errGone = errors.New("the process that keeps the tasks has ended")
 
-// serve calls f, one caller at a time. If f leaves an order half done, or panics, the process is
-// ended. A process from an earlier call may have ended since: then f is called again.
+// serve calls f, one caller at a time. If f leaves an order half done, or panics, serve ends the
+// process. A process from an earlier call may have ended since: then serve calls f again.
 func (c *clerk) serve(ctx context.Context, f func(*desk) error) error {
 	select {
 	case c.turn <- struct{}{}:
@@ -74,7 +74,7 @@ func (c *clerk) try(f func(*desk) error) (err error) {
 	return err
 }
 
-// broken is an error after which a conversation cannot go on.
+// broken is an error after which a conversation cannot continue.
 type broken struct{ err error }
 
 func (b *broken) Error() string { return b.err.Error() }
@@ -104,7 +104,7 @@ func (c *clerk) close() {
 // start starts the process in its own process group. So a terminal's signal to the caller's group
 // does not reach it: the caller may have a change to make because of that signal.
 func start(program, root string) (*desk, error) {
-	if os.Args[0] == Argv0 { // or a program that does not play the role would start itself for ever
+	if os.Args[0] == Argv0 { // otherwise a program without that role would start itself for ever
 		return nil, errors.New("this process is to keep tasks itself")
 	}
 	if err := noJournals(root); err != nil {
@@ -128,7 +128,7 @@ func start(program, root string) (*desk, error) {
 	return &desk{NewTalk(out, in), cmd, in}, nil
 }
 
-// noJournals refuses a directory where an earlier Bothy has kept tasks, in another way.
+// noJournals refuses a directory that contains the journals of an earlier Bothy.
 func noJournals(root string) error {
 	entries, err := os.ReadDir(root)
 	if errors.Is(err, fs.ErrNotExist) {

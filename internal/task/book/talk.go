@@ -10,10 +10,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Argv0 is the name under which the binary keeps tasks. Its one argument is the directory of all
-// tasks. It answers its parent over its standard input and output, both pipes, one order after the
-// other. It ends with its input, and drops uncommitted changes. It also ends by itself after some
-// time without an order; then it has begun none.
+// Argv0 is the name under which the binary keeps tasks. Its one argument is the directory of all tasks.
+// It answers its parent over its standard input and output, both pipes, one order after the other. At
+// the end of its input it drops uncommitted changes and exits. It also exits after some time without an
+// order; then it has begun none.
 const Argv0 = "bothy-tasks"
 
 // Kind is the kind of a message.
@@ -22,10 +22,10 @@ type Kind byte
 // An order is a message of one of the first five kinds. The answer consists of messages with a
 // document each, if any, and an End.
 const (
-	Nearest  Kind = 'N' // with a directory: End has the nearest project, from there upwards, with tasks
+	Nearest  Kind = 'N' // with a directory: End names the nearest project with tasks, from there upwards
 	Projects Kind = 'P' // End counts the projects with tasks
 	CheckAll Kind = 'I' // End has an error if the database is damaged
-	View     Kind = 'V' // with a project: its documents
+	View     Kind = 'V' // with a project: returns its documents
 	Change   Kind = 'C' // likewise, and no other client changes a task until Commit or Abort, which have an End too
 
 	Document Kind = 'D' // of a task; before a Commit: a new or changed one
@@ -37,15 +37,15 @@ const (
 // Answer is the result of an order.
 type Answer struct {
 	Error   *spec.WireError `json:"error,omitempty"`
-	Project []byte          `json:"project,omitempty"` // Nearest: empty without one. A path need not be text
+	Project []byte          `json:"project,omitempty"` // Nearest: empty if none. A path need not be valid text
 	Count   int             `json:"count,omitempty"`   // Projects
 }
 
-// maxMessage bounds a message, in bytes. Documents are a good deal smaller.
+// maxMessage bounds a message, in bytes. Documents are much smaller.
 const maxMessage = 16 << 20
 
-// Talk is one side of a conversation. A message is its kind, four bytes of length, and as many
-// bytes of text.
+// Talk is one side of a conversation. A message is its kind, four bytes of length, and as many bytes of
+// content.
 type Talk struct {
 	in  *bufio.Reader
 	out *bufio.Writer
@@ -57,7 +57,7 @@ func NewTalk(in io.Reader, out io.Writer) *Talk {
 	return &Talk{bufio.NewReaderSize(in, size), bufio.NewWriterSize(out, size)}
 }
 
-// Say adds a message to the buffer for Flush. A long one may be sent before.
+// Say adds a message to the buffer for Flush. It may send a long one before that.
 func (t *Talk) Say(k Kind, text []byte) error {
 	if len(text) > maxMessage {
 		return fmt.Errorf("a message of %d bytes: at most %d", len(text), maxMessage)
@@ -85,7 +85,7 @@ func (t *Talk) Finish(a Answer) error {
 	return err
 }
 
-// Hear waits for a message. io.EOF: the other side has closed the conversation.
+// Hear waits for a message. It returns io.EOF if the other side has closed the conversation.
 func (t *Talk) Hear() (Kind, []byte, error) {
 	var head [5]byte
 	if _, err := io.ReadFull(t.in, head[:]); err != nil {

@@ -17,7 +17,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// answer is one as it crosses the pipe.
+// answer returns an answer as it crosses the pipe.
 func answer(t testing.TB, a Answer, docs ...string) []byte {
 	t.Helper()
 	var pipe bytes.Buffer
@@ -63,8 +63,8 @@ func TestTalkCutShort(t *testing.T) {
 	}
 }
 
-// FuzzTalk checks that any input is accepted or refused, and never takes more memory than its size
-// justifies.
+// FuzzTalk checks that any input is accepted or refused, and that the memory for it is in proportion to
+// its size.
 func FuzzTalk(f *testing.F) {
 	f.Add(answer(f, Answer{Count: 1}, "{}"))
 	f.Add([]byte("D\xff\xff\xff\xff"))

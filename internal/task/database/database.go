@@ -25,18 +25,18 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// lockName is of a file that is locked while the database is opened. It can be made
-// and turned to a write-ahead log by one at a time.
+// lockName is the name of a file that is locked while the database is opened. Only one process at a time
+// can create it and switch it to a write-ahead log.
 const lockName = "lock"
 
-// patience is how long a change waits for others. Those take milliseconds.
+// patience is how long a change waits for others, which take milliseconds.
 const patience = 30 * time.Second
 
 // db is an open database.
 type db struct {
 	path string
 	file os.FileInfo // of path when it was opened
-	sql  *sql.DB     // of one connection
+	sql  *sql.DB     // with one connection
 	sole bool        // no other process can open it meanwhile
 }
 
@@ -71,8 +71,8 @@ func open(ctx context.Context, dir string) (*db, error) {
 	return d, nil
 }
 
-// lock waits for the process that is opening the database, as long as for any others. A cancelled
-// wait leaves a goroutine until the process ends.
+// lock waits for the process that is opening the database, as long as for other locks. A cancelled wait
+// leaves a goroutine behind until the process ends.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
 	type answer struct {
 		held *store.Lock
@@ -105,7 +105,7 @@ func (d *db) connect(ctx context.Context, source string) (err error) {
 	return err
 }
 
-// makeDir makes the directory. Its name must survive, too.
+// makeDir makes the directory durably: its name, too, must survive a crash.
 func makeDir(dir string) error {
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -141,8 +141,8 @@ func touch(path string) (os.FileInfo, error) {
 	return info, nil
 }
 
-// source is the path and how it is opened: a change begins with the lock, and ends on
-// the disk. The time to wait is short, because patiently waits further.
+// source returns the data source name. A change begins with the lock, and is on the disk when it ends.
+// The busy timeout is short, because patiently waits longer.
 func source(path string, pragmas ...string) string {
 	pragmas = append([]string{"busy_timeout(200)", "synchronous(full)", "temp_store(memory)", "trusted_schema(off)"}, pragmas...)
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}
@@ -187,16 +187,16 @@ func (d *db) prepare(ctx context.Context) error {
 	return tx.Commit()
 }
 
-// close closes the database. If no other process has it open, all is in the one file then.
+// close closes the database. If no other process has it open, everything is in the one file afterwards.
 func (d *db) close() { _ = d.sql.Close() }
 
-// moved reports whether the path is another file by now, or none.
+// moved reports whether the path is missing, or names another file by now.
 func (d *db) moved() bool {
 	now, err := os.Lstat(d.path)
 	return err != nil || !os.SameFile(now, d.file)
 }
 
-// patiently repeats f as long as others have the database to themselves.
+// patiently repeats f as long as other processes have the database locked.
 func patiently(ctx context.Context, f func() error) error {
 	for began := time.Now(); ; {
 		err := f()
@@ -224,7 +224,7 @@ func codeOf(err error) int {
 // mayWrite is the hint for a file that cannot be opened or written.
 const mayWrite = "nothing was changed; see that you may write in %s, and the files in it, and that there is room on its disk"
 
-// damaged is the error of a database that SQLite cannot read.
+// damaged returns the error for a database that SQLite cannot read.
 func (d *db) damaged(op string, err error) error {
 	return (&spec.Error{Op: op, Err: fmt.Errorf("%s is damaged: %w", d.path, err)}).
 		WithHint("nothing was changed; move the directory %s away and import what was exported last, or what can be had back: docs/guide/tasks.md tells how", filepath.Dir(d.path))
@@ -238,7 +238,7 @@ func (d *db) explain(op string, err error) error {
 		return d.damaged(op, err)
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
 		return e.WithHint("nothing was changed; see that there is room on the disk of %s", filepath.Dir(d.path))
-	case sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOLFS: // locks that do not hold, or no large files
+	case sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOLFS: // locks that do not work, or no support for large files
 		return elsewhere(e)
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
 		return e.WithHint(mayWrite, filepath.Dir(d.path))

@@ -31,7 +31,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// begin returns the book of a project, whose process ends with the test.
+// begin returns the book of a project. Its process ends with the test.
 func begin(t testing.TB, root, project string) *book.Book {
 	t.Helper()
 	b := book.Open(root, project)
@@ -123,7 +123,7 @@ func TestProjects(t *testing.T) {
 		t.Errorf("%d projects, %v", n, err)
 	}
 	b := begin(t, root, "/srv/app")
-	view(t, b) // so that the files beside it are there
+	view(t, b) // so that the files beside it exist
 	entries, err := os.ReadDir(root)
 	must(t, err)
 	for _, e := range entries {
@@ -164,8 +164,8 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// TestRefusedChange checks that a change that fails or panics leaves nothing behind, and that the
-// next one finds the book as it was.
+// TestRefusedChange checks that a change that fails or panics leaves nothing behind, and that the next
+// change sees the tasks unchanged.
 func TestRefusedChange(t *testing.T) {
 	root := t.TempDir()
 	b := begin(t, root, project)
@@ -189,7 +189,7 @@ func TestRefusedChange(t *testing.T) {
 	}
 }
 
-// random is a change as any.
+// random makes a random change.
 func random(r *rand.Rand, g *task.Graph) error {
 	all := g.All()
 	if len(all) == 0 || r.IntN(3) == 0 {
@@ -279,7 +279,7 @@ func TestNewerAndForeign(t *testing.T) {
 
 // TestJournal checks that the journals of an earlier Bothy are not ignored.
 func TestJournal(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "a[b]?[") // no pattern
+	root := filepath.Join(t.TempDir(), "a[b]?[") // not a pattern
 	must(t, os.MkdirAll(filepath.Join(root, "app-1"), 0o700))
 	must(t, os.WriteFile(filepath.Join(root, "app-1", "journal"), nil, 0o600))
 	b := begin(t, root, project)
@@ -291,8 +291,8 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestDamage damages the file at any place: it is refused as a whole, or every task is there. The
-// advised commands bring back all readable tasks.
+// TestDamage damages the file at random places: either the whole file is refused, or every task is
+// intact. The advised commands restore all readable tasks.
 func TestDamage(t *testing.T) {
 	racetest.Skip(t)
 	root := t.TempDir()
@@ -337,8 +337,8 @@ func TestDamage(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestWorkers checks that processes that take tasks from one book never take the same. They take
-// those of dead ones once their claims have expired.
+// TestWorkers checks that processes that take tasks from one book never take the same one. They take
+// over the tasks of dead workers once the claims have expired.
 func TestWorkers(t *testing.T) {
 	root := t.TempDir()
 	b := begin(t, root, project)
@@ -396,7 +396,7 @@ func killed(t *testing.T, role, root, who string) string {
 	return strings.TrimSpace(line)
 }
 
-// work has several workers do all tasks, and counts how many workers did each.
+// work has several workers do all tasks, and counts how often each task was done.
 func work(t *testing.T, root, ahead string) map[string]int {
 	t.Helper()
 	const workers = 6
@@ -418,7 +418,7 @@ func work(t *testing.T, root, ahead string) map[string]int {
 	return done
 }
 
-// children are the processes of a kind that a process has started.
+// children returns the child processes of a kind.
 func children(t *testing.T, parent int) (pids []int) {
 	t.Helper()
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
@@ -442,8 +442,8 @@ func kill(t *testing.T, pid int) {
 	must(t, p.Kill())
 }
 
-// TestKill kills a process, or its database, at any point. No confirmed change is lost, and none
-// is kept by half.
+// TestKill kills a process, or its database process, at random points. No confirmed change is lost, and
+// no change is applied by half.
 func TestKill(t *testing.T) {
 	root := t.TempDir()
 	b := begin(t, root, project)
@@ -452,7 +452,7 @@ func TestKill(t *testing.T) {
 	const rounds = 12
 	for round := range rounds {
 		cmd := again(t, "adder", root, fmt.Sprintf("r%d-", round))
-		cmd.Stderr = nil // it says that its database has ended
+		cmd.Stderr = nil // it reports that its database process has ended
 		out, err := cmd.StdoutPipe()
 		must(t, err)
 		must(t, cmd.Start())
@@ -464,7 +464,7 @@ func TestKill(t *testing.T) {
 			if told != stop {
 				continue
 			}
-			for range r.IntN(1000) * 100 { // some instructions later, and not always as many
+			for range r.IntN(1000) * 100 { // wait for a varying number of instructions
 			}
 			victim := cmd.Process.Pid
 			if round%2 == 0 {
@@ -472,7 +472,7 @@ func TestKill(t *testing.T) {
 			}
 			kill(t, victim)
 			if round%2 == 0 {
-				break // it may start another, and go on
+				break // it may start another one, and continue
 			}
 		}
 		_ = cmd.Process.Kill()
@@ -495,14 +495,14 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestKilledInTheMiddle checks that a process that dies in the middle of a change leaves nothing
-// of it, and that no other waits for it.
+// TestKilledInTheMiddle checks that a process that dies in the middle of a change leaves nothing of it,
+// and that no other process waits for it.
 func TestKilledInTheMiddle(t *testing.T) {
 	root := t.TempDir()
 	b := begin(t, root, project)
 	add(t, b, "bd-a")
 	killed(t, "holder", root, "")
-	add(t, b, "bd-b") // waits until the other's database is gone, too
+	add(t, b, "bd-b") // waits until the other's database process is gone, too
 	// Its database alone.
 	err := b.Change(t.Context(), func(g *task.Graph) error {
 		for _, pid := range children(t, os.Getpid()) {
@@ -529,8 +529,8 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestWaiting checks that a writer waits for others no longer than it wants to, and that a reader
-// does not wait.
+// TestWaiting checks that a writer waits for others no longer than its limit, and that a reader does not
+// wait.
 func TestWaiting(t *testing.T) {
 	root := t.TempDir()
 	a, b := begin(t, root, project), begin(t, root, project)
@@ -555,7 +555,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// TestMoved checks that a process whose file was moved away begins with the current one.
+// TestMoved checks that a process whose file was moved away continues with the current one.
 func TestMoved(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "tasks")
 	a, b := begin(t, root, project), begin(t, root, project)

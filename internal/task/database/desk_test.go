@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/task"
 )
 
-// desk is where the workers of these tests take tasks from and report on them.
+// desk gives tasks to the workers of these tests.
 type desk struct {
 	Store task.Store
 	Now   func() time.Time // time.Now if nil
@@ -25,14 +25,14 @@ func (d desk) Claim(ctx context.Context, who string, lease time.Duration, f task
 	return d.change(ctx, func(g *task.Graph) (*task.Task, error) { return g.ClaimNext(&f, o, who, lease, d.now()) })
 }
 
-// Renew makes a claim last for the lease from now on. If the worker no longer holds the task the
-// error is ErrConflict: it stops.
+// Renew extends a claim to one lease from now. If the worker no longer holds the task, the error is
+// ErrConflict: the worker stops.
 func (d desk) Renew(ctx context.Context, id, who string, lease time.Duration) (*task.Task, error) {
 	return d.change(ctx, func(g *task.Graph) (*task.Task, error) { return g.Renew(id, who, lease, d.now()) })
 }
 
-// Close ends a task that no other worker holds, and returns the tasks that can begin because of
-// it. Closing it again is not an error: after a crash a worker may.
+// Close ends a task that no other worker holds, and returns the tasks that can begin because of it.
+// Closing it again is not an error: a worker may do that after a crash.
 func (d desk) Close(ctx context.Context, id, who string, end task.End) (begin []*task.Task, err error) {
 	err = d.Store.Change(ctx, func(g *task.Graph) (err error) {
 		_, begin, err = g.Close(id, who, end, d.now())

@@ -15,8 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// idle is how long the process waits for another order. It keeps some 10 MB, which in
-// a keeper are the sandbox's; to start it takes milliseconds.
+// idle is how long the process waits for another order. It takes some 10 MB, which in a keeper count for
+// the sandbox; a start takes milliseconds.
 const idle = 10 * time.Second
 
 // Main serves one client, see book.Argv0, and returns the exit code.
@@ -47,8 +47,8 @@ type order struct {
 	text []byte
 }
 
-// listen reads messages. When they end the client is gone: the running order ends, even while it
-// waits for others.
+// listen reads messages. At their end the client is gone: listen cancels the running order, even while
+// it waits for others.
 func (s *server) listen(ctx context.Context, gone func()) {
 	defer gone()
 	for {
@@ -64,7 +64,7 @@ func (s *server) listen(ctx context.Context, gone func()) {
 	}
 }
 
-// serve carries orders out. It reports an order's error to the client. It returns an error of the
+// serve executes orders. It reports an order's error to the client, and returns an error of the
 // conversation.
 func (s *server) serve(ctx context.Context) error {
 	for {
@@ -75,7 +75,7 @@ func (s *server) serve(ctx context.Context) error {
 				a.Error = spec.ToWire(err)
 			}
 			if s.db != nil && s.db.sole {
-				s.shut() // others wait
+				s.shut() // other processes wait
 			}
 			if err := s.talk.Finish(a); err != nil {
 				return err
@@ -88,7 +88,7 @@ func (s *server) serve(ctx context.Context) error {
 	}
 }
 
-// carry carries one order out.
+// carry executes one order.
 func (s *server) carry(ctx context.Context, o order) (a book.Answer, err error) {
 	if s.db != nil && s.db.moved() {
 		s.shut()
@@ -120,7 +120,7 @@ func (s *server) carry(ctx context.Context, o order) (a book.Answer, err error) 
 	return a, err
 }
 
-// check has SQLite read all of the database.
+// check makes SQLite read the whole database.
 func (s *server) check(ctx context.Context) error {
 	var verdict string
 	err := patiently(ctx, func() error {
@@ -142,7 +142,7 @@ func (s *server) shut() {
 	}
 }
 
-// nearest looks upwards for a project with tasks.
+// nearest searches upwards for a project with tasks.
 func (s *server) nearest(ctx context.Context, dir string) (project []byte, err error) {
 	for {
 		var any bool
@@ -188,7 +188,7 @@ func (s *server) tell(ctx context.Context, q querier, project string) error {
 	return rows.Err()
 }
 
-// change has the client change tasks.
+// change lets the client change tasks.
 func (s *server) change(ctx context.Context, project string) error {
 	var tx *sql.Tx
 	err := patiently(ctx, func() (err error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// role is set where this binary is started again, as one worker of many or as a
-// process to be killed.
+// role is the variable that is set when this binary is started again, as one of many workers or as a
+// process to kill.
 const role = "BOTHY_TEST_TASKS_ROLE"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// again is this binary in a role.
+// again returns this binary in a role.
 func again(t testing.TB, r string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
@@ -43,7 +43,7 @@ func again(t testing.TB, r string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// roles are given the root of the books and more.
+// roles get the root of the books, and further arguments.
 var roles = map[string]func(args []string) error{
 	"worker": worker,
 	"adder":  adder,
@@ -53,8 +53,8 @@ var roles = map[string]func(args []string) error{
 
 const project = "/srv/app"
 
-// worker takes tasks until none is left, closes each and prints its ID. Now and then it adds
-// another one. Its clock is ahead by an argument.
+// worker takes tasks until none is left, closes each and prints its ID. Now and then it adds another
+// one. An argument says how far its clock is ahead.
 func worker(args []string) error {
 	who := args[1]
 	ahead, err := time.ParseDuration(args[2])
@@ -119,7 +119,7 @@ func adder(args []string) error {
 	}
 }
 
-// holder adds a task, says that it is in the middle of the change, and stays there.
+// holder adds a task, reports that it is in the middle of the change, and stays there.
 func holder(args []string) error {
 	return book.Open(args[0], project).Change(context.Background(), func(g *task.Graph) error {
 		if _, err := g.Add(task.Task{ID: "bd-half", Title: "n"}, "", nil, "ann", time.Now()); err != nil {

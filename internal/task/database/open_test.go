@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestGoneWhileItIsOpened checks that a process whose client is gone ends, even while another
+// TestGoneWhileItIsOpened checks that a process whose client is gone exits, even while another process
 // opens the database.
 func TestGoneWhileItIsOpened(t *testing.T) {
 	root := t.TempDir()
@@ -34,9 +34,9 @@ func TestGoneWhileItIsOpened(t *testing.T) {
 	}
 }
 
-// TestReadOnly checks that a user without write permission is told so, and not to make room on the
-// disk; also if it only reads. This changes nothing, and leaves no file that is in the way when
-// the directory is writable again.
+// TestReadOnly checks the error for a user without write permission, who may only want to read: it does
+// not ask to make room on the disk. No file is changed, or left behind that would block the directory
+// once it is writable again.
 func TestReadOnly(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root may write everywhere")
@@ -72,7 +72,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestReadOnlyRoot checks that a mode that does not keep root from writing is left alone.
+// TestReadOnlyRoot checks that a file mode is left alone if it does not stop root from writing.
 func TestReadOnlyRoot(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("who is not root may not write")
@@ -90,8 +90,8 @@ func TestReadOnlyRoot(t *testing.T) {
 	}
 }
 
-// TestNoSharedMemory checks that tasks are not kept where machines, or processes, cannot share
-// memory by a file, and that the error has a hint.
+// TestNoSharedMemory checks that a database is refused where machines, or processes, cannot share memory
+// by a file, and that the error has a hint.
 func TestNoSharedMemory(t *testing.T) {
 	where := kindOf
 	t.Cleanup(func() { kindOf = where })

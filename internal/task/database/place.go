@@ -8,9 +8,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// remote names a file system that several machines may use at once, by its type of statfs(2);
-// empty for any other. Processes with a write-ahead log coordinate through shared memory. On such
-// a file system each machine maps its own: they would overwrite each other.
+// remote names a file system that several machines may use at once, by its type of statfs(2). It is
+// empty for any other. Processes with a write-ahead log coordinate through shared memory. On such a file
+// system each machine would map its own memory, and they would overwrite each other.
 func remote(kind uint32) string {
 	switch kind {
 	case unix.NFS_SUPER_MAGIC:

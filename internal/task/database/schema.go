@@ -1,13 +1,13 @@
 package database
 
-// version is that of the schema, stored as user_version. application marks our files among
-// SQLite's.
+// version is the version of the schema, stored as user_version. application marks our files among SQLite
+// databases.
 const (
 	version     = 1
 	application = 0x626f7479 // boty
 )
 
-// schema: a task is its document, as in issues.jsonl, and everything else is read from there. The
+// schema: a task is its document, as in issues.jsonl, and Bothy reads all other values from there. The
 // columns and views behind the document are for people with the sqlite3 program.
 const schema = `
 CREATE TABLE tasks (
