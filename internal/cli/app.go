@@ -34,12 +34,14 @@ type app struct {
 	settings settings.Settings
 	asking   sync.Mutex      // held while a passphrase is typed
 	guard    *hostpath.Guard // see paths
-	wrong    error           // the error of a help request for an unknown command
+	// claims returns the sandboxes that runs need, as [engine.Engine.Claims] does. May be nil.
+	claims func(*engine.Engine) (map[string]string, error)
+	wrong  error // the error of a help request for an unknown command
 }
 
 // Main runs a command line and returns its exit code.
 func Main(args []string) int {
-	a := &app{Console: &console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Command: "bothy"}}
+	a := &app{Console: &console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Command: "bothy"}, claims: claimIDs}
 	args, done := a.asPlugin(args)
 	if done {
 		return spec.ExitOK
@@ -190,7 +192,9 @@ func (a *app) engine() (*engine.Engine, error) {
 		Progress:   func(s string) { a.Note("%s", s) },
 		Unenforced: a.warnLimit, Passphrase: a.passphrase,
 	}
-	e.Claims = func() (map[string]string, error) { return claimIDs(e) }
+	if a.claims != nil {
+		e.Claims = func() (map[string]string, error) { return a.claims(e) }
+	}
 	snapshots(e).Attach()
 	return e, nil
 }

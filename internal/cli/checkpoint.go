@@ -242,7 +242,7 @@ func (a *app) checkpointRestoreCommand() *cobra.Command {
 				return a.restoreTo(cmd, e, sb, p, to, o.Files)
 			}
 			if !force {
-				if err := a.wantsBack(sb, p, o, "add -f, or --no-workspace, or run it in a terminal, where it asks"); err != nil {
+				if err := wantsBack(a.Console, sb, p, o, "add -f, or --no-workspace, or run it in a terminal, where it asks"); err != nil {
 					return err
 				}
 			}
@@ -306,7 +306,7 @@ func (a *app) noteBeneath(e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point
 
 // wantsBack asks before a restore that loses data for good or that changes directories shared with
 // the host. Where the CLI cannot ask, the error's hint is wayBack.
-func (a *app) wantsBack(sb *spec.Sandbox, p checkpoint.Point, o snapshot.RestoreOptions, wayBack string) error {
+func wantsBack(a *console.Console, sb *spec.Sandbox, p checkpoint.Point, o snapshot.RestoreOptions, wayBack string) error {
 	stake := ""
 	if dirs := shared(sb); len(dirs) > 0 && !o.NoWorkspace {
 		stake = ", those in " + console.Printable(strings.Join(dirs, ", ")) + " included, whoever changed them since"

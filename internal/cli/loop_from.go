@@ -47,12 +47,12 @@ func (f *loopFlags) takeOver(a *app, cmd *cobra.Command) error {
 	if err != nil {
 		return &spec.Error{Op: "take over " + name, Err: err}
 	}
-	a.notePassed(name, r.Passed)
+	notePassed(a.Console, name, r.Passed)
 	others, err := a.othersKept(f.from, ralphStateName, ralphContextName, ralphTasksName)
 	if err != nil {
 		return readError(f.from, err)
 	}
-	a.notePassed(f.from, others)
+	notePassed(a.Console, f.from, others)
 	f.settle(a, cmd, r)
 	if err := f.takeContext(a); err != nil {
 		return err
@@ -221,7 +221,7 @@ func (f *loopFlags) takeBoxes(a *app) error {
 		return &spec.Error{Op: "take over " + name, Err: err}
 	}
 	f.boxes = boxes.Tasks
-	a.notePassed(name, boxes.Passed)
+	notePassed(a.Console, name, boxes.Passed)
 	return nil
 }
 

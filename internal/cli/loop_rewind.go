@@ -68,7 +68,7 @@ func (a *app) rewind(cmd *cobra.Command, l *loopRun, h *run.Host, events []run.E
 		err = spec.Errorf(spec.ErrNotFound, "checkpoint %d, which iteration %d ended with, was removed", b.Checkpoint, n)
 	}
 	if err == nil && !force {
-		err = a.wantsBack(sb, p, snapshot.RestoreOptions{}, "add -f, or run it in a terminal, where it asks")
+		err = wantsBack(a.Console, sb, p, snapshot.RestoreOptions{}, "add -f, or run it in a terminal, where it asks")
 	}
 	if err != nil {
 		return err

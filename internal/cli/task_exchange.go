@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -77,7 +78,7 @@ func (t *taskCall) readImport(path string) ([]*task.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.notePassed(path, f.Passed)
+	notePassed(t.Console, path, f.Passed)
 	return f.Tasks, nil
 }
 
@@ -100,7 +101,7 @@ func (a *app) readDated(path string, most int64) ([]byte, time.Time, error) {
 }
 
 // notePassed prints the parts of a file that are ignored.
-func (a *app) notePassed(path string, passed []string) {
+func notePassed(a *console.Console, path string, passed []string) {
 	if len(passed) > 0 {
 		a.Note("%s: not taken over: %s", review.Quote(path), term.Sanitize(strings.Join(passed, ", ")))
 	}
