@@ -50,7 +50,6 @@ func (a *app) loopStatusCommand() *cobra.Command {
 // loopTasks prints the tasks that a loop takes its work from: closed ones, those in hand, those put
 // back, and those to come. There may be none.
 func (a *app) loopTasks(ctx context.Context, l *loopRun) error {
-	t := &taskCall{app: a}
 	g, list := task.NewGraph(), []*task.Task{}
 	if d := taskQueueOf(l.engine, &l.plan, l.run); d != nil {
 		var err error
@@ -64,13 +63,13 @@ func (a *app) loopTasks(ctx context.Context, l *loopRun) error {
 	case err != nil:
 		return err
 	case a.JSON:
-		return t.printTasks(g, list, l.aboutTasks(used))
+		return printTasks(a.Console, g, list, l.aboutTasks(used))
 	case l.plan.Tasks == nil:
 		a.Note("the run %s takes no tasks; bothy task ls lists those of a project", l.run.ID)
 		return nil
 	}
 	fmt.Fprintln(a.Out)
-	return cmp.Or(t.taskTable(g, list), a.printTaskCosts(used))
+	return cmp.Or(taskTable(a.Console, g, list), a.printTaskCosts(used))
 }
 
 // tasksOf returns the tasks that concern a loop.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -230,14 +231,14 @@ func documents(g *task.Graph, list []*task.Task) ([]document, error) {
 }
 
 // printTasks prints tasks as JSON, with the other members of also.
-func (t *taskCall) printTasks(g *task.Graph, list []*task.Task, also map[string]any) error {
+func printTasks(c *console.Console, g *task.Graph, list []*task.Task, also map[string]any) error {
 	docs, err := documents(g, list)
 	if err != nil {
 		return err
 	}
 	out := map[string]any{"tasks": docs}
 	maps.Copy(out, also)
-	return t.PrintJSON(out)
+	return c.PrintJSON(out)
 }
 
 // printTask prints one task as JSON.
@@ -252,7 +253,7 @@ func (t *taskCall) printTask(g *task.Graph, x *task.Task) error {
 // printIDs prints the IDs of tasks, or with --json the whole tasks.
 func (t *taskCall) printIDs(g *task.Graph, list []*task.Task, also map[string]any) error {
 	if t.JSON {
-		return t.printTasks(g, list, also)
+		return printTasks(t.Console, g, list, also)
 	}
 	for _, x := range list {
 		fmt.Fprintln(t.Out, x.ID)
@@ -261,8 +262,8 @@ func (t *taskCall) printIDs(g *task.Graph, list []*task.Task, also map[string]an
 }
 
 // taskTable prints tasks, one per line. The title, which may be long, comes last.
-func (t *taskCall) taskTable(g *task.Graph, list []*task.Task) error {
-	w := t.Table()
+func taskTable(c *console.Console, g *task.Graph, list []*task.Task) error {
+	w := c.Table()
 	fmt.Fprintln(w, "ID\tSTATE\tP\tTYPE\tNOTE\tTITLE")
 	now := time.Now()
 	for _, x := range list {

@@ -79,11 +79,11 @@ func (f *taskFilter) print(t *taskCall, g *task.Graph, list []*task.Task) error 
 	}
 	switch {
 	case t.JSON:
-		return t.printTasks(g, list, map[string]any{"total": total})
+		return printTasks(t.Console, g, list, map[string]any{"total": total})
 	case f.quiet:
 		return t.printIDs(g, list, nil)
 	}
-	if err := t.taskTable(g, list); err != nil {
+	if err := taskTable(t.Console, g, list); err != nil {
 		return err
 	}
 	if len(list) < total {
