@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/cli/tasks"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -22,7 +24,7 @@ import (
 func (l *loopRun) cells() []string {
 	v := l.viewed()
 	return []string{
-		v.ID, string(v.runHead.Status), fmt.Sprintf("%d/%d", v.Iteration, v.Plan.Limits.MaxIterations), v.Plan.Agent, dash(v.Sandbox), term.Sanitize(v.Plan.Directory),
+		v.ID, string(v.runHead.Status), fmt.Sprintf("%d/%d", v.Iteration, v.Plan.Limits.MaxIterations), v.Plan.Agent, cmdline.Dash(v.Sandbox), term.Sanitize(v.Plan.Directory),
 	}
 }
 
@@ -63,13 +65,13 @@ func (a *app) loopTasks(ctx context.Context, l *loopRun) error {
 	case err != nil:
 		return err
 	case a.JSON:
-		return printTasks(a.Console, g, list, l.aboutTasks(used))
+		return tasks.PrintTasks(a.Console, g, list, l.aboutTasks(used))
 	case l.plan.Tasks == nil:
 		a.Note("the run %s takes no tasks; bothy task ls lists those of a project", l.run.ID)
 		return nil
 	}
 	fmt.Fprintln(a.Out)
-	return cmp.Or(taskTable(a.Console, g, list), a.printTaskCosts(used))
+	return cmp.Or(tasks.TaskTable(a.Console, g, list), a.printTaskCosts(used))
 }
 
 // tasksOf returns the tasks that concern a loop.
