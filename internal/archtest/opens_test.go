@@ -25,7 +25,7 @@ var opensByName = map[string]string{
 	"internal/cli/flow_build.go":      "a draft in the run's own directory",
 	"internal/cli/flow_into.go":       "what hostpath has judged, and which no sandbox can write to",
 	"internal/cli/logs.go":            "a log in the state directory",
-	"internal/cli/outfile.go":         "in a directory that hostpath has opened",
+	"internal/cli/cmdline/outfile.go": "in a directory that hostpath has opened",
 	"internal/cli/loop_printed.go":    "a log in the state directory",
 	"internal/cli/ralph.go":           "the working directory, to compare it",
 	"internal/builder/step.go":        "a cache in the state directory",

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/agentprogram"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
@@ -20,16 +21,16 @@ func (a *app) agentInstallCommand() *cobra.Command {
 		Long: `Asks the registry for the version, or the one the tag means (default "latest"),
 downloads it, checks its hash and shows it to sandboxes that are created from then
 on, if no newer one is installed. A version that is installed is not asked for.`,
-		Args: atLeast(1, "an agent, e.g. claude or claude@latest"),
+		Args: cmdline.AtLeast(1, "an agent, e.g. claude or claude@latest"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return a.completeAgents(args, func(i agentprogram.Agent) bool { return i.Spec != nil && i.Spec.Install != nil })
+			return a.CompleteAgents(args, func(i agentprogram.Agent) bool { return i.Spec != nil && i.Spec.Install != nil })
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.engine()
+			e, err := a.Engine()
 			if err != nil {
 				return err
 			}
-			ctx, release := interruptible(cmd.Context())
+			ctx, release := cmdline.Interruptible(cmd.Context())
 			defer release()
 			list, err := wishedAgents(e, args)
 			if err != nil {
@@ -94,7 +95,7 @@ type installedAgent struct {
 }
 
 func (a *app) installAgent(ctx context.Context, e *engine.Engine, d wishedAgent) (installedAgent, error) {
-	progress, end := a.progress()
+	progress, end := a.Progress()
 	r, err := e.Programs().InstallVersion(ctx, d.Agent, agentprogram.HostGround(), d.version, progress)
 	var runtime *spec.Program
 	var notices []string

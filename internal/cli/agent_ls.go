@@ -10,6 +10,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/agentprogram"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -26,7 +27,7 @@ func (a *app) agentCommand() *cobra.Command {
 func (a *app) agentLsCommand() *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List agents, ours and your own, and what is installed of them",
-		Args: exactly(0, "no arguments"),
+		Args: cmdline.Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error { return a.listAgents() },
 	})
 }
@@ -56,7 +57,7 @@ type listedVersion struct {
 const builtIn = "built in"
 
 func (a *app) listAgents() error {
-	e, err := a.engine()
+	e, err := a.Engine()
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (a *app) agentTable(list []listedAgent) error {
 	w := a.Table()
 	fmt.Fprintln(w, "AGENT\tTITLE\tINSTALLED\tNEW\tSIZE\tSANDBOXES\tSOURCE")
 	for _, l := range list {
-		title, source := dash(console.Printable(l.Title)), console.Printable(l.Source)
+		title, source := cmdline.Dash(console.Printable(l.Title)), console.Printable(l.Source)
 		if l.Error != "" {
 			title = "(broken: bothy agent show " + l.Name + ")"
 		}
@@ -132,7 +133,7 @@ func (a *app) agentTable(list []listedAgent) error {
 			if v.New {
 				used = "yes"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, title, v.Version, used, spec.FormatSize(v.Size), dash(strings.Join(v.Sandboxes, ",")), source)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, title, v.Version, used, spec.FormatSize(v.Size), cmdline.Dash(strings.Join(v.Sandboxes, ",")), source)
 		}
 		if len(l.Installed) == 0 {
 			fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\t%s\n", l.Name, title, source)
@@ -143,43 +144,10 @@ func (a *app) agentTable(list []listedAgent) error {
 
 // described completes the names of agents and of runtimes.
 func (a *app) described(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.completeAgents(args, func(i agentprogram.Agent) bool { return i.Spec != nil })
+	return a.CompleteAgents(args, func(i agentprogram.Agent) bool { return i.Spec != nil })
 }
 
 // knownAgents completes the names of agents, but not of runtimes.
 func (a *app) knownAgents(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.completeAgents(args, func(i agentprogram.Agent) bool { return i.Spec != nil && !i.Spec.Runtime })
-}
-
-// agentsWithLogin completes the names of agents whose description covers the login on the host.
-func (a *app) agentsWithLogin(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return a.completeAgents(nil, func(i agentprogram.Agent) bool { return i.Spec != nil && i.Spec.Login != nil })
-}
-
-// completeAgents completes names that are not yet among the arguments.
-func (a *app) completeAgents(args []string, want func(agentprogram.Agent) bool) ([]string, cobra.ShellCompDirective) {
-	e, err := a.engine()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	infos, err := e.Programs().List()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	named := map[string]bool{}
-	for _, word := range args {
-		name, _, _ := strings.Cut(word, "@")
-		named[name] = true
-	}
-	var names []string
-	for _, i := range infos {
-		if !named[i.Name] && want(i) {
-			title := ""
-			if i.Spec != nil {
-				title = "\t" + i.Spec.Title
-			}
-			names = append(names, i.Name+title)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return a.CompleteAgents(args, func(i agentprogram.Agent) bool { return i.Spec != nil && !i.Spec.Runtime })
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/agentprogram"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
@@ -17,12 +18,12 @@ func (a *app) agentRmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "rm NAME[@VERSION]...", Aliases: []string{"remove", "uninstall"},
 		Short: "Remove what is installed of an agent, all versions or one",
-		Args:  atLeast(1, "an agent"),
+		Args:  cmdline.AtLeast(1, "an agent"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return a.completeAgents(args, func(i agentprogram.Agent) bool { return len(i.Installed) > 0 })
+			return a.CompleteAgents(args, func(i agentprogram.Agent) bool { return len(i.Installed) > 0 })
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			e, err := a.engine()
+			e, err := a.Engine()
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -14,7 +15,7 @@ func (a *app) agentShowCommand() *cobra.Command {
 		Use: "show NAME", Short: "Show the description of an agent, and where it comes from",
 		Long: `Prints the description as it is written, a YAML document. Saved as NAME.yaml in the
 directory of your own agents, and changed there, it is used instead of ours.`,
-		Args: exactly(1, "an agent"),
+		Args: cmdline.Exactly(1, "an agent"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -32,7 +33,7 @@ type shownAgent struct {
 }
 
 func (a *app) showAgent(name string) error {
-	e, err := a.engine()
+	e, err := a.Engine()
 	if err != nil {
 		return err
 	}

@@ -8,38 +8,30 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/checkpoints"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
-	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/hostpath"
-	"github.com/bothy-dev/bothy/internal/program"
-	"github.com/bothy-dev/bothy/internal/provision"
+	"github.com/bothy-dev/bothy/internal/cli/images"
+	"github.com/bothy-dev/bothy/internal/cli/network"
+	"github.com/bothy-dev/bothy/internal/cli/reviews"
+	"github.com/bothy-dev/bothy/internal/cli/secrets"
+	"github.com/bothy-dev/bothy/internal/cli/tasks"
 	"github.com/bothy-dev/bothy/internal/settings"
-	"github.com/bothy-dev/bothy/internal/snapshot"
-	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// app is one invocation: its streams and its global flags.
-type app struct {
-	*console.Console
-	settings settings.Settings
-	asking   sync.Mutex      // held while a passphrase is typed
-	guard    *hostpath.Guard // see paths
-	wrong    error           // the error of a help request for an unknown command
-}
+// app is one invocation of the command line.
+type app struct{ *cmdline.App }
 
 // Main runs a command line and returns its exit code.
 func Main(args []string) int {
-	a := &app{Console: &console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Command: "bothy"}}
+	a := &app{&cmdline.App{Console: &console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Command: "bothy"}, Claims: claimIDs}}
 	args, done := a.asPlugin(args)
 	if done {
 		return spec.ExitOK
@@ -50,10 +42,15 @@ func Main(args []string) int {
 		}
 	}
 	args = dockerFingers(args[1:])
-	return a.Report(a.execute(context.Background(), a.root(args), args))
+	return a.Report(a.Execute(context.Background(), a.root(args), args))
 }
 
 //go:generate go test . -run TestReferencePages -update
+
+// below makes a command that is in a package of its own.
+func below(make func(*cmdline.App) *cobra.Command) func(*app) *cobra.Command {
+	return func(a *app) *cobra.Command { return make(a.App) }
+}
 
 // commands lists all commands in the order of the help.
 var commands = []struct {
@@ -69,25 +66,25 @@ var commands = []struct {
 	{"rm", (*app).rmCommand},
 	{"prune", (*app).pruneCommand},
 	{"reset", (*app).resetCommand},
-	{"diff", (*app).diffCommand},
-	{"apply", (*app).applyCommand},
-	{"discard", (*app).discardCommand},
-	{"checkpoint", (*app).checkpointCommand},
-	{"fork", (*app).forkCommand},
-	{"fetch", (*app).fetchCommand},
+	{"diff", below(reviews.Diff)},
+	{"apply", below(reviews.Apply)},
+	{"discard", below(reviews.Discard)},
+	{"checkpoint", below(checkpoints.Checkpoint)},
+	{"fork", below(checkpoints.Fork)},
+	{"fetch", below(reviews.Fetch)},
 	{"cp", (*app).cpCommand},
-	{"save", (*app).saveCommand},
-	{"template", (*app).templateCommand},
+	{"save", below(images.Save)},
+	{"template", below(images.Template)},
 	{"ports", (*app).portsCommand},
 	{"logs", (*app).logsCommand},
 	{"top", (*app).topCommand},
 	{"cost", (*app).costCommand},
 	{"agent", (*app).agentCommand},
 	{"system", (*app).systemCommand},
-	{"policy", (*app).policyCommand},
-	{"network", (*app).networkCommand},
-	{"secret", (*app).secretCommand},
-	{"task", (*app).taskCommand},
+	{"policy", below(network.Policy)},
+	{"network", below(network.Network)},
+	{"secret", below(secrets.Secret)},
+	{"task", below(tasks.Task)},
 	{"loop", (*app).loopCommand},
 	{"ralph", (*app).ralphCommand},
 	{"flow", (*app).flowCommand},
@@ -109,10 +106,10 @@ func (a *app) root(args []string) *cobra.Command {
 			if cmd.Name() == cobra.ShellCompRequestCmd {
 				return nil
 			}
-			if err := refuseEmpty(cmd, args); err != nil {
+			if err := cmdline.RefuseEmpty(cmd, args); err != nil {
 				return err
 			}
-			a.settings, err = settings.Load()
+			a.Settings, err = settings.Load()
 			return err
 		},
 		SilenceErrors: true, SilenceUsage: true,
@@ -124,8 +121,8 @@ func (a *app) root(args []string) *cobra.Command {
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	root.SetFlagErrorFunc(a.badFlag)
-	root.SetHelpFunc(a.helpOf(root.HelpFunc()))
+	root.SetFlagErrorFunc(a.BadFlag)
+	root.SetHelpFunc(a.HelpOf(root.HelpFunc()))
 	root.SetHelpCommand(a.helpCommand())
 	for _, c := range commands {
 		if len(args) > 0 && args[0] == c.name {
@@ -163,115 +160,4 @@ func dockerFingers(args []string) []string {
 		}
 	}
 	return args
-}
-
-// existing opens the state directory and finds a sandbox in it.
-func (a *app) existing(ref string) (*engine.Engine, *spec.Sandbox, error) {
-	e, err := a.engine()
-	if err != nil {
-		return nil, nil, err
-	}
-	sb, err := e.Find(ref)
-	return e, sb, err
-}
-
-// engine opens the state directory.
-func (a *app) engine() (*engine.Engine, error) {
-	dir, err := store.Dir()
-	if err != nil {
-		return nil, err
-	}
-	s, err := store.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	e := &engine.Engine{
-		Store: s, Version: program.Version(), Agents: provision.Agents(), Defaults: a.settings.Limits(), Prices: a.settings.Prices, StoreLimit: a.settings.StoreLimit,
-		Progress:   func(s string) { a.Note("%s", s) },
-		Unenforced: a.warnLimit, Passphrase: a.passphrase,
-	}
-	e.Claims = func() (map[string]string, error) { return claimIDs(e) }
-	snapshots(e).Attach()
-	return e, nil
-}
-
-// snapshots returns the snapshots of an engine's sandboxes.
-func snapshots(e *engine.Engine) *snapshot.Snapshots { return snapshot.New(e) }
-
-// paths returns the guard for paths that a person names. It knows the directories that sandboxes
-// write to.
-func (a *app) paths() (*hostpath.Guard, error) {
-	if a.guard != nil {
-		return a.guard, nil
-	}
-	e, err := a.engine()
-	if err == nil {
-		a.guard, err = e.Paths()
-	}
-	return a.guard, err
-}
-
-// notOpened wraps an error about a path that a person names: op is the action that failed. A refusal
-// keeps its own class.
-func notOpened(class error, op string, err error) *spec.Error {
-	if errors.Is(err, spec.ErrDenied) {
-		class = nil
-	}
-	return &spec.Error{Class: class, Op: op, Err: err}
-}
-
-// openNamed opens a file for reading that a person names.
-func (a *app) openNamed(path string) (*os.File, error) {
-	g, err := a.paths()
-	if err != nil {
-		return nil, err
-	}
-	return g.Open(path)
-}
-
-// readFile reads a regular file that a person names, of at most so many bytes.
-func (a *app) readFile(path string, most int64) ([]byte, error) {
-	g, err := a.paths()
-	if err != nil {
-		return nil, err
-	}
-	return g.ReadFile(path, most)
-}
-
-// rules returns the rules for directories that may be shared.
-func (a *app) rules(e *engine.Engine, force bool) (workspace.Rules, error) {
-	home, err := store.Home()
-	if err != nil {
-		home = ""
-	}
-	g, err := e.Paths()
-	return workspace.Rules{Home: home, State: e.Store.Path(), Force: force, Paths: g}, err
-}
-
-// exactly returns a check for the number of arguments; its error names the missing ones.
-func exactly(n int, what string) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return spec.Errorf(spec.ErrUsage, "%s needs %s", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
-		}
-		return nil
-	}
-}
-
-func atMost(n int, what string) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > n {
-			return spec.Errorf(spec.ErrUsage, "%s takes %s at most", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
-		}
-		return nil
-	}
-}
-
-func atLeast(n int, what string) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < n {
-			return spec.Errorf(spec.ErrUsage, "%s needs %s", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
-		}
-		return nil
-	}
 }

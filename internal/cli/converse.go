@@ -138,7 +138,7 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 	if raw != nil {
 		out = io.MultiWriter(&raw.Modes, a.Out)
 		if s.rings {
-			b = newBell(a.settings.Bell, s.Sandbox.Name, a.Out)
+			b = newBell(a.Settings.Bell, s.Sandbox.Name, a.Out)
 		}
 		if b != nil {
 			out = io.MultiWriter(&raw.Modes, a.Out, b)
@@ -155,7 +155,7 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 	var notes []string
 	result := make(chan error, 1)
 	go func() {
-		if raw != nil && a.settings.Title() {
+		if raw != nil && a.Settings.Title() {
 			_, _ = io.WriteString(out, raw.Title(s.Sandbox.Name))
 		}
 		result <- show(conn, out, &notes)

@@ -27,12 +27,12 @@ type cost struct {
 func (a *app) costCommand() *cobra.Command {
 	var budget budgetFlags
 	c := &cobra.Command{
-		Use: "cost [SANDBOX...]", Short: "Show what models have taken, and bound it", ValidArgsFunction: a.sandboxNames,
+		Use: "cost [SANDBOX...]", Short: "Show what models have taken, and bound it", ValidArgsFunction: a.SandboxNames,
 		Long: `Shows how many tokens models have taken for sandboxes, and what those cost at the prices
 of ` + price.AsOf + ` or of the setting prices, as the gateway read it from their answers. With --max-tokens
 or --max-cost it bounds what a sandbox may have taken: from then on no question passes.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.engine()
+			e, err := a.Engine()
 			if err != nil {
 				return err
 			}

@@ -14,11 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/archive"
-	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/guest"
-	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/hostpath"
-	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -37,7 +35,7 @@ to what comes out of a sandbox.`,
 		Example: `  bothy cp shell-app:/etc/os-release .
   bothy cp notes.md shell-app:/tmp/
   bothy cp shell-app:/opt - | tar t`,
-		Args:              exactly(2, "a source and a destination"),
+		Args:              cmdline.Exactly(2, "a source and a destination"),
 		ValidArgsFunction: a.completeCp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from, fromPath, outward := splitSandboxPath(args[0])
@@ -52,19 +50,19 @@ to what comes out of a sandbox.`,
 			if !filepath.IsAbs(path) {
 				return spec.Errorf(spec.ErrUsage, "the path inside must be absolute: %s:%s", name, path)
 			}
-			e, sb, err := a.existing(name)
+			e, sb, err := a.Existing(name)
 			if err != nil {
 				return err
 			}
 			start := func(stdin, stdout *os.File, args ...string) (func() error, error) {
-				return a.helper(cmd.Context(), e, sb, user, stdin, stdout, append([]string{guest.Path}, args...)...)
+				return a.Helper(cmd.Context(), e, sb, user, stdin, stdout, append([]string{guest.Path}, args...)...)
 			}
-			paths, err := a.paths()
+			paths, err := a.Paths()
 			if err != nil {
 				return err
 			}
 			if outward {
-				ctx, stop := interruptible(cmd.Context())
+				ctx, stop := cmdline.Interruptible(cmd.Context())
 				defer stop()
 				return a.copyOut(ctx, paths, start, path, args[1], follow)
 			}
@@ -89,7 +87,7 @@ func splitSandboxPath(arg string) (name, path string, ok bool) {
 // the destination. When ctx ends, the file that is being written is removed.
 func (a *app) copyOut(ctx context.Context, paths *hostpath.Guard, start starter, path, dst string, follow bool) error {
 	if dst == "-" {
-		if err := noArchive(a.Out, "redirect standard output, or name a file in its place"); err != nil {
+		if err := cmdline.NoArchive(a.Out, "redirect standard output, or name a file in its place"); err != nil {
 			return err
 		}
 	}
@@ -234,9 +232,3 @@ func sourceName(path string) string {
 
 // starter starts a helper inside on the given streams.
 type starter func(stdin, stdout *os.File, args ...string) (wait func() error, err error)
-
-// helper starts one of our own programs inside, to talk with it over pipes.
-func (a *app) helper(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, user string, stdin, stdout *os.File, args ...string) (func() error, error) {
-	s := headless.Session{Engine: e, Sandbox: sb, Note: func(text string) { a.Note("%s", text) }}
-	return s.Start(ctx, wire.Command{Args: args, User: user, Dir: "/"}, stdin, stdout)
-}

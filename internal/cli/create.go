@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 )
 
 func (a *app) createCommand() *cobra.Command {
@@ -13,10 +15,10 @@ func (a *app) createCommand() *cobra.Command {
 		Use:               "create [flags] AGENT [PATH[:ro]]...",
 		Short:             "Create a sandbox without starting it",
 		Long:              "Creates a sandbox. Without PATH it has no project of the host in it.",
-		Args:              atLeast(1, "an agent, e.g. claude, or shell"),
+		Args:              cmdline.AtLeast(1, "an agent, e.g. claude, or shell"),
 		ValidArgsFunction: a.completeCreate,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.engine()
+			e, err := a.Engine()
 			if err != nil {
 				return err
 			}
@@ -24,7 +26,7 @@ func (a *app) createCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, release := interruptible(cmd.Context())
+			ctx, release := cmdline.Interruptible(cmd.Context())
 			defer release()
 			sb, err := a.makeSandbox(ctx, cmd, e, req, nil)
 			if ctx.Err() != nil {
@@ -47,6 +49,6 @@ func (a *app) createCommand() *cobra.Command {
 	f.add(a, c)
 	c.Flags().Lookup("quiet").Usage = "print the name only"
 	f.budget.add(c)
-	completeFlag(c, "secret", a.secretNames)
+	cmdline.CompleteFlag(c, "secret", a.SecretNames)
 	return a.JSONFlag(c)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/internal/agentprogram"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/doctor"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -28,7 +29,7 @@ func (a *app) doctorCommand() *cobra.Command {
 installed, what it can log in with, and whether the hosts it needs can be reached:
 connections are made to them, over which nothing is sent. With --ask the agent is given
 a tiny job in a sandbox of its own: the one sure sign, which costs a request.`,
-		Args: atMost(1, "an agent"),
+		Args: cmdline.AtMost(1, "an agent"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -48,14 +49,14 @@ a tiny job in a sandbox of its own: the one sure sign, which costs a request.`,
 			}
 			dir, _ := store.Dir()
 			checks := doctor.Run(cmd.Context(), dir)
-			if e, err := a.engine(); of != nil && err == nil {
+			if e, err := a.Engine(); of != nil && err == nil {
 				more, err := examine(cmd.Context(), e, of)
 				if err != nil {
 					return err
 				}
 				checks = append(checks, more...)
 				if ask {
-					ctx, release := interruptible(cmd.Context())
+					ctx, release := cmdline.Interruptible(cmd.Context())
 					defer release()
 					checks = append(checks, a.tryOut(ctx, of))
 					if ctx.Err() != nil {
@@ -138,7 +139,7 @@ func (a *app) findings(checks []doctor.Check) error {
 		}
 	}
 	if failed > 0 {
-		return spec.Errorf(nil, "%s failed: sandboxes cannot run here", counted(failed, "check"))
+		return spec.Errorf(nil, "%s failed: sandboxes cannot run here", cmdline.Counted(failed, "check"))
 	}
 	return nil
 }

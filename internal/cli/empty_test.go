@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -19,8 +20,8 @@ func called(t *testing.T, words ...string) (string, error) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	must(t, err)
 	defer out.Close()
-	a := &app{Console: &console.Console{In: os.Stdin, Out: out, Err: out, Command: "bothy"}}
-	err = a.execute(context.Background(), a.root(words), words)
+	a := &app{&cmdline.App{Console: &console.Console{In: os.Stdin, Out: out, Err: out, Command: "bothy"}}}
+	err = a.Execute(context.Background(), a.root(words), words)
 	text, rerr := os.ReadFile(out.Name())
 	must(t, rerr)
 	return string(text), err

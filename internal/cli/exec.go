@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -27,8 +28,8 @@ func (a *app) execCommand() *cobra.Command {
   bothy exec -it shell-app bash
   tar c . | bothy exec -i shell-app tar x -C /opt
   bothy exec --timeout 10m shell-app make test     ends with 124 if that takes longer`,
-		Annotations:       map[string]string{passesOn: behindFirst},
-		Args:              atLeast(2, "a sandbox and a command"),
+		Annotations:       map[string]string{cmdline.PassesOn: cmdline.BehindFirst},
+		Args:              cmdline.AtLeast(2, "a sandbox and a command"),
 		ValidArgsFunction: a.completeExec,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if tty && (!term.IsTerminal(a.In) || !term.IsTerminal(a.Out)) {
@@ -51,7 +52,7 @@ func (a *app) execCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			e, sb, err := a.existing(args[0])
+			e, sb, err := a.Existing(args[0])
 			if err != nil {
 				return err
 			}
@@ -85,7 +86,7 @@ func (a *app) execCommand() *cobra.Command {
 	fs.DurationVar(&timeout, "timeout", 0, "end the command with all that it has started after this time, e.g. 90s: SIGTERM, then SIGKILL; exit code 124")
 	fs.IntVar(&statusFD, "status-fd", console.NoStatus, "write what is Bothy's own to this descriptor, as lines of JSON")
 	fs.StringVar(&keys, "detach-keys", "", `keys that detach (default "ctrl-\,ctrl-\")`)
-	completeFlag(c, "env-file", fileNames)
-	completeFlag(c, "workdir", fileNames)
+	cmdline.CompleteFlag(c, "env-file", cmdline.FileNames)
+	cmdline.CompleteFlag(c, "workdir", cmdline.FileNames)
 	return c
 }

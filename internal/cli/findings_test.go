@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/doctor"
 )
@@ -16,7 +17,7 @@ func TestFindings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	a := &app{Console: &console.Console{Out: out}}
+	a := &app{&cmdline.App{Console: &console.Console{Out: out}}}
 	bad := doctor.Check{Result: doctor.Fail}
 	for want, checks := range map[string][]doctor.Check{"1 check failed: ": {bad}, "2 checks failed: ": {bad, bad}} {
 		if err := a.findings(checks); err == nil || !strings.HasPrefix(err.Error(), want) {

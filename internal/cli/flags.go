@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/hostcreds"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -48,7 +49,7 @@ type createFlags struct {
 	docker   bool
 	changed  func(flag string) bool
 	budget   budgetFlags
-	network  networkFlags
+	network  cmdline.NetworkFlags
 	ports    portFlags
 }
 
@@ -87,15 +88,15 @@ func (f *createFlags) add(a *app, c *cobra.Command) {
 	fs.BoolVar(&f.docker, "docker", false, "give it a Docker daemon of its own, which begins when it is first asked for (default: setting docker)")
 	fs.BoolVar(&f.force, "force-workspace", false, "share a home directory or / all the same")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "accepted as of create; does nothing here")
-	f.network.add(c)
+	f.network.Add(c)
 	for _, path := range []string{"env-file", "volume", "workdir", "mock"} {
-		completeFlag(c, path, fileNames)
+		cmdline.CompleteFlag(c, path, cmdline.FileNames)
 	}
-	completeFlag(c, "template", a.templateNames)
-	completeFlag(c, "lend", toolNames)
-	completeFlag(c, "git-dir", oneOf(spec.GitDirShare, spec.GitDirNone))
-	completeFlag(c, "share-tasks", oneOf(spec.TasksRead, spec.TasksAdd, spec.TasksWrite))
-	completeFlag(c, "checkpoint", oneOf(spec.EachTurn, spec.EachCommit))
+	cmdline.CompleteFlag(c, "template", a.TemplateNames)
+	cmdline.CompleteFlag(c, "lend", toolNames)
+	cmdline.CompleteFlag(c, "git-dir", cmdline.OneOf(spec.GitDirShare, spec.GitDirNone))
+	cmdline.CompleteFlag(c, "share-tasks", cmdline.OneOf(spec.TasksRead, spec.TasksAdd, spec.TasksWrite))
+	cmdline.CompleteFlag(c, "checkpoint", cmdline.OneOf(spec.EachTurn, spec.EachCommit))
 }
 
 // request returns the request of the flags. Fields whose flags were not used are left to the settings.
@@ -103,7 +104,7 @@ func (f *createFlags) request(a *app, who string, paths []string) (req spec.Requ
 	req = spec.Request{
 		Name: f.name, Agent: who, Version: f.version, Workspaces: paths, ForceWorkspace: f.force, GitDir: f.gitDir,
 		Volumes: f.volumes, Private: f.private, Tasks: f.tasks, Pull: f.pull, User: f.user, Workdir: f.workdir,
-		Presets: f.network.presets, Allow: slices.Concat(f.network.allow, f.network.dockerAllow), Deny: slices.Concat(f.network.deny, f.network.dockerDeny),
+		Presets: f.network.Presets, Allow: slices.Concat(f.network.Allow, f.network.DockerAllow), Deny: slices.Concat(f.network.Deny, f.network.DockerDeny),
 		Publish: f.ports.publish, HostPorts: f.ports.hostPorts, Secrets: f.secrets, Lend: f.lend,
 		Mock: f.mock, ModelServer: f.server.url, ModelKey: f.server.key, ServerModel: f.server.model,
 		Limits: spec.Limits{CPUs: f.cpus, Pids: f.pids}, Budget: f.budget.Budget, IdleTimeout: spec.Duration(f.idle), Checkpoint: f.when,
@@ -158,7 +159,7 @@ func variables(text string) (list []string) {
 
 // readEnvFile reads a file of variables, which may be a pipe.
 func (a *app) readEnvFile(name string) ([]byte, error) {
-	f, err := a.openNamed(name)
+	f, err := a.OpenNamed(name)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +173,7 @@ func (a *app) environment(pairs, files []string) ([]string, error) {
 	for _, name := range files {
 		data, err := a.readEnvFile(name)
 		if err != nil {
-			return nil, notOpened(spec.ErrUsage, "read --env-file", err)
+			return nil, cmdline.NotOpened(spec.ErrUsage, "read --env-file", err)
 		}
 		lines = append(lines, variables(string(data))...)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -179,7 +180,7 @@ func (l *flowRun) stop(h *run.Host, events []run.Event) (err error) {
 			rooms[room] = sb
 		}
 	}
-	c := &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Runner: runner.NewFlow(nil, l.engine, snapshots(l.engine), rooms, nil)}
+	c := &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Runner: runner.NewFlow(nil, l.engine, cmdline.Snapshots(l.engine), rooms, nil)}
 	l.state, err = c.Stop(context.Background(), events, actor())
 	return err
 }
@@ -230,9 +231,9 @@ func (l *flowRun) takes() bool {
 
 // readFlowFile reads a flow from its file.
 func (a *app) readFlowFile(path string) (*flow.Flow, error) {
-	text, err := a.readFile(path, maxPrompt)
+	text, err := a.ReadFile(path, maxPrompt)
 	if err != nil {
-		return nil, notOpened(spec.ErrUsage, "read the flow "+path, err)
+		return nil, cmdline.NotOpened(spec.ErrUsage, "read the flow "+path, err)
 	}
 	return flow.Parse(filepath.Base(path), text)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -22,7 +23,7 @@ func (a *app) flowApproveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "approve [RUN [STEP]]", Short: "Decide what a flow waits for",
 		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several,\nand RUN if several flows wait to be approved. What is approved is what there is now: if it was changed since it was asked about, it is a\nconflict. bothy flow resume goes on, unless a process carries it on: that one hears it.",
-		Args: atMost(2, "a run, and a step if several wait"), ValidArgsFunction: a.oneRun(run.Flows),
+		Args: cmdline.AtMost(2, "a run, and a step if several wait"), ValidArgsFunction: a.oneRun(run.Flows),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			step := ""
 			if len(args) > 1 {
@@ -42,14 +43,14 @@ func (a *app) flowAnswerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "answer [RUN [STEP]] TEXT|-f FILE", Short: "Answer what a flow asks",
 		Long: "Answers a question of the flow: TEXT, or what is in --file, is the output of the step, and\nmust pass its checks. STEP must be named if several wait, and RUN\nif several flows do. bothy flow resume goes on.",
-		Args: atMost(3, "a run, a step if several wait, and a text"), ValidArgsFunction: a.oneRun(run.Flows),
+		Args: cmdline.AtMost(3, "a run, a step if several wait, and a text"), ValidArgsFunction: a.oneRun(run.Flows),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var text string
 			switch {
 			case file != "":
-				data, err := a.readFile(file, gate.MaxBytes)
+				data, err := a.ReadFile(file, gate.MaxBytes)
 				if err != nil {
-					return notOpened(spec.ErrUsage, "read "+file, err)
+					return cmdline.NotOpened(spec.ErrUsage, "read "+file, err)
 				}
 				text = string(data)
 			case len(args) > 0:
@@ -73,7 +74,7 @@ func (a *app) flowAnswerCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "what is in this file is the answer")
-	completeFlag(c, "file", fileNames)
+	cmdline.CompleteFlag(c, "file", cmdline.FileNames)
 	return a.JSONFlag(c)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -34,8 +35,8 @@ sandbox goes when there is a flow; if there is none yet, when you stop or remove
 	fs := c.Flags()
 	fs.StringVar(&f.plan.Agent, "agent", "", "who drafts it")
 	fs.DurationVar(&f.time, "max-time", 0, "for all of it, e.g. 1h (default: any)")
-	completeFlag(c, "agent", a.knownAgents)
-	completeFlag(c, "secret", a.secretNames)
+	cmdline.CompleteFlag(c, "agent", a.knownAgents)
+	cmdline.CompleteFlag(c, "secret", a.SecretNames)
 	return a.JSONFlag(c)
 }
 
@@ -84,7 +85,7 @@ func (a *app) writeDraft(p *flow.Plan, r *run.Run, s *flow.State) error {
 		err = a.writeNew(p.DraftTo, text)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		if there, unread := a.readFile(p.DraftTo, gate.MaxBytes); unread == nil && bytes.Equal(there, text) {
+		if there, unread := a.ReadFile(p.DraftTo, gate.MaxBytes); unread == nil && bytes.Equal(there, text) {
 			return nil
 		}
 	}
@@ -101,7 +102,7 @@ func (a *app) writeDraft(p *flow.Plan, r *run.Run, s *flow.State) error {
 
 // writeNew writes a file that must not exist.
 func (a *app) writeNew(name string, text []byte) error {
-	paths, err := a.paths()
+	paths, err := a.Paths()
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -29,7 +30,7 @@ func (m *flowMaking) branch() error {
 	if name == "" || at && past == "" {
 		return spec.Errorf(spec.ErrUsage, "--fork takes SANDBOX or SANDBOX@CHECKPOINT, not %q", f.text)
 	}
-	_, of, err := m.app.existing(name)
+	_, of, err := m.app.Existing(name)
 	if err != nil {
 		return err
 	}
@@ -52,9 +53,9 @@ func (m *flowMaking) settle(ctx context.Context, copies bool) (err error) {
 	case !copies:
 		err = spec.Errorf(spec.ErrUsage, "--fork %s: no step of this flow works in a copy", f.of.Name)
 	case f.past != "":
-		f.point, err = snapshots(m.engine).Checkpoints(f.of).Find(f.past)
+		f.point, err = cmdline.Snapshots(m.engine).Checkpoints(f.of).Find(f.past)
 	default:
-		f.point, err = snapshots(m.engine).Checkpoint(ctx, f.of, "", "flow", false)
+		f.point, err = cmdline.Snapshots(m.engine).Checkpoint(ctx, f.of, "", "flow", false)
 	}
 	return err
 }
@@ -65,5 +66,5 @@ func (m *flowMaking) continues(ctx context.Context, copied *spec.Sandbox) error 
 	if f.of == nil {
 		return nil
 	}
-	return snapshot.NewExchange(snapshots(m.engine)).HandOut(ctx, f.of, f.point, copied)
+	return snapshot.NewExchange(cmdline.Snapshots(m.engine)).HandOut(ctx, f.of, f.point, copied)
 }

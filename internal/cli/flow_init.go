@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -14,7 +15,7 @@ import (
 func (a *app) flowInitCommand() *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "init [NAME]", Short: "Write a flow that comes with bothy into this directory, to begin with; without NAME list them",
-		Args: atMost(1, "a name"), ValidArgsFunction: oneOf(flow.ShippedNames()...),
+		Args: cmdline.AtMost(1, "a name"), ValidArgsFunction: cmdline.OneOf(flow.ShippedNames()...),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.listShipped()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -22,7 +23,7 @@ import (
 // addInto adds the flag for that directory.
 func (f *flowFlags) addInto(c *cobra.Command) {
 	c.Flags().StringVar(&f.into, "into", "", "make the run's directory, with inputs/ outputs/ logs/ validation.json, in DIR, where rm -rf removes it (default: in the state directory)")
-	completeFlag(c, "into", fileNames)
+	cmdline.CompleteFlag(c, "into", cmdline.FileNames)
 }
 
 // settleInto creates the directory, and checks that no sandbox can write to it. It also clears the

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
@@ -26,7 +27,7 @@ func TestGone(t *testing.T) {
 	e := &engine.Engine{Store: st}
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	must(t, err)
-	a := &app{Console: &console.Console{Out: out, Err: out}}
+	a := &app{&cmdline.App{Console: &console.Console{Out: out, Err: out}}}
 	into := filepath.Join(t.TempDir(), "place")
 	house(t, st, "other")
 	for _, has := range []bool{true, false} {
@@ -138,7 +139,7 @@ func TestWritesInto(t *testing.T) {
 func TestIntoWritten(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
-	e, a, base := &engine.Engine{Store: st}, &app{Console: &console.Console{}}, t.TempDir()
+	e, a, base := &engine.Engine{Store: st}, &app{&cmdline.App{Console: &console.Console{}}}, t.TempDir()
 	proj := filepath.Join(base, "proj")
 	must(t, os.MkdirAll(proj, 0o755))
 	must(t, os.Symlink("../away", filepath.Join(proj, "runs")))

@@ -20,7 +20,7 @@ func (a *app) flowMeant(named []string, can func(*flowRun) bool, what string) (*
 	if len(named) > 0 {
 		return openRun(a, flows, named[0], readFlow)
 	}
-	e, err := a.engine()
+	e, err := a.Engine()
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -19,7 +20,7 @@ func (a *app) flowResumeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "resume [RUN]", Short: "Carry a flow on that was cut short, waited or failed; without RUN the only one",
 		Long: "Goes on with the first step that has no result. A step is passed over if it was\nvalidated, and neither what it made nor what it was made from has changed since. One that\nhas come to a limit goes on with another: --max-time, --max-tokens, --max-cost.",
-		Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
+		Args: cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			raised := more.limits(cmd)
 			can := (*flowRun).goesOn
@@ -69,7 +70,7 @@ func (l *flowRun) goOn(cmd *cobra.Command, a *app, h *run.Host, events []run.Eve
 		}
 		events = append(events, ev)
 	}
-	works := runner.NewFlow(hosting{a, l.engine}, l.engine, snapshots(l.engine), made, agents)
+	works := runner.NewFlow(hosting{a, l.engine}, l.engine, cmdline.Snapshots(l.engine), made, agents)
 	return a.carryFlow(ctx, l.engine, works, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Runner: works}, events)
 }
 

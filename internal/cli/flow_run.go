@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
@@ -51,8 +52,8 @@ waits for you, 8 if a limit was reached.`,
 	fs.StringVar(&f.plan.Agent, "agent", "", "who does the steps that name no agent")
 	fs.BoolVar(&f.plan.Remove, "rm", false, "remove the sandboxes when the flow has come to its end: what it put out is kept (default: what the flow says, else false)")
 	fs.StringVar(&f.fork.text, "fork", "", "copies begin with what this sandbox has made of PATH, which waits there for review: SANDBOX is now, SANDBOX@CHECKPOINT then (default: with PATH as it is)")
-	completeFlag(c, "fork", func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-		return a.oneSandbox(cmd, nil, word)
+	cmdline.CompleteFlag(c, "fork", func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		return a.OneSandbox(cmd, nil, word)
 	})
 	fs.StringArrayVar(&f.inputs, "input", nil, "an input that is a text: NAME=VALUE; repeatable")
 	fs.StringArrayVarP(&f.files, "file", "f", nil, "an input that is a file: [NAME=]PATH; repeatable")
@@ -60,9 +61,9 @@ waits for you, 8 if a limit was reached.`,
 	fs.DurationVar(&f.time, "max-time", 0, "for all of it, e.g. 8h (default: any)")
 	fs.Int64Var(&f.plan.Limits.Tokens, "max-tokens", 0, "end when models have taken so many tokens, as the gateway counts, or the agents if they count more (default: any)")
 	fs.Float64Var(&f.plan.Limits.USD, "max-cost", 0, "the same in USD (default: any)")
-	completeFlag(c, "file", fileNames)
-	completeFlag(c, "agent", a.knownAgents)
-	completeFlag(c, "secret", a.secretNames)
+	cmdline.CompleteFlag(c, "file", cmdline.FileNames)
+	cmdline.CompleteFlag(c, "agent", a.knownAgents)
+	cmdline.CompleteFlag(c, "secret", a.SecretNames)
 	return a.JSONFlag(c)
 }
 
@@ -104,7 +105,7 @@ func (f *flowFlags) keeps(what string) error {
 
 // beginFlow makes everything that a flow needs, and runs it to its end.
 func (a *app) beginFlow(cmd *cobra.Command, f *flowFlags, paths []string) error {
-	e, err := a.engine()
+	e, err := a.Engine()
 	if err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func (a *app) beginFlow(cmd *cobra.Command, f *flowFlags, paths []string) error 
 		a.Note("the flow says parallel: %d, and nothing of it could be done side by side%s", f.plan.Flow.Parallel, m.inTheWay())
 	}
 	a.Note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
-	works := runner.NewFlow(hosting{a, e}, e, snapshots(e), m.made, agents)
+	works := runner.NewFlow(hosting{a, e}, e, cmdline.Snapshots(e), m.made, agents)
 	return a.carryFlow(ctx, e, works, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Runner: works}, []run.Event{ready})
 }
 
@@ -233,9 +234,9 @@ func (f *flowFlags) readFile(a *app, word string) error {
 	if f.given[as] != nil {
 		return spec.Errorf(spec.ErrUsage, "--file: %s is given twice", as)
 	}
-	data, err := a.readFile(path, gate.MaxBytes)
+	data, err := a.ReadFile(path, gate.MaxBytes)
 	if err != nil {
-		return notOpened(spec.ErrUsage, "read "+path, err)
+		return cmdline.NotOpened(spec.ErrUsage, "read "+path, err)
 	}
 	f.given[as] = append([]byte{}, data...) // not nil
 	f.plan.Files = append(f.plan.Files, as)
@@ -278,7 +279,7 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flo
 	n := engine.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}
 	h := &herald{app: a, engine: e, notice: n, before: events}
 	c.Tell = func(ev run.Event, s *flow.State) { h.hear(ctx, ev, flowLine(ev, s), s) }
-	if len(a.settings.Notify) > 0 {
+	if len(a.Settings.Notify) > 0 {
 		c.Call = func(ctx context.Context, q flow.Asking) {
 			n := n
 			n.Event = engine.EventAsks

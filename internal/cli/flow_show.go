@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -36,7 +37,7 @@ func stepsDone(s *flow.State) string {
 
 func (a *app) flowShowCommand() *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
-		Use: "show FILE", Short: "Check a flow, and show what it would do", Args: exactly(1, "a file"),
+		Use: "show FILE", Short: "Check a flow, and show what it would do", Args: cmdline.Exactly(1, "a file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := a.readFlowFile(args[0])
 			if err != nil {
@@ -49,10 +50,10 @@ func (a *app) flowShowCommand() *cobra.Command {
 			fmt.Fprintln(w, "STEP\tBY\tNEEDS\tOUTPUT")
 			for i := range f.Steps {
 				s := &f.Steps[i]
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.ID, stepBy(f, s), dash(strings.Join(s.Needs, ",")), dash(s.Output))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.ID, stepBy(f, s), cmdline.Dash(strings.Join(s.Needs, ",")), cmdline.Dash(s.Output))
 				for k := range s.Steps {
 					in := &s.Steps[k]
-					fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", in.ID, stepBy(f, in), dash(strings.Join(in.Needs, ",")), dash(in.Output))
+					fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", in.ID, stepBy(f, in), cmdline.Dash(strings.Join(in.Needs, ",")), cmdline.Dash(in.Output))
 				}
 			}
 			return w.Flush()
@@ -78,7 +79,7 @@ func stepBy(f *flow.Flow, s *flow.Step) string {
 
 func (a *app) flowSchemaCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "schema", Short: "Print the JSON Schema of a flow", Args: exactly(0, "no argument"),
+		Use: "schema", Short: "Print the JSON Schema of a flow", Args: cmdline.Exactly(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := a.Out.WriteString(flow.Schema())
 			return err

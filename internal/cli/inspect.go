@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -16,7 +17,7 @@ import (
 type inspected struct {
 	*spec.Sandbox
 	Status  spec.Status `json:"status"`
-	Network network     `json:"network"`
+	Network networkView `json:"network"`
 	// Leases are the sandbox's leases, without values, including expired ones.
 	Leases    []spec.Lease   `json:"leases"`
 	Directory string         `json:"directory"`
@@ -25,8 +26,8 @@ type inspected struct {
 	Processes []wire.Task    `json:"processes,omitempty"`
 }
 
-// network summarizes a sandbox's rules.
-type network struct {
+// networkView summarizes the network rules of a sandbox.
+type networkView struct {
 	Default string   `json:"default"`
 	Presets []string `json:"presets"`
 	Rules   int      `json:"rules"` // number of rules in all layers and presets
@@ -41,8 +42,8 @@ type network struct {
 	Error string `json:"error,omitempty"`
 }
 
-func networkOf(e *engine.Engine, sb *spec.Sandbox) network {
-	n := network{Default: policy.Deny.String(), Presets: []string{}}
+func networkOf(e *engine.Engine, sb *spec.Sandbox) networkView {
+	n := networkView{Default: policy.Deny.String(), Presets: []string{}}
 	if sb.Broken != "" {
 		return n
 	}
@@ -70,9 +71,9 @@ func networkOf(e *engine.Engine, sb *spec.Sandbox) network {
 func (a *app) inspectCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "inspect SANDBOX...", Short: "Show everything about sandboxes, as JSON",
-		Args: atLeast(1, "a sandbox"), ValidArgsFunction: a.sandboxNames,
+		Args: cmdline.AtLeast(1, "a sandbox"), ValidArgsFunction: a.SandboxNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.engine()
+			e, err := a.Engine()
 			if err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
@@ -91,7 +92,7 @@ func TestFlowLeft(t *testing.T) {
 			}
 			out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 			must(t, err)
-			a := &app{Console: &console.Console{Out: out, Err: out}}
+			a := &app{&cmdline.App{Console: &console.Console{Out: out, Err: out}}}
 			if removed {
 				must(t, a.removeRun(t.Context(), l))
 			} else {
@@ -140,7 +141,7 @@ func TestLoopLeft(t *testing.T) {
 	defer out.Close()
 	h, _, err = r.Host()
 	must(t, err)
-	must(t, (&app{Console: &console.Console{Out: out, Err: out}}).tidyRun(t.Context(), l, h, l.left()))
+	must(t, (&app{&cmdline.App{Console: &console.Console{Out: out, Err: out}}}).tidyRun(t.Context(), l, h, l.left()))
 	if list := names(t, st); !slices.Equal(list, []string{"r", "r-other"}) || len(l.left()) != 0 {
 		t.Errorf("there are %q", list)
 	}

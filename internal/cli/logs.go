@@ -3,19 +3,16 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/signal"
-	"sort"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -43,9 +40,9 @@ background, if that is events. The sandbox need not run.
 
 Control sequences are taken out: nothing printed inside reaches your terminal
 as more than text.`,
-		Args: exactly(1, "a sandbox"), ValidArgsFunction: a.oneSandbox,
+		Args: cmdline.Exactly(1, "a sandbox"), ValidArgsFunction: a.OneSandbox,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, sb, err := a.existing(args[0])
+			e, sb, err := a.Existing(args[0])
 			if err != nil {
 				return err
 			}
@@ -77,7 +74,7 @@ as more than text.`,
 	c.Flags().BoolVar(&talk.agent, "agent", false, "what the agent said and did, in its latest session")
 	c.Flags().StringVar(&talk.session, "session", "", "with --agent: the session of this ID, or of what it begins with")
 	c.Flags().BoolVar(&talk.sessions, "sessions", false, "with --agent: list the sessions")
-	completeFlag(c, "source", oneOf("output", "events", "network", "model", "checkpoints", "keeper"))
+	cmdline.CompleteFlag(c, "source", cmdline.OneOf("output", "events", "network", "model", "checkpoints", "keeper"))
 	return a.JSONFlag(c)
 }
 
@@ -93,9 +90,9 @@ func (a *app) showLog(ctx context.Context, d store.Sandbox, source string, follo
 	case "events", "network", "model":
 		file := d.Log(source + ".jsonl")
 		if follow {
-			return audit.Follow(ctx, file, a.showEvent)
+			return audit.Follow(ctx, file, a.ShowEvent)
 		}
-		return audit.Read(file, a.showEvent)
+		return audit.Read(file, a.ShowEvent)
 	case "checkpoints":
 		return a.showKeeperLog(d.Log("checkpoints.log"))
 	case "keeper":
@@ -118,30 +115,4 @@ func (a *app) showKeeperLog(path string) error {
 		return err
 	}
 	return w.Flush()
-}
-
-func (a *app) showEvent(ev audit.Event) error {
-	if a.JSON {
-		_, err := fmt.Fprintf(a.Out, "%s\n", term.EscapeJSON(ev.Line))
-		return err
-	}
-	keys := make([]string, 0, len(ev.Fields))
-	for k := range ev.Fields {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	var b strings.Builder
-	for _, k := range keys {
-		fmt.Fprintf(&b, " %s=%s", term.Sanitize(k), term.Sanitize(fieldText(ev.Fields[k])))
-	}
-	_, err := fmt.Fprintf(a.Out, "%s %s%s\n", ev.Time.Local().Format(time.RFC3339), term.Sanitize(ev.Kind), b.String())
-	return err
-}
-
-// fieldText formats a field's value; JSON decodes numbers only as floats.
-func fieldText(v any) string {
-	if f, ok := v.(float64); ok && f == float64(int64(f)) {
-		return fmt.Sprint(int64(f))
-	}
-	return fmt.Sprint(v)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -131,7 +132,7 @@ func (a *app) loopHintCommand() *cobra.Command {
 		Example: "  bothy loop hint RUN 'look at the parser first'\n  bothy loop hint --clear RUN",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if clear {
-				return atMost(1, "a run beside --clear")(cmd, args)
+				return cmdline.AtMost(1, "a run beside --clear")(cmd, args)
 			}
 			return between(1, 2, "a text, and before it a run, unless it is the newest")(cmd, args)
 		},
@@ -169,7 +170,7 @@ func (a *app) loopPauseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "pause [RUN]", Short: "Have a loop wait for you after its iteration; without RUN the newest",
 		Long: "Has the process that carries a loop on end with code 7 as soon as its iteration is over.\nbothy loop resume goes on.",
-		Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
+		Args: cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
 		RunE: func(_ *cobra.Command, args []string) error {
 			l, err := a.loopMeant(args)
 			if err == nil {

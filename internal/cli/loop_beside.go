@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/bothy-dev/bothy/internal/cli/checkpoints"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
@@ -11,7 +12,7 @@ import (
 // warnBeside prints the running loops whose agents write to the same host directory. It does not
 // stop the user: the loops may work on different files.
 func (a *app) warnBeside(e *engine.Engine, own string, sb *spec.Sandbox) {
-	if len(shared(sb)) == 0 {
+	if len(checkpoints.Shared(sb)) == 0 {
 		return
 	}
 	list, err := run.ListOf(e.Store.Runs(), run.Loops)
@@ -26,7 +27,7 @@ func (a *app) warnBeside(e *engine.Engine, own string, sb *spec.Sandbox) {
 		if _, err := r.Plan(&p); err != nil || p.Directory != sb.Workspaces[0].Source {
 			continue
 		}
-		if other, err := e.Find(p.Sandbox); err == nil && len(shared(other)) > 0 {
+		if other, err := e.Find(p.Sandbox); err == nil && len(checkpoints.Shared(other)) > 0 {
 			a.Note("the loop %s works in %s just now, too: each changes the files under the other, and is judged with what that did; --workspace review keeps them apart", r.ID, console.Printable(p.Directory))
 		}
 	}

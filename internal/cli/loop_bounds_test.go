@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/credential"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -28,7 +29,7 @@ func TestReviewersBudgetable(t *testing.T) {
 	p := &loop.Plan{Limits: loop.Limits{Tokens: 9}}
 	w, err := (&provision.Provisioner{Engine: e}).MeteringOf(&spec.Request{Secrets: []string{"models"}}, of)
 	must(t, err)
-	a := &app{Console: &console.Console{Err: os.Stderr}}
+	a := &app{&cmdline.App{Console: &console.Console{Err: os.Stderr}}}
 	must(t, a.loopBudgetable(p, w, []*spec.Agent{of}, nil))
 	if err := a.loopBudgetable(p, w, []*spec.Agent{of}, []*spec.Agent{of}); !errors.Is(err, spec.ErrUsage) {
 		t.Errorf("one that reviews: %v", err)

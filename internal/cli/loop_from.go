@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/cli/tasks"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -41,23 +43,23 @@ func (f *loopFlags) takeOver(a *app, cmd *cobra.Command) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return spec.Errorf(spec.ErrNotFound, "%s is not there", name).WithHint("--from takes the directory that open-ralph keeps, .ralph")
 		}
-		return readError(name, err)
+		return tasks.ReadError(name, err)
 	}
 	r, err := loop.ReadRalph(text)
 	if err != nil {
 		return &spec.Error{Op: "take over " + name, Err: err}
 	}
-	a.notePassed(name, r.Passed)
+	tasks.NotePassed(a.Console, name, r.Passed)
 	others, err := a.othersKept(f.from, ralphStateName, ralphContextName, ralphTasksName)
 	if err != nil {
-		return readError(f.from, err)
+		return tasks.ReadError(f.from, err)
 	}
-	a.notePassed(f.from, others)
+	tasks.NotePassed(a.Console, f.from, others)
 	f.settle(a, cmd, r)
 	if err := f.takeContext(a); err != nil {
 		return err
 	}
-	a.Note("taken over from %s: %s works, at most %d times; a prompt of %d bytes, and %s", console.Printable(f.from), console.Printable(f.plan.Agent), f.plan.Limits.MaxIterations, len(f.plan.Prompt), counted(len(f.hints), "hint"))
+	a.Note("taken over from %s: %s works, at most %d times; a prompt of %d bytes, and %s", console.Printable(f.from), console.Printable(f.plan.Agent), f.plan.Limits.MaxIterations, len(f.plan.Prompt), cmdline.Counted(len(f.hints), "hint"))
 	if !f.takeTasks && len(f.labels) == 0 {
 		f.noteBoxes(a)
 		return nil
@@ -127,7 +129,7 @@ func (f *loopFlags) takeContext(a *app) error {
 		return nil
 	}
 	if err != nil {
-		return readError(filepath.Join(f.from, ralphContextName), err)
+		return tasks.ReadError(filepath.Join(f.from, ralphContextName), err)
 	}
 	if hint := strings.TrimSpace(string(text)); hint != "" {
 		f.hints = append(f.hints, hint)
@@ -165,7 +167,7 @@ func (a *app) openKept(dir string, flags uint64) (int, error) {
 	how := unix.OpenHow{Flags: flags | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	path := dir
 	if filepath.IsAbs(dir) { // its parent may be reached through the user's own links
-		paths, err := a.paths()
+		paths, err := a.Paths()
 		if err != nil {
 			return 0, err
 		}
@@ -213,14 +215,14 @@ func (f *loopFlags) takeBoxes(a *app) error {
 		return nil
 	}
 	if err != nil {
-		return readError(name, err)
+		return tasks.ReadError(name, err)
 	}
 	boxes, err := task.ReadBoxes(data, at)
 	if err != nil {
 		return &spec.Error{Op: "take over " + name, Err: err}
 	}
 	f.boxes = boxes.Tasks
-	a.notePassed(name, boxes.Passed)
+	tasks.NotePassed(a.Console, name, boxes.Passed)
 	return nil
 }
 

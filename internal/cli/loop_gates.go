@@ -5,13 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 func (a *app) loopSchemaCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "schema", Short: "Print the JSON Schema of a file of gates", Args: exactly(0, "no argument"),
+		Use: "schema", Short: "Print the JSON Schema of a file of gates", Args: cmdline.Exactly(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := a.Out.WriteString(loop.Schema())
 			return err
@@ -20,7 +21,7 @@ func (a *app) loopSchemaCommand() *cobra.Command {
 }
 
 func gatesError(path string, err error) error {
-	e := notOpened(spec.ErrUsage, "read the gates of "+path, err)
+	e := cmdline.NotOpened(spec.ErrUsage, "read the gates of "+path, err)
 	if e.Class != nil {
 		e.Hint = "docs/guide/gates.md tells what a file of gates may say"
 	}
@@ -33,7 +34,7 @@ func (f *loopFlags) readGates(a *app) error {
 	if f.gates == "" {
 		return nil
 	}
-	text, err := a.readFile(f.gates, loop.MaxGates)
+	text, err := a.ReadFile(f.gates, loop.MaxGates)
 	var g *loop.Gates
 	if err == nil {
 		g, err = loop.ReadGates(text)

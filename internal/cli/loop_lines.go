@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -63,7 +64,7 @@ func soFarText(s *loop.State) string {
 // usedText formats usage. It leaves out a cost of 0, which is that of models without a price.
 func usedText(tokens int64, usd float64) string {
 	if usd == 0 {
-		return counted(int(tokens), "token")
+		return cmdline.Counted(int(tokens), "token")
 	}
 	return fmt.Sprintf("%d tokens, %.4f USD", tokens, usd)
 }
@@ -102,7 +103,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 			who += " (" + s.Model + ")"
 		}
 		if n := s.Told(); n > 0 {
-			return at + fmt.Sprintf("%s works, with %s", who, counted(n, "hint"))
+			return at + fmt.Sprintf("%s works, with %s", who, cmdline.Counted(n, "hint"))
 		}
 		return at + who + " works"
 	case loop.Worked:
@@ -110,7 +111,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 	case loop.Cut:
 		return at + cutText(ev)
 	case loop.Kept:
-		return at + fmt.Sprintf("checkpoint %d, %s changed", s.Keep.Checkpoint, counted(s.Keep.Changes, "path"))
+		return at + fmt.Sprintf("checkpoint %d, %s changed", s.Keep.Checkpoint, cmdline.Counted(s.Keep.Changes, "path"))
 	case loop.Judged:
 		return at + gatesText(p, s.Verdict) + doubtText(p, s) + fmt.Sprintf("; %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
 	case loop.Reviewing:
@@ -180,17 +181,17 @@ func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 	case loop.Worked:
 		return at + workText(w)
 	case loop.Kept:
-		return at + fmt.Sprintf("checkpoint %d, %s changed", w.Keep.Checkpoint, counted(w.Keep.Changes, "path"))
+		return at + fmt.Sprintf("checkpoint %d, %s changed", w.Keep.Checkpoint, cmdline.Counted(w.Keep.Changes, "path"))
 	case loop.Judged:
 		return at + gatesText(p, w.Verdict) + doubtText(p, w) + fmt.Sprintf("; all: %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
 	case loop.Took:
 		return "task " + w.Task.ID + ": " + term.Opening(w.Task.Title)
 	case loop.Joined:
 		if n := len(w.Join.Conflicts); n > 0 {
-			return fmt.Sprintf("task %s: in conflict with what others have done: %s", w.Task.ID, counted(n, "path"))
+			return fmt.Sprintf("task %s: in conflict with what others have done: %s", w.Task.ID, cmdline.Counted(n, "path"))
 		}
 		if n := len(w.Join.Texts); n > 0 {
-			return fmt.Sprintf("task %s: lines of %s are brought together with what others have done", w.Task.ID, counted(n, "file"))
+			return fmt.Sprintf("task %s: lines of %s are brought together with what others have done", w.Task.ID, cmdline.Counted(n, "file"))
 		}
 		return ""
 	case loop.Reviewing:
@@ -313,12 +314,4 @@ func doubtText(p *loop.Plan, s *loop.State) string {
 		return ""
 	}
 	return " as before, and no file was changed: that it is done is not believed"
-}
-
-// counted formats a number with its noun.
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -51,7 +51,7 @@ var runID = sync.OnceValue(func() *regexp.Regexp {
 // notARun refuses a lone text that names a run of this kind, or looks like the ID of one. The user
 // probably named RUN and left the text out; usage shows the right form.
 func (a *app) notARun(kind, text, usage string) error {
-	e, err := a.engine()
+	e, err := a.Engine()
 	if err != nil {
 		return err
 	}

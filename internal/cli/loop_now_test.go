@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/cli/tasks"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -44,7 +45,7 @@ func TestWhatNow(t *testing.T) {
 
 // TestShowTaskHere checks that the command omits -C in the tasks' own directory.
 func TestShowTaskHere(t *testing.T) {
-	dir, err := realDir(new(hostpath.Guard), t.TempDir())
+	dir, err := tasks.RealDir(new(hostpath.Guard), t.TempDir())
 	must(t, err)
 	t.Chdir(dir)
 	if got := showTask(&loop.Plan{Tasks: &loop.Tasks{Project: dir}}, "bd-3"); got != "bothy task show bd-3" {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -45,7 +46,7 @@ func (l *loopRun) printUsage(a *app) error {
 			row[0] += " (put back)"
 		}
 		if tasks {
-			row = append(row, dash(p.Task))
+			row = append(row, cmdline.Dash(p.Task))
 		}
 		if turns {
 			row = append(row, cmp.Or(p.Agent, l.plan.Agent)+":"+p.Model)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -22,7 +23,7 @@ func (a *app) loopResumeCommand() *cobra.Command {
 		Use: "resume [RUN]", Short: "Carry a loop on that was cut short, paused or stalled; without RUN the newest",
 		Long:    "Goes on with the first step that has no result; an iteration that was under way is begun\nagain, with the files as it left them. One that has come to a limit goes on with another:\n--max-iterations, --max-time, --max-tokens, --max-cost.",
 		Example: "  bothy loop resume\n  bothy loop resume --max-iterations 60 RUN",
-		Args:    atMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
+		Args:    cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Loops),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := a.loopMeant(args)
 			if err != nil {
@@ -68,7 +69,7 @@ func (l *loopRun) goOn(cmd *cobra.Command, a *app, h *run.Host, events []run.Eve
 	}
 	ctx, release := enduring(cmd.Context())
 	defer release()
-	works := runner.NewLoop(hosting{a, l.engine}, l.engine, snapshots(l.engine), sb, of, &l.plan, places, l.run.Originals())
+	works := runner.NewLoop(hosting{a, l.engine}, l.engine, cmdline.Snapshots(l.engine), sb, of, &l.plan, places, l.run.Originals())
 	return a.carryLoop(ctx, l.engine, &crew{&l.plan, l.run, h, works, taskQueueOf(l.engine, &l.plan, l.run)}, events)
 }
 

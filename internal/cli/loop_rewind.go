@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/checkpoints"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -63,12 +65,12 @@ func (a *app) rewind(cmd *cobra.Command, l *loopRun, h *run.Host, events []run.E
 	if err != nil {
 		return err
 	}
-	p, err := snapshots(l.engine).Checkpoints(sb).Find(strconv.FormatInt(b.Checkpoint, 10))
+	p, err := cmdline.Snapshots(l.engine).Checkpoints(sb).Find(strconv.FormatInt(b.Checkpoint, 10))
 	if errors.Is(err, spec.ErrNotFound) {
 		err = spec.Errorf(spec.ErrNotFound, "checkpoint %d, which iteration %d ended with, was removed", b.Checkpoint, n)
 	}
 	if err == nil && !force {
-		err = a.wantsBack(sb, p, snapshot.RestoreOptions{}, "add -f, or run it in a terminal, where it asks")
+		err = checkpoints.WantsBack(a.Console, sb, p, snapshot.RestoreOptions{}, "add -f, or run it in a terminal, where it asks")
 	}
 	if err != nil {
 		return err
@@ -78,7 +80,7 @@ func (a *app) rewind(cmd *cobra.Command, l *loopRun, h *run.Host, events []run.E
 			return err
 		}
 	}
-	back := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Runner: runner.NewLoop(hosting{a, l.engine}, l.engine, snapshots(l.engine), sb, nil, &l.plan, nil, l.run.Originals()), Queue: taskQueueOf(l.engine, &l.plan, l.run)}
+	back := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Runner: runner.NewLoop(hosting{a, l.engine}, l.engine, cmdline.Snapshots(l.engine), sb, nil, &l.plan, nil, l.run.Originals()), Queue: taskQueueOf(l.engine, &l.plan, l.run)}
 	if l.state, err = back.Rewind(cmd.Context(), events, b, actor()); err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/checkpoints"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
@@ -54,13 +56,13 @@ files that the agent cannot reach. The sandbox is a new one, and stays. The exit
 		Example: `  bothy loop run --agent claude --until 'make test' "make the tests pass"
   bothy loop run --agent claude --until 'make test' --tasks
   bothy loop run --agent codex --workspace review --protect test --until 'make test' -f TASK.md .`,
-		Args: atMost(2, "a prompt and a path"),
+		Args: cmdline.AtMost(2, "a prompt and a path"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.startLoop(cmd, f, args) },
 	}
 	f.createFlags.add(a, c)
 	f.addLoop(c)
-	completeFlag(c, "agent", a.knownAgents)
-	completeFlag(c, "secret", a.secretNames)
+	cmdline.CompleteFlag(c, "agent", a.knownAgents)
+	cmdline.CompleteFlag(c, "secret", a.SecretNames)
 	return a.JSONFlag(c)
 }
 
@@ -100,9 +102,9 @@ func (f *loopFlags) addLoop(c *cobra.Command) {
 	fs.IntVar(&p.Stall.SameError, "stall-errors", loop.UsualStall.SameError, "give up when the agent has failed in the same way so often; 0: never")
 	fs.IntVar(&p.Stall.SameLimit, "stall-limits", loop.UsualStall.SameLimit, "give up when models could not be asked so often in a row, for an allowance that is used up or a provider that is overloaded; 0: never")
 	fs.IntVar(&p.Stall.Questions, "stall-questions", loop.UsualStall.Questions, "wait for you when so many iterations in a row have ended with a question; 0: never")
-	mayBeEmpty(c, "model", "abort-promise") // with --from: do not take over that loop's value
+	cmdline.MayBeEmpty(c, "model", "abort-promise") // with --from: do not take over that loop's value
 	for _, path := range []string{"file", "prompt-file", "from", "prompt-template", "protect", "gates"} {
-		completeFlag(c, path, fileNames)
+		cmdline.CompleteFlag(c, path, cmdline.FileNames)
 	}
 }
 
@@ -111,7 +113,7 @@ func (a *app) startLoop(cmd *cobra.Command, f *loopFlags, args []string) error {
 	if err := f.takeOver(a, cmd); err != nil {
 		return err
 	}
-	e, err := a.engine()
+	e, err := a.Engine()
 	if err != nil {
 		return err
 	}
@@ -210,7 +212,7 @@ func (a *app) startLoop(cmd *cobra.Command, f *loopFlags, args []string) error {
 	}
 	a.warnBeside(e, r.ID, sb)
 	a.Note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	return a.carryLoop(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, snapshots(e), sb, of, &f.plan, others, r.Originals()), taskQueueOf(e, &f.plan, r)}, []run.Event{ready})
+	return a.carryLoop(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, cmdline.Snapshots(e), sb, of, &f.plan, others, r.Originals()), taskQueueOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
 // about returns the text to derive the run's ID from.
@@ -338,9 +340,9 @@ func taskQueueOf(e *engine.Engine, p *loop.Plan, r *run.Run) *loop.TaskQueue {
 }
 
 func (a *app) readPrompt(path string) (string, error) {
-	text, err := a.readFile(path, maxPrompt)
+	text, err := a.ReadFile(path, maxPrompt)
 	if err != nil {
-		return "", notOpened(spec.ErrUsage, "read "+path, err)
+		return "", cmdline.NotOpened(spec.ErrUsage, "read "+path, err)
 	}
 	return string(text), nil
 }
@@ -373,7 +375,7 @@ func (f *loopFlags) fits(sb *spec.Sandbox) error {
 	}
 	f.plan.Directory, f.plan.Sandbox = m.Source, sb.ID
 	if f.plan.Tasks != nil {
-		f.plan.Tasks.Restore = len(shared(sb)) == 0 // do not restore files that others share
+		f.plan.Tasks.Restore = len(checkpoints.Shared(sb)) == 0 // do not restore files that others share
 	}
 	return joinable(&f.plan, sb)
 }
@@ -432,7 +434,7 @@ func whatNow(id string, sb *spec.Sandbox, p *loop.Plan, s *loop.State) (lines []
 // untoldText describes hints that no iteration got, and how they are used later. It is empty without
 // any.
 func untoldText(id string, s *loop.State) string {
-	text := counted(len(s.Hints), "hint") + " that no iteration was told: "
+	text := cmdline.Counted(len(s.Hints), "hint") + " that no iteration was told: "
 	switch {
 	case len(s.Hints) == 0:
 		return ""

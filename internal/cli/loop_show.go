@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/cli/tasks"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -22,7 +24,7 @@ import (
 func (l *loopRun) cells() []string {
 	v := l.viewed()
 	return []string{
-		v.ID, string(v.runHead.Status), fmt.Sprintf("%d/%d", v.Iteration, v.Plan.Limits.MaxIterations), v.Plan.Agent, dash(v.Sandbox), term.Sanitize(v.Plan.Directory),
+		v.ID, string(v.runHead.Status), fmt.Sprintf("%d/%d", v.Iteration, v.Plan.Limits.MaxIterations), v.Plan.Agent, cmdline.Dash(v.Sandbox), term.Sanitize(v.Plan.Directory),
 	}
 }
 
@@ -50,7 +52,6 @@ func (a *app) loopStatusCommand() *cobra.Command {
 // loopTasks prints the tasks that a loop takes its work from: closed ones, current ones, those put
 // back, and those to come. There may be none.
 func (a *app) loopTasks(ctx context.Context, l *loopRun) error {
-	t := &taskCall{app: a}
 	g, list := task.NewGraph(), []*task.Task{}
 	if d := taskQueueOf(l.engine, &l.plan, l.run); d != nil {
 		var err error
@@ -64,13 +65,13 @@ func (a *app) loopTasks(ctx context.Context, l *loopRun) error {
 	case err != nil:
 		return err
 	case a.JSON:
-		return t.printTasks(g, list, l.aboutTasks(used))
+		return tasks.PrintTasks(a.Console, g, list, l.aboutTasks(used))
 	case l.plan.Tasks == nil:
 		a.Note("the run %s takes no tasks; bothy task ls lists those of a project", l.run.ID)
 		return nil
 	}
 	fmt.Fprintln(a.Out)
-	return cmp.Or(t.taskTable(g, list), a.printTaskCosts(used))
+	return cmp.Or(tasks.TaskTable(a.Console, g, list), a.printTaskCosts(used))
 }
 
 // tasksOf returns the tasks that concern a loop.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -41,7 +42,7 @@ func hire(ctx context.Context, e *engine.Engine, p *loop.Plan, sb *spec.Sandbox,
 	if !p.Parallel() {
 		return nil, nil
 	}
-	s := snapshots(e)
+	s := cmdline.Snapshots(e)
 	if err := snapshot.NewExchange(s).ReadyToJoin(ctx, sb); err != nil {
 		return nil, err
 	}

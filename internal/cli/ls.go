@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -37,9 +38,9 @@ type listed struct {
 func (a *app) lsCommand() *cobra.Command {
 	var quiet bool
 	c := &cobra.Command{
-		Use: "ls", Aliases: []string{"list", "ps"}, Short: "List sandboxes", Args: exactly(0, "no arguments"),
+		Use: "ls", Aliases: []string{"list", "ps"}, Short: "List sandboxes", Args: cmdline.Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
-			e, err := a.engine()
+			e, err := a.Engine()
 			if err != nil {
 				return err
 			}

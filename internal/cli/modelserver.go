@@ -2,6 +2,8 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 )
 
 // serverFlags name a model server of the user's own, for a new sandbox.
@@ -12,5 +14,5 @@ func (f *serverFlags) add(a *app, c *cobra.Command) {
 	fs.StringVar(&f.url, "model-server", "", "have the agent ask this server instead of its maker's: URL, e.g. http://localhost:11434; none: not even that of the settings")
 	fs.StringVar(&f.key, "model-key", "", "the secret that is lent for it")
 	fs.StringVar(&f.model, "server-model", "", "what the server calls the model that is asked")
-	completeFlag(c, "model-key", a.secretNames)
+	cmdline.CompleteFlag(c, "model-key", a.SecretNames)
 }

@@ -13,10 +13,10 @@ import (
 // notify runs the user's program with a notice about a run. A failure is printed and has no other
 // effect.
 func (a *app) notify(ctx context.Context, e *engine.Engine, n engine.Notice) {
-	if len(a.settings.Notify) == 0 {
+	if len(a.Settings.Notify) == 0 {
 		return
 	}
-	if err := e.Notify(ctx, a.settings.Notify, n); err != nil && ctx.Err() == nil {
+	if err := e.Notify(ctx, a.Settings.Notify, n); err != nil && ctx.Err() == nil {
 		a.Note("%v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
@@ -38,8 +39,8 @@ func TestHerald(t *testing.T) {
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	a := &app{Console: &console.Console{}}
-	a.settings.Notify = []string{script}
+	a := &app{&cmdline.App{Console: &console.Console{}}}
+	a.Settings.Notify = []string{script}
 	now := time.Now().Truncate(time.Second)
 	var want []string
 	h := &herald{app: a, engine: emptyEngine(t), notice: engine.Notice{Run: "r", Kind: run.Loops}}
@@ -107,8 +108,8 @@ func TestEndedIsNobodys(t *testing.T) {
 	out, err := os.Create(filepath.Join(dir, "out"))
 	must(t, err)
 	defer out.Close()
-	a := &app{Console: &console.Console{JSON: true, Out: out}}
-	a.settings.Notify = []string{hook}
+	a := &app{&cmdline.App{Console: &console.Console{JSON: true, Out: out}}}
+	a.Settings.Notify = []string{hook}
 	ended := make(chan error, 1)
 	go func() {
 		n := engine.Notice{Event: engine.EventEnded, Run: r.ID, Kind: r.Kind, Status: "waiting"}

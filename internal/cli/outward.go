@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/cli/network"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -50,7 +51,7 @@ func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, sin
 			if policy.IsTelemetry(r.Name, r.Path) {
 				list = telemetry
 			}
-			list[term.Sanitize(recordHost(r))] += max(r.Count, r.Suppressed, 1)
+			list[term.Sanitize(network.RecordHost(r))] += max(r.Count, r.Suppressed, 1)
 		})
 	}
 	t.sum = bill.Total()

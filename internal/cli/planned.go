@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/agentprogram"
+	"github.com/bothy-dev/bothy/internal/cli/images"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
@@ -15,39 +16,14 @@ import (
 
 // provisioner returns a provisioner that shows its progress here.
 func (a *app) provisioner(e *engine.Engine) *provision.Provisioner {
-	return &provision.Provisioner{Engine: e, Settings: a.settings, Templates: templates{a, e}, Watcher: watcher{a}}
+	return &provision.Provisioner{Engine: e, Settings: a.Settings, Templates: images.Templates(a.App, e), Watcher: watcher{a}}
 }
 
 // watcher shows a provisioner's notes to a person.
 type watcher struct{ app *app }
 
 func (w watcher) Note(format string, args ...any)             { w.app.Note(format, args...) }
-func (w watcher) Installing() (agentprogram.Progress, func()) { return w.app.progress() }
-
-// templates finds the template of a new sandbox.
-type templates struct {
-	app    *app
-	engine *engine.Engine
-}
-
-// Resolve sets the template of a new sandbox, as [provision.Templates] describes it.
-func (t templates) Resolve(ctx context.Context, req *spec.Request, sb *spec.Sandbox) (err error) {
-	net := networkFlags{presets: req.Presets, allow: req.Allow, deny: req.Deny}
-	word, pull := req.Template, req.Pull
-	if word == "" {
-		word = spec.TemplateHost
-	}
-	if pull == "" {
-		pull = spec.PullMissing
-	}
-	if isPath(word) {
-		if project, file := devcontainerAt(word); file != "" {
-			return t.app.fromDevcontainer(ctx, t.engine, sb, project, file, buildFlags{pull: pull, network: net})
-		}
-	}
-	sb.Template, sb.Image, err = t.app.templateOf(ctx, t.engine, word, pull, &net)
-	return err
-}
+func (w watcher) Installing() (agentprogram.Progress, func()) { return w.app.Progress() }
 
 // plan decides what a request means, asks the user the open questions, and prints the plan's notes.
 func (a *app) plan(p *provision.Provisioner, req spec.Request, reuse bool) (*provision.Plan, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
@@ -18,8 +19,8 @@ type portFlags struct{ publish, hostPorts []string }
 func (f *portFlags) add(c *cobra.Command) {
 	c.Flags().StringArrayVarP(&f.publish, "publish", "p", nil, "publish a port on this machine's loopback: [[IP:]HOSTPORT:]PORT[/tcp]")
 	c.Flags().StringArrayVar(&f.hostPorts, "allow-host-port", nil, "let the sandbox reach this port of this machine's loopback, as host.bothy")
-	completeFlag(c, "publish", oneOf())
-	completeFlag(c, "allow-host-port", oneOf())
+	cmdline.CompleteFlag(c, "publish", cmdline.OneOf())
+	cmdline.CompleteFlag(c, "allow-host-port", cmdline.OneOf())
 }
 
 // apply puts the ports into a spec.
@@ -44,9 +45,9 @@ reaches one port of this machine's loopback, under the name host.bothy.`,
   bothy ports shell-app --publish 8080:3000     at http://localhost:8080
   bothy ports shell-app --unpublish 3000
   bothy ports shell-app --allow-host-port 5432  host.bothy:5432 inside`,
-		Args: exactly(1, "a sandbox"), ValidArgsFunction: a.oneSandbox,
+		Args: cmdline.Exactly(1, "a sandbox"), ValidArgsFunction: a.OneSandbox,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, sb, err := a.existing(args[0])
+			e, sb, err := a.Existing(args[0])
 			if err != nil {
 				return err
 			}
@@ -70,8 +71,8 @@ reaches one port of this machine's loopback, under the name host.bothy.`,
 	f.add(c)
 	c.Flags().StringArrayVar(&unpublish, "unpublish", nil, "publish a port no longer: PORT, HOSTPORT:PORT or IP:HOSTPORT:PORT")
 	c.Flags().StringArrayVar(&closed, "deny-host-port", nil, "close a port of this machine again")
-	completeFlag(c, "unpublish", oneOf())
-	completeFlag(c, "deny-host-port", oneOf())
+	cmdline.CompleteFlag(c, "unpublish", cmdline.OneOf())
+	cmdline.CompleteFlag(c, "deny-host-port", cmdline.OneOf())
 	return a.JSONFlag(c)
 }
 

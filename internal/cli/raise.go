@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
@@ -110,13 +111,13 @@ func raisedText(ev run.Event) string {
 func limitsText(l *run.Limits) string {
 	var list []string
 	if l.Iterations != nil {
-		list = append(list, counted(*l.Iterations, "iteration"))
+		list = append(list, cmdline.Counted(*l.Iterations, "iteration"))
 	}
 	if l.Time != nil {
 		list = append(list, limitWord(*l.Time, "any time", time.Duration(*l.Time).String()))
 	}
 	if l.Tokens != nil {
-		list = append(list, limitWord(*l.Tokens, "any number of tokens", counted(int(*l.Tokens), "token")))
+		list = append(list, limitWord(*l.Tokens, "any number of tokens", cmdline.Counted(int(*l.Tokens), "token")))
 	}
 	if l.USD != nil {
 		list = append(list, limitWord(*l.USD, "any cost", fmt.Sprintf("%.2f USD", *l.USD)))

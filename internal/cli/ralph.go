@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/cli/tasks"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
@@ -30,7 +32,7 @@ meaning here is named. bothy loop and bothy task can do more.`,
   bothy ralph --status --tasks
   bothy ralph --add-context "the auth module first"`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if err := atMost(1, "a prompt")(cmd, args); err != nil {
+			if err := cmdline.AtMost(1, "a prompt")(cmd, args); err != nil {
 				return spec.Errorf(spec.ErrUsage, "there is more than a prompt: %q", args[1]).
 					WithHint("what stands behind -- is told no agent here: how it is started is in its description, see bothy agent show")
 			}
@@ -101,11 +103,11 @@ func (r *ralphCall) add(c *cobra.Command) {
 	fs.Bool("allow-unchanged", false, "believe that it is done although no file was changed, and what checks it was green before")
 	fs.StringArrayVar(&r.protect, "protect", nil, "a file or directory that must stay as it is; repeatable")
 	fs.String("workspace", "", "live, review or clone")
-	mayBeEmpty(c, "model", "abort-promise") // as for loop run
+	cmdline.MayBeEmpty(c, "model", "abort-promise") // as for loop run
 	for _, path := range []string{"file", "prompt-file", "prompt-template", "protect", "gates"} {
-		completeFlag(c, path, fileNames)
+		cmdline.CompleteFlag(c, path, cmdline.FileNames)
 	}
-	completeFlag(c, "agent", r.knownAgents)
+	cmdline.CompleteFlag(c, "agent", r.knownAgents)
 }
 
 // run translates a line to our commands, and runs them.
@@ -131,12 +133,12 @@ func (r *ralphCall) run(cmd *cobra.Command, args []string) error {
 		lines = r.about(words, here)
 	}
 	root := cmd.Root()
-	root.AddCommand(r.loopCommand(), r.taskCommand())
+	root.AddCommand(r.loopCommand(), tasks.Task(r.App))
 	for i, words := range lines {
 		if i > 0 {
 			fmt.Fprintln(r.Out)
 		}
-		if err := r.execute(cmd.Context(), root, words); err != nil {
+		if err := r.Execute(cmd.Context(), root, words); err != nil {
 			return err
 		}
 	}
@@ -255,7 +257,7 @@ func (r *ralphCall) worker() (string, error) {
 	if r.agent != "" {
 		return r.agent, nil
 	}
-	e, err := r.engine()
+	e, err := r.Engine()
 	if err != nil {
 		return "", err
 	}
@@ -279,7 +281,7 @@ func (r *ralphCall) given() (flags []*pflag.Flag) {
 // loopHere returns the newest loop of this directory. For a message it prefers the newest loop that
 // can still read one.
 func (r *ralphCall) loopHere(hears bool) (*run.Run, error) {
-	e, err := r.engine()
+	e, err := r.Engine()
 	if err != nil {
 		return nil, err
 	}

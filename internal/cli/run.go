@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/headless"
@@ -39,7 +37,7 @@ type runFlags struct {
 func (a *app) runCommand() *cobra.Command {
 	f := &runFlags{}
 	c := &cobra.Command{
-		Use: "run [flags] [AGENT] [PATH[:ro]]... [-- ARGS...]", Annotations: map[string]string{passesOn: behindDash}, SuggestFor: []string{"start", "attach", "up", "resume"},
+		Use: "run [flags] [AGENT] [PATH[:ro]]... [-- ARGS...]", Annotations: map[string]string{cmdline.PassesOn: cmdline.BehindDash}, SuggestFor: []string{"start", "attach", "up", "resume"},
 		Short: "Create a sandbox if needed, start it, and attach your terminal to it",
 		Long: `Runs an agent in a sandbox of its own and attaches your terminal to it. The same
 agent in the same directory is the same sandbox: what was installed in it is
@@ -57,7 +55,7 @@ description names, are added to the agent's command, others are run instead of i
   bothy run --name NAME                  back to a sandbox by its name`,
 		ValidArgsFunction: a.completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.engine()
+			e, err := a.Engine()
 			if err != nil {
 				return err
 			}
@@ -75,8 +73,8 @@ description names, are added to the agent's command, others are run instead of i
 	fs.BoolVarP(&f.interactive, "interactive", "i", false, "accepted for docker's sake: standard input is always connected")
 	fs.BoolVar(&f.tty, "tty", false, "use a terminal inside (default: if standard input and output are terminals)")
 	fs.StringVar(&f.detachKeys, "detach-keys", "", `keys that detach (default "ctrl-\,ctrl-\")`)
-	completeFlag(c, "name", a.sandboxNames)
-	completeFlag(c, "secret", a.secretNames)
+	cmdline.CompleteFlag(c, "name", a.SandboxNames)
+	cmdline.CompleteFlag(c, "secret", a.SecretNames)
 	return c
 }
 
@@ -103,7 +101,7 @@ func (f *runFlags) parse(e *engine.Engine, cmd *cobra.Command, args []string) er
 			return err
 		case strings.ContainsAny(first[:min(1, len(first))], "./~"):
 			// A path without an agent means the shell.
-			if err := absent(first); err != nil && len(before) > 1 {
+			if err := cmdline.Absent(first); err != nil && len(before) > 1 {
 				return err
 			}
 		case !errors.Is(err, spec.ErrNotFound):
@@ -113,7 +111,7 @@ func (f *runFlags) parse(e *engine.Engine, cmd *cobra.Command, args []string) er
 			sb, err := e.Find(first)
 			if err != nil {
 				hint := fmt.Sprintf("%s; for a shell: %s shell %s", spec.Hint(notAgent), cmd.CommandPath(), strings.Join(before, " "))
-				if like := agentsLike(first); len(like) > 0 {
+				if like := cmdline.AgentsLike(first); len(like) > 0 {
 					hint = fmt.Sprintf("did you mean %s? %s", strings.Join(like, " or "), hint)
 				}
 				return spec.Errorf(spec.ErrNotFound, "no agent or sandbox named %q", first).WithHint("%s", hint)
@@ -139,8 +137,8 @@ func (f *runFlags) parse(e *engine.Engine, cmd *cobra.Command, args []string) er
 // a command.
 func commandMeant(cmd *cobra.Command, agent string, paths []string, err error) error {
 	words := append([]string{agent}, paths...)
-	if i := commandAt(words); i > 0 {
-		line := shellLine(slices.Concat(words[:i], []string{"--"}, words[i:]))
+	if i := cmdline.CommandAt(words); i > 0 {
+		line := cmdline.ShellLine(slices.Concat(words[:i], []string{"--"}, words[i:]))
 		return (&spec.Error{Err: err}).WithHint("if %s is a command, it stands behind --: %s %s", words[i], cmd.CommandPath(), line)
 	}
 	return err
@@ -176,7 +174,7 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 	if f.remove {
 		keys = nil // if it continued detached, the sandbox could not be removed at its end
 	}
-	ctx, release := interruptible(ctx)
+	ctx, release := cmdline.Interruptible(ctx)
 	defer release()
 	at, err := a.find(ctx, cmd, e, f)
 	if err != nil {
@@ -233,22 +231,6 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 	return at.agent.ExplainMissing(err, q.Command.Args, sb)
 }
 
-// interruptible returns a context that is canceled on a signal to end, so that the command cleans
-// up. Its cause is the command's result.
-func interruptible(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	sigs := make(chan os.Signal, 1)
-	console.Notify(sigs, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
-	go func() {
-		select {
-		case s := <-sigs:
-			cancel(&spec.Exited{Code: spec.ExitSignal + int(s.(unix.Signal))})
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() { signal.Stop(sigs); cancel(nil) }
-}
-
 // ready lends a sandbox its secrets and starts it. If that fails for a sandbox that was just
 // created, it is removed, unless another command waits for it.
 func (a *app) ready(ctx context.Context, e *engine.Engine, f *runFlags, at runTarget) (conn *unixconn.Conn, err error) {
@@ -299,7 +281,7 @@ func (a *app) runDetached(ctx context.Context, in headless.Session, q wire.Ask) 
 // detachKeysOf parses the detach keys of the flag, or else of the settings.
 func (a *app) detachKeysOf(flag string) ([]byte, error) {
 	if flag == "" {
-		flag = a.settings.DetachKeys()
+		flag = a.Settings.DetachKeys()
 	}
 	keys, err := term.ParseKeys(flag)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -44,7 +45,7 @@ func standingOf(w waiter, r run.Result) run.Result {
 // oneRun completes a run of a kind.
 func (a *app) oneRun(kind string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		e, err := a.engine()
+		e, err := a.Engine()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
@@ -103,7 +104,7 @@ func (a *app) eachRun(refs []string, do func(ref string) (*run.Run, error)) erro
 // which they would not if the signal were ignored.
 func enduring(ctx context.Context) (context.Context, func()) {
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // from here on a failed write is an error
-	return interruptible(ctx)
+	return cmdline.Interruptible(ctx)
 }
 
 // cutInMaking is the detail of a run that was interrupted before it was ready.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
@@ -37,7 +38,7 @@ type endedRun interface {
 
 func (a *app) runStopCommand(k *runKind, meant func(named []string) (anyRun, error)) *cobra.Command {
 	return &cobra.Command{
-		Use: "stop [RUN]", Short: k.stop, Long: k.stopped, Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
+		Use: "stop [RUN]", Short: k.stop, Long: k.stopped, Args: cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := meant(args)
 			if err == nil {
@@ -142,7 +143,7 @@ func (a *app) runRmCommand(k *runKind) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: "rm [-f] RUN...", Aliases: []string{"remove", "delete"}, Short: k.remove,
-		Args: atLeast(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
+		Args: cmdline.AtLeast(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.eachRun(args, func(ref string) (*run.Run, error) {
 				e, r, err := a.findRun(k, ref)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -22,7 +23,7 @@ func TestOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	a := &app{Console: &console.Console{Command: "bothy", Out: out, Err: out}}
+	a := &app{&cmdline.App{Console: &console.Console{Command: "bothy", Out: out, Err: out}}}
 	s := &loop.State{Result: run.Result{Status: run.Waiting, Reason: loop.ReasonQuestion, Detail: forged}, Question: forged, Verdict: &loop.Verdict{Gates: []loop.Gate{{Name: "sh -c '\ntrue'", Why: forged}}}}
 	line := lineOf(&loop.Plan{}, run.Event{Type: run.Ended, Time: time.Now()}, s)
 	a.noteRunEvent(line)

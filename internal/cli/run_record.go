@@ -108,7 +108,7 @@ func readRun(e *engine.Engine, r *run.Run) (anyRun, error) {
 
 // findRun finds a run by its name, or the newest without one.
 func (a *app) findRun(k *runKind, ref string) (*engine.Engine, *run.Run, error) {
-	e, err := a.engine()
+	e, err := a.Engine()
 	if err != nil {
 		return nil, nil, err
 	}

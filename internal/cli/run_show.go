@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -68,9 +69,9 @@ func erased(l anyRun) bool { return l.result().Reason == flow.ReasonRemoved && l
 
 func (a *app) runLsCommand(k *runKind) *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: k.list, Args: exactly(0, "no argument"),
+		Use: "ls", Aliases: []string{"list"}, Short: k.list, Args: cmdline.Exactly(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
-			e, err := a.engine()
+			e, err := a.Engine()
 			if err != nil {
 				return err
 			}
@@ -98,7 +99,7 @@ func (a *app) runLsCommand(k *runKind) *cobra.Command {
 
 func (a *app) runStatusCommand(k *runKind) *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
-		Use: "status [RUN]", Short: "Show how a " + k.name + " stands; without RUN the newest", Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
+		Use: "status [RUN]", Short: "Show how a " + k.name + " stands; without RUN the newest", Args: cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
 		RunE: func(_ *cobra.Command, args []string) error {
 			l, err := openRun(a, k, strings.Join(args, ""), readRun)
 			if err != nil {
@@ -126,7 +127,7 @@ func (a *app) printStatus(l anyRun) error {
 
 func (a *app) runLogCommand(k *runKind) *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
-		Use: "log [RUN]", Short: "Show what has happened in a " + k.name, Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
+		Use: "log [RUN]", Short: "Show what has happened in a " + k.name, Args: cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
 		RunE: func(_ *cobra.Command, args []string) error {
 			l, err := openRun(a, k, strings.Join(args, ""), readRun)
 			if err != nil {
@@ -154,7 +155,7 @@ func (a *app) printPast(l anyRun) error {
 
 func (a *app) runWatchCommand(k *runKind) *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
-		Use: "watch [RUN]", Short: fmt.Sprintf("Watch a %s until nobody carries it on", k.name), Args: atMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
+		Use: "watch [RUN]", Short: fmt.Sprintf("Watch a %s until nobody carries it on", k.name), Args: cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
 		Long: fmt.Sprintf("Shows how a %[1]s stands, on a page that is drawn anew as it goes on; without RUN the\nnewest. Where there is no terminal, or with --json, every event as it comes. It ends when\nnobody carries the %[1]s on any more; Ctrl-C leaves, and the %[1]s goes on.", k.name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := openRun(a, k, strings.Join(args, ""), readRun)

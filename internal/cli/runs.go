@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/cli/tasks"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/hostpath"
@@ -23,10 +25,10 @@ import (
 
 func (a *app) runsCommand() *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
-		Use: "runs", Short: "List loops and flows, first what waits for you", Args: exactly(0, "no argument"),
+		Use: "runs", Short: "List loops and flows, first what waits for you", Args: cmdline.Exactly(0, "no argument"),
 		Long: "Lists loops and flows: first those that wait for a person, then those that were cut short\nor got stuck, those that failed, those at work, and those that are done.",
 		RunE: func(*cobra.Command, []string) error {
-			e, err := a.engine()
+			e, err := a.Engine()
 			if err != nil {
 				return err
 			}
@@ -40,7 +42,7 @@ func (a *app) runsCommand() *cobra.Command {
 			w := a.Table()
 			fmt.Fprintln(w, "RUN\tKIND\tSTATUS\tWHY\tNEXT")
 			for _, v := range views {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.ID, v.Kind, v.Status, dash(term.Opening(v.why())), dash(term.Sanitize(v.Next)))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.ID, v.Kind, v.Status, cmdline.Dash(term.Opening(v.why())), cmdline.Dash(term.Sanitize(v.Next)))
 			}
 			return w.Flush()
 		},
@@ -151,7 +153,7 @@ func (l *loopRun) heldUp() string {
 
 // showTask returns the command that shows a task of a loop, for the current directory.
 func showTask(p *loop.Plan, id string) string {
-	if here, err := realDir(new(hostpath.Guard), "."); err == nil && here == p.Tasks.Project {
+	if here, err := tasks.RealDir(new(hostpath.Guard), "."); err == nil && here == p.Tasks.Project {
 		return "bothy task show " + id
 	}
 	return "bothy task show -C '" + strings.ReplaceAll(p.Tasks.Project, "'", `'\''`) + "' " + id

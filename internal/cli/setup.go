@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -51,15 +52,12 @@ func (a *app) setUpBy(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, c
 	return &spec.Error{Class: spec.ErrSandbox, Op: fmt.Sprintf("%s of %s", c.Title(), term.Sanitize(sb.Devcontainer.File)), Err: errors.New(err.Error()), Hint: hint}
 }
 
-// maxShown bounds the part of a command that is shown, in characters.
-const maxShown = 200
-
 // shownCommand formats a command for people: a shell line as it was written.
 func shownCommand(args []string) string {
 	if len(args) == 3 && args[0] == "/bin/sh" && args[1] == "-c" {
 		args = args[2:]
 	}
-	return term.Sanitize(short(strings.Join(args, " "), maxShown))
+	return term.Sanitize(cmdline.Short(strings.Join(args, " "), cmdline.MaxShown))
 }
 
 // lineWriter prints foreign lines, each after a bar, so that none looks like a line of ours.

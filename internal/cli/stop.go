@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/task/book"
@@ -17,7 +18,7 @@ func (a *app) stopCommand() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use: "stop SANDBOX...", SuggestFor: []string{"kill", "pause", "suspend"}, Short: "Stop sandboxes, keeping their state",
-		ValidArgsFunction: a.sandboxNames,
+		ValidArgsFunction: a.SandboxNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if grace < 0 {
 				return spec.Errorf(spec.ErrUsage, "--timeout is %s: it cannot be less than 0s", grace)
@@ -37,7 +38,7 @@ func (a *app) rmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "rm SANDBOX...", Aliases: []string{"remove", "delete"},
 		Short:             "Remove sandboxes and everything in them but your directories",
-		ValidArgsFunction: a.sandboxNames,
+		ValidArgsFunction: a.SandboxNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var needs func(*spec.Sandbox) anyRun
 			return a.each(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
@@ -102,7 +103,7 @@ func pending(e *engine.Engine, sb *spec.Sandbox) (string, error) {
 // each calls do for every named sandbox, and prints the name of each success. It continues after a
 // failure.
 func (a *app) each(names []string, all bool, do func(*engine.Engine, *spec.Sandbox) error) error {
-	e, err := a.engine()
+	e, err := a.Engine()
 	if err != nil {
 		return err
 	}
@@ -145,9 +146,9 @@ func (a *app) targets(e *engine.Engine, names []string, all bool) (list []*spec.
 func (a *app) resetCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use: "reset", Short: "Remove every sandbox and all of Bothy's state", Args: exactly(0, "no arguments"),
+		Use: "reset", Short: "Remove every sandbox and all of Bothy's state", Args: cmdline.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			e, err := a.engine()
+			e, err := a.Engine()
 			if err != nil {
 				return err
 			}

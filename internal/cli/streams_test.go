@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -26,7 +27,7 @@ func ended(t *testing.T, printed []byte) (s *streams, reader *os.File) {
 	}
 	stdout, reader := os.NewFile(uintptr(fds[0]), "stdout"), os.NewFile(uintptr(fds[1]), "reader")
 	t.Cleanup(func() { stdout.Close(); reader.Close() })
-	s, err = openStreams(&app{Console: &console.Console{In: os.Stdin, Out: stdout, Err: stdout}}, true)
+	s, err = openStreams(&app{&cmdline.App{Console: &console.Console{In: os.Stdin, Out: stdout, Err: stdout}}}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func TestDrainAfterFailedWrite(t *testing.T) {
 	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	must(t, err)
 	defer stderr.Close()
-	s, err := openStreams(&app{Console: &console.Console{In: os.Stdin, Out: full, Err: stderr}}, true)
+	s, err := openStreams(&app{&cmdline.App{Console: &console.Console{In: os.Stdin, Out: full, Err: stderr}}}, true)
 	must(t, err)
 	defer s.close()
 	child, err := unix.Dup(int(s.theirs[2].Fd()))

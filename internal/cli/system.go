@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/cli/network"
 	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -67,7 +69,7 @@ func (a *app) systemDfCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "df", Short: "Show what takes room on the disk",
 		Long: "Shows what sandboxes, templates, images, builds, installed agents, leftovers of what broke off\nand the cache take of the disk, and how much of it bothy system prune could free. What several\nshare counts once. Your own directories are not in it.",
-		Args: exactly(0, "no arguments"),
+		Args: cmdline.Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			d, err := a.disk()
 			if err != nil {
@@ -92,7 +94,7 @@ func (a *app) systemDfCommand() *cobra.Command {
 
 // disk measures the disk usage, and prints what could not be measured.
 func (a *app) disk() (rootfs.Usage, error) {
-	e, err := a.engine()
+	e, err := a.Engine()
 	if err != nil {
 		return rootfs.Usage{}, err
 	}
@@ -118,7 +120,7 @@ func (a *app) diskSums(d rootfs.Usage) error {
 		if free > 0 {
 			by = row.frees
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", row.title, total, total-idle, spec.FormatSize(size), spec.FormatSize(free), dash(by))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", row.title, total, total-idle, spec.FormatSize(size), spec.FormatSize(free), cmdline.Dash(by))
 	}
 	if d.Limit > 0 {
 		fmt.Fprintf(w, "\nWith what belongs to none of these, %s of %s (store_limit)\n", spec.FormatSize(d.Taken), spec.FormatSize(d.Limit))
@@ -144,7 +146,7 @@ func (a *app) diskItems(list []rootfs.Item) error {
 		if !it.Used.IsZero() {
 			used = it.Used.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", it.Kind, console.Printable(it.Name), spec.FormatSize(it.Bytes), used, dash(console.Printable(it.Kept)))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", it.Kind, console.Printable(it.Name), spec.FormatSize(it.Bytes), used, cmdline.Dash(console.Printable(it.Kept)))
 	}
 	return w.Flush()
 }
@@ -174,7 +176,7 @@ own directories stay, and so do sandboxes with work that is neither applied nor 
 ones, and those of loops and flows that can be gone on with.
 ` + filterHelp,
 		Example: "  bothy prune --dry-run\n  bothy prune --filter until=720h",
-		Args:    exactly(0, "no arguments"),
+		Args:    cmdline.Exactly(0, "no arguments"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, &f) },
 	}
 	return a.pruneFlags(c, &f)
@@ -200,7 +202,7 @@ Filters narrow it down, all of them have to fit:
   name=PATTERN      called so: claude-*, codex@*
   agent=NAME        of this agent`,
 		Example: "  bothy system prune --dry-run\n  bothy system prune --sandboxes --filter until=720h",
-		Args:    exactly(0, "no arguments"),
+		Args:    cmdline.Exactly(0, "no arguments"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, &f) },
 	}
 	fl := c.Flags()
@@ -337,7 +339,7 @@ func (f *pruneFlags) pruning(now time.Time) (p rootfs.Pruning, err error) {
 
 // parseSince parses a time: how long ago, a point in time, or seconds since 1970.
 func parseSince(s string, now time.Time) (time.Time, error) {
-	if t, err := pointInTime(s, now); err == nil && !t.IsZero() {
+	if t, err := network.PointInTime(s, now); err == nil && !t.IsZero() {
 		return t, nil
 	}
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -124,7 +125,7 @@ func (p *talkPage) body(b *strings.Builder, ev spec.TranscriptEvent) {
 		}
 		b.WriteByte('\n')
 	case spec.TalkUnknown:
-		fmt.Fprintf(b, "unknown (%s): %s\n", ev.Cause, term.Sanitize(short(cmp.Or(string(ev.Raw), ev.Text), unknownWidth)))
+		fmt.Fprintf(b, "unknown (%s): %s\n", ev.Cause, term.Sanitize(cmdline.Short(cmp.Or(string(ev.Raw), ev.Text), unknownWidth)))
 	}
 }
 
@@ -132,16 +133,16 @@ func (p *talkPage) body(b *strings.Builder, ev spec.TranscriptEvent) {
 func inputText(input json.RawMessage) string {
 	var text string
 	if json.Unmarshal(input, &text) == nil {
-		return term.Sanitize(short(text, inputWidth))
+		return term.Sanitize(cmdline.Short(text, inputWidth))
 	}
 	var members map[string]any
 	if json.Unmarshal(input, &members) != nil {
-		return term.Sanitize(short(string(input), inputWidth))
+		return term.Sanitize(cmdline.Short(string(input), inputWidth))
 	}
 	if len(members) == 1 {
 		for _, v := range members {
 			if s, ok := v.(string); ok {
-				return term.Sanitize(short(s, inputWidth))
+				return term.Sanitize(cmdline.Short(s, inputWidth))
 			}
 		}
 	}
@@ -149,7 +150,7 @@ func inputText(input json.RawMessage) string {
 	for _, k := range slices.Sorted(maps.Keys(members)) {
 		words = append(words, k+"="+memberText(members[k]))
 	}
-	return term.Sanitize(short(strings.Join(words, " "), inputWidth))
+	return term.Sanitize(cmdline.Short(strings.Join(words, " "), inputWidth))
 }
 
 // memberWidth bounds one member of an input, in characters.
@@ -157,7 +158,7 @@ const memberWidth = 60
 
 func memberText(v any) string {
 	if s, ok := v.(string); ok && s != "" && !strings.ContainsAny(s, " \t\n\"") {
-		return short(s, memberWidth)
+		return cmdline.Short(s, memberWidth)
 	}
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -165,7 +166,7 @@ func memberText(v any) string {
 	if e.Encode(v) != nil {
 		return ""
 	}
-	return short(strings.TrimSuffix(b.String(), "\n"), memberWidth)
+	return cmdline.Short(strings.TrimSuffix(b.String(), "\n"), memberWidth)
 }
 
 // resultText formats a tool's answer, or the beginning of it.
@@ -185,7 +186,7 @@ func resultText(ev spec.TranscriptEvent) string {
 	more := len(lines) - resultLines
 	var b strings.Builder
 	for _, l := range lines[:min(len(lines), resultLines)] {
-		b.WriteString(mark + short(l, resultWidth) + "\n")
+		b.WriteString(mark + cmdline.Short(l, resultWidth) + "\n")
 	}
 	if more > 0 {
 		fmt.Fprintf(&b, "%s… %d lines more\n", mark, more)
@@ -193,23 +194,12 @@ func resultText(ev spec.TranscriptEvent) string {
 	return b.String()
 }
 
-// short cuts text to at most so many characters.
-func short(s string, width int) string {
-	n := 0
-	for i := range s {
-		if n++; n > width {
-			return s[:i] + "…"
-		}
-	}
-	return s
-}
-
 func firstLine(s string, width int) string {
 	line, more, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	if more != "" && len(line) < width {
 		line += " …"
 	}
-	return short(line, width)
+	return cmdline.Short(line, width)
 }
 
 // end prints the usage.

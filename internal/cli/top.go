@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cli/network"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -34,9 +35,9 @@ func (a *app) topCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "top [SANDBOX]", Short: "Show what running sandboxes use, or the processes of one",
 		Long:              "Shows what running sandboxes use, or the processes of one; with --flows the\nconnections to the outside that are open.",
-		ValidArgsFunction: a.oneSandbox,
+		ValidArgsFunction: a.OneSandbox,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.engine()
+			e, err := a.Engine()
 			if err != nil {
 				return err
 			}
@@ -159,7 +160,7 @@ func (a *app) showFlows(loads []load, now time.Time) error {
 			if f.Addr.IsValid() {
 				address = f.Addr.String()
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, term.Sanitize(recordHost(&r)), address,
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, term.Sanitize(network.RecordHost(&r)), address,
 				spec.FormatSize(f.Up), spec.FormatSize(f.Down), now.Sub(f.Began).Round(time.Second))
 		}
 		if left := l.Open - len(l.Flows); left > 0 {

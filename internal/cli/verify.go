@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/verify"
@@ -17,9 +18,9 @@ func (a *app) systemVerifyCommand() *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "verify", Short: "Read everything in the state directory and report what is damaged",
 		Long: "Reads saved root layers, checkpoints, templates, images, clones, tasks, secrets and all documents, and\ncompares them with their checksums. It changes nothing, and sandboxes may run meanwhile.\nThe exit code is 1 if anything is damaged.",
-		Args: exactly(0, "no arguments"),
+		Args: cmdline.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			e, err := a.engine()
+			e, err := a.Engine()
 			if err != nil {
 				return err
 			}

@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/program"
 )
 
 func (a *app) versionCommand() *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
-		Use: "version", Short: "Print the version", Args: exactly(0, "no arguments"),
+		Use: "version", Short: "Print the version", Args: cmdline.Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			v := struct {
 				Version string `json:"version"`

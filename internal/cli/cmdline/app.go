@@ -1,0 +1,149 @@
+// Package cmdline is one invocation of the command line: its streams, its settings, and the state directory
+// that it works on. It also holds what commands of several packages share: flags, checks of arguments,
+// completions, files that a person names, and texts.
+package cmdline
+
+import (
+	"errors"
+	"os"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/program"
+	"github.com/bothy-dev/bothy/internal/provision"
+	"github.com/bothy-dev/bothy/internal/settings"
+	"github.com/bothy-dev/bothy/internal/snapshot"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/workspace"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// App is one invocation: its streams and its global flags.
+type App struct {
+	*console.Console
+	Settings settings.Settings
+	asking   sync.Mutex      // held while a passphrase is typed
+	Guard    *hostpath.Guard // see paths
+	// Claims returns the sandboxes that runs need, as [engine.Engine.Claims] does. May be nil.
+	Claims func(*engine.Engine) (map[string]string, error)
+	wrong  error // the error of a help request for an unknown command
+}
+
+// Existing opens the state directory and finds a sandbox in it.
+func (a *App) Existing(ref string) (*engine.Engine, *spec.Sandbox, error) {
+	e, err := a.Engine()
+	if err != nil {
+		return nil, nil, err
+	}
+	sb, err := e.Find(ref)
+	return e, sb, err
+}
+
+// Engine opens the state directory.
+func (a *App) Engine() (*engine.Engine, error) {
+	dir, err := store.Dir()
+	if err != nil {
+		return nil, err
+	}
+	s, err := store.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine.Engine{
+		Store: s, Version: program.Version(), Agents: provision.Agents(), Defaults: a.Settings.Limits(), Prices: a.Settings.Prices, StoreLimit: a.Settings.StoreLimit,
+		Progress:   func(s string) { a.Note("%s", s) },
+		Unenforced: a.warnLimit, Passphrase: a.passphrase,
+	}
+	if a.Claims != nil {
+		e.Claims = func() (map[string]string, error) { return a.Claims(e) }
+	}
+	Snapshots(e).Attach()
+	return e, nil
+}
+
+// Snapshots returns the snapshots of an engine's sandboxes.
+func Snapshots(e *engine.Engine) *snapshot.Snapshots { return snapshot.New(e) }
+
+// Paths returns the guard for paths that a person names. It knows the directories that sandboxes
+// write to.
+func (a *App) Paths() (*hostpath.Guard, error) {
+	if a.Guard != nil {
+		return a.Guard, nil
+	}
+	e, err := a.Engine()
+	if err == nil {
+		a.Guard, err = e.Paths()
+	}
+	return a.Guard, err
+}
+
+// NotOpened wraps an error about a path that a person names: op is the action that failed. A refusal
+// keeps its own class.
+func NotOpened(class error, op string, err error) *spec.Error {
+	if errors.Is(err, spec.ErrDenied) {
+		class = nil
+	}
+	return &spec.Error{Class: class, Op: op, Err: err}
+}
+
+// OpenNamed opens a file for reading that a person names.
+func (a *App) OpenNamed(path string) (*os.File, error) {
+	g, err := a.Paths()
+	if err != nil {
+		return nil, err
+	}
+	return g.Open(path)
+}
+
+// ReadFile reads a regular file that a person names, of at most so many bytes.
+func (a *App) ReadFile(path string, most int64) ([]byte, error) {
+	g, err := a.Paths()
+	if err != nil {
+		return nil, err
+	}
+	return g.ReadFile(path, most)
+}
+
+// Rules returns the rules that workspaces are judged by.
+func (a *App) Rules(e *engine.Engine, force bool) (workspace.Rules, error) {
+	home, err := store.Home()
+	if err != nil {
+		home = ""
+	}
+	g, err := e.Paths()
+	return workspace.Rules{Home: home, State: e.Store.Path(), Force: force, Paths: g}, err
+}
+
+// Exactly returns a check for the number of arguments; its error names the missing ones.
+func Exactly(n int, what string) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return spec.Errorf(spec.ErrUsage, "%s needs %s", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// AtMost returns a check that allows at most so many arguments.
+func AtMost(n int, what string) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > n {
+			return spec.Errorf(spec.ErrUsage, "%s takes %s at most", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// AtLeast returns a check that demands so many arguments or more; its error names the missing ones.
+func AtLeast(n int, what string) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < n {
+			return spec.Errorf(spec.ErrUsage, "%s needs %s", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
+		}
+		return nil
+	}
+}

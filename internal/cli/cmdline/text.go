@@ -1,0 +1,57 @@
+package cmdline
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/image"
+)
+
+// Counted formats a number with its noun.
+func Counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Few lists the first few of a list.
+func Few(list []string) string {
+	const most = 5
+	text := console.Printable(strings.Join(list[:min(len(list), most)], ", "))
+	if more := len(list) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// Short cuts text to at most so many characters.
+func Short(s string, width int) string {
+	n := 0
+	for i := range s {
+		if n++; n > width {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// MaxShown bounds the part of a command that is shown, in characters.
+const MaxShown = 200
+
+// ImageName returns an image's name in the short form that people write.
+func ImageName(i image.Image) string {
+	if i.Name == "" {
+		return i.Digest
+	}
+	return image.Short(i.Name)
+}
+
+// Dash returns the text, or "-" if it is empty.
+func Dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
