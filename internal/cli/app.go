@@ -31,7 +31,7 @@ type app struct{ *cmdline.App }
 
 // Main runs a command line and returns its exit code.
 func Main(args []string) int {
-	a := &app{&cmdline.App{Console: &console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Command: "bothy"}, Claims: claimIDs}}
+	a := &app{&cmdline.App{Console: &console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Command: "bothy"}, Claims: claimIDs, Templates: images.Templates}}
 	args, done := a.asPlugin(args)
 	if done {
 		return spec.ExitOK

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/agentprogram"
-	"github.com/bothy-dev/bothy/internal/cli/images"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
@@ -16,7 +15,7 @@ import (
 
 // provisioner returns a provisioner that shows its progress here.
 func (a *app) provisioner(e *engine.Engine) *provision.Provisioner {
-	return &provision.Provisioner{Engine: e, Settings: a.Settings, Templates: images.Templates(a.App, e), Watcher: watcher{a}}
+	return &provision.Provisioner{Engine: e, Settings: a.Settings, Templates: a.Templates(a.App, e), Watcher: watcher{a}}
 }
 
 // watcher shows a provisioner's notes to a person.

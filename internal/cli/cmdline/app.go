@@ -30,7 +30,9 @@ type App struct {
 	Guard    *hostpath.Guard // see paths
 	// Claims returns the sandboxes that runs need, as [engine.Engine.Claims] does. May be nil.
 	Claims func(*engine.Engine) (map[string]string, error)
-	wrong  error // the error of a help request for an unknown command
+	// Templates returns what finds the template of a new sandbox.
+	Templates func(*App, *engine.Engine) provision.Templates
+	wrong     error // the error of a help request for an unknown command
 }
 
 // Existing opens the state directory and finds a sandbox in it.
