@@ -21,15 +21,15 @@ var openers = map[string]bool{
 // opensByName are the files of packages which get paths from a person that open others by name. What a person
 // names is opened by package hostpath: a link may have been made by a sandbox.
 var opensByName = map[string]string{
-	"internal/settings/settings.go":   "the settings, in the directory that the system has for them",
-	"internal/cli/flow_build.go":      "a draft in the run's own directory",
-	"internal/cli/flow_into.go":       "what hostpath has judged, and which no sandbox can write to",
-	"internal/cli/logs.go":            "a log in the state directory",
-	"internal/cli/cmdline/outfile.go": "in a directory that hostpath has opened",
-	"internal/cli/loop_printed.go":    "a log in the state directory",
-	"internal/cli/ralph.go":           "the working directory, to compare it",
-	"internal/builder/step.go":        "a cache in the state directory",
-	"internal/workspace/workspace.go": "a path that is compared, and not opened",
+	"internal/settings/settings.go":     "the settings, in the directory that the system has for them",
+	"internal/cli/runs/flow_build.go":   "a draft in the run's own directory",
+	"internal/cli/runs/flow_into.go":    "what hostpath has judged, and which no sandbox can write to",
+	"internal/cli/logs.go":              "a log in the state directory",
+	"internal/cli/cmdline/outfile.go":   "in a directory that hostpath has opened",
+	"internal/cli/runs/loop_printed.go": "a log in the state directory",
+	"internal/cli/runs/ralph.go":        "the working directory, to compare it",
+	"internal/builder/step.go":          "a cache in the state directory",
+	"internal/workspace/workspace.go":   "a path that is compared, and not opened",
 }
 
 // starters find or start a program of the host by its name.

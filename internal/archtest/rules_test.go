@@ -39,7 +39,8 @@ internal/builder internal/headless internal/provision
 internal/runner
 internal/cli/console
 internal/cli/cmdline
-internal/cli/checkpoints internal/cli/images internal/cli/network internal/cli/reviews internal/cli/secrets internal/cli/tasks
+internal/cli/agents internal/cli/checkpoints internal/cli/images internal/cli/network internal/cli/reviews internal/cli/secrets internal/cli/tasks
+internal/cli/runs internal/cli/system
 
 internal/cli
 cmd/bothy cmd/bothy-keeper cmd/bothy-guest cmd/bothy-build
@@ -62,8 +63,8 @@ var doors = []struct {
 }{
 	{"gvisor.dev/gvisor", []string{"internal/driver/gvisor", "internal/gateway/netstack", "internal/gateway/insidetest"}, "the wall can be replaced, and its API changes without notice; the gateway uses its network stack alone"},
 	{"github.com/opencontainers/runtime-spec", []string{"internal/driver/gvisor"}, "the words of gVisor's interface, not ours"},
-	{"github.com/spf13/cobra", []string{"internal/cli", "internal/cli/console", "internal/cli/cmdline", "internal/cli/checkpoints", "internal/cli/images", "internal/cli/network", "internal/cli/reviews", "internal/cli/secrets", "internal/cli/tasks"}, "how a command line is parsed is nobody else's business"},
-	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/cmdline"}, "cobra's flags"},
+	{"github.com/spf13/cobra", []string{"internal/cli", "internal/cli/console", "internal/cli/cmdline", "internal/cli/agents", "internal/cli/checkpoints", "internal/cli/images", "internal/cli/network", "internal/cli/reviews", "internal/cli/runs", "internal/cli/secrets", "internal/cli/system", "internal/cli/tasks"}, "how a command line is parsed is nobody else's business"},
+	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/cmdline", "internal/cli/runs"}, "cobra's flags"},
 	{"github.com/goccy/go-yaml", []string{"internal/policy/document", "internal/hostcreds", "internal/strictyaml"}, "the decoder can be swapped as long as few know it: nodes of a policy, the file gh writes, and the reader of all other files"},
 	{"github.com/BurntSushi/toml", []string{"internal/agent", "internal/oauthfile"}, "one agent keeps its settings in TOML: its MCP servers, and which server it asks"},
 	{"github.com/tailscale/hujson", []string{"internal/devcontainer", "internal/oauthfile"}, "JSON with comments is what editors write, and people into settings of agents; nothing of ours is"},

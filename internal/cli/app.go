@@ -14,13 +14,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/agents"
 	"github.com/bothy-dev/bothy/internal/cli/checkpoints"
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/cli/images"
 	"github.com/bothy-dev/bothy/internal/cli/network"
 	"github.com/bothy-dev/bothy/internal/cli/reviews"
+	"github.com/bothy-dev/bothy/internal/cli/runs"
 	"github.com/bothy-dev/bothy/internal/cli/secrets"
+	"github.com/bothy-dev/bothy/internal/cli/system"
 	"github.com/bothy-dev/bothy/internal/cli/tasks"
 	"github.com/bothy-dev/bothy/internal/settings"
 	"github.com/bothy-dev/bothy/spec"
@@ -29,9 +32,14 @@ import (
 // app is one invocation of the command line.
 type app struct{ *cmdline.App }
 
+// newApp returns an invocation with everything that commands of other packages bring.
+func newApp(c *console.Console) *app {
+	return &app{&cmdline.App{Console: c, Claims: runs.ClaimIDs, Templates: images.Templates}}
+}
+
 // Main runs a command line and returns its exit code.
 func Main(args []string) int {
-	a := &app{&cmdline.App{Console: &console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Command: "bothy"}, Claims: claimIDs, Templates: images.Templates}}
+	a := newApp(&console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Command: "bothy"})
 	args, done := a.asPlugin(args)
 	if done {
 		return spec.ExitOK
@@ -64,7 +72,7 @@ var commands = []struct {
 	{"inspect", (*app).inspectCommand},
 	{"stop", (*app).stopCommand},
 	{"rm", (*app).rmCommand},
-	{"prune", (*app).pruneCommand},
+	{"prune", below(system.Prune)},
 	{"reset", (*app).resetCommand},
 	{"diff", below(reviews.Diff)},
 	{"apply", below(reviews.Apply)},
@@ -79,18 +87,18 @@ var commands = []struct {
 	{"logs", (*app).logsCommand},
 	{"top", (*app).topCommand},
 	{"cost", (*app).costCommand},
-	{"agent", (*app).agentCommand},
-	{"system", (*app).systemCommand},
+	{"agent", below(agents.Agent)},
+	{"system", below(system.System)},
 	{"policy", below(network.Policy)},
 	{"network", below(network.Network)},
 	{"secret", below(secrets.Secret)},
 	{"task", below(tasks.Task)},
-	{"loop", (*app).loopCommand},
-	{"ralph", (*app).ralphCommand},
-	{"flow", (*app).flowCommand},
-	{"runs", (*app).runsCommand},
-	{"doctor", (*app).doctorCommand},
-	{"version", (*app).versionCommand},
+	{"loop", below(runs.Loop)},
+	{"ralph", below(runs.Ralph)},
+	{"flow", below(runs.Flow)},
+	{"runs", below(runs.Runs)},
+	{"doctor", below(system.Doctor)},
+	{"version", below(system.Version)},
 	{"completion", (*app).completionCommand},
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -40,18 +41,18 @@ func (a *app) converse(ctx context.Context, ask wire.Ask, s session) error {
 // stream runs a program on pipes.
 func (a *app) stream(ctx context.Context, q wire.Ask, s session) error {
 	signal.Ignore(unix.SIGPIPE)
-	st, err := openStreams(a, s.noStdin)
+	st, err := cmdline.OpenStreams(a.App, s.noStdin)
 	if err != nil {
 		return err
 	}
-	defer st.close()
-	conn, _, err := s.Ask(ctx, q, st.theirs[:]...)
+	defer st.Close()
+	conn, _, err := s.Ask(ctx, q, st.Theirs[:]...)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	defer forwardSignals(conn)() // before the user sees output that they may answer with Ctrl-C
-	st.start()
+	st.Start()
 	if ctx.Err() != nil { // a signal that came too early to be passed on
 		return context.Cause(ctx)
 	}
@@ -68,22 +69,19 @@ func (a *app) stream(ctx context.Context, q wire.Ask, s session) error {
 			if err != nil {
 				return err
 			}
-			if err := st.drain(); err != nil && ended.Status() == 0 {
+			if err := st.Drain(); err != nil && ended.Status() == 0 {
 				return err
 			}
 			return exited(ended)
 		case wire.Failure:
-			_ = st.drain()
+			_ = st.Drain()
 			return f.Failure()
 		}
 	}
 }
 
 // forwarded are the signals that the CLI passes on to a program inside.
-var forwarded = append([]os.Signal{unix.SIGUSR1, unix.SIGUSR2}, leaving...)
-
-// leaving are the signals that tell a command to end.
-var leaving = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
+var forwarded = append([]os.Signal{unix.SIGUSR1, unix.SIGUSR2}, cmdline.Leaving...)
 
 // forwardSignals passes signals on until the caller calls the returned function.
 func forwardSignals(conn *unixconn.Conn) func() {

@@ -3,15 +3,15 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/cli/runs"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/price"
-	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -25,7 +25,7 @@ type cost struct {
 }
 
 func (a *app) costCommand() *cobra.Command {
-	var budget budgetFlags
+	var budget cmdline.BudgetFlags
 	c := &cobra.Command{
 		Use: "cost [SANDBOX...]", Short: "Show what models have taken, and bound it", ValidArgsFunction: a.SandboxNames,
 		Long: `Shows how many tokens models have taken for sandboxes, and what those cost at the prices
@@ -40,8 +40,8 @@ or --max-cost it bounds what a sandbox may have taken: from then on no question 
 			if err != nil {
 				return err
 			}
-			if budget.given(cmd) {
-				if err := budget.change(a, cmd, e, args, list); err != nil {
+			if budget.Given(cmd) {
+				if err := budget.Change(a.App, cmd, e, args, list); err != nil {
 					return err
 				}
 			}
@@ -65,7 +65,7 @@ or --max-cost it bounds what a sandbox may have taken: from then on no question 
 			return a.showCosts(costs)
 		},
 	}
-	budget.add(c)
+	budget.Add(c)
 	return a.JSONFlag(c)
 }
 
@@ -90,50 +90,12 @@ func (a *app) chosen(e *engine.Engine, names []string) (list []*spec.Sandbox, er
 	return list, nil
 }
 
-// budgetFlags limit the usage of models.
-type budgetFlags struct{ spec.Budget }
-
-func (f *budgetFlags) add(c *cobra.Command) {
-	c.Flags().Int64Var(&f.Tokens, "max-tokens", 0, "let models be asked until they have taken so many tokens, those of their caches not counted (0: any)")
-	c.Flags().Float64Var(&f.USD, "max-cost", 0, "the same in USD; a model without a price is not asked (0: any)")
-}
-
-func (f *budgetFlags) given(cmd *cobra.Command) bool {
-	return cmd.Flags().Changed("max-tokens") || cmd.Flags().Changed("max-cost")
-}
-
-// change sets the budget of one sandbox. It refuses a budget that would not limit the sandbox's
-// agent.
-func (f *budgetFlags) change(a *app, cmd *cobra.Command, e *engine.Engine, args []string, list []*spec.Sandbox) error {
-	if len(args) != 1 {
-		return spec.Errorf(spec.ErrUsage, "a budget is that of one sandbox").WithHint("name it")
-	}
-	if err := f.Check(); err != nil {
-		return err
-	}
-	note, err := provision.BudgetableIn(e, list[0], f.Budget)
-	if err != nil {
-		return err
-	}
-	if note != "" {
-		a.Note("%s", note)
-	}
-	b := list[0].Budget
-	if cmd.Flags().Changed("max-tokens") {
-		b.Tokens = f.Tokens
-	}
-	if cmd.Flags().Changed("max-cost") {
-		b.USD = f.USD
-	}
-	return e.SetBudget(cmd.Context(), list[0], b)
-}
-
 // showCost prints one sandbox's usage by model.
 func (a *app) showCost(c cost) error {
 	w := a.Table()
 	fmt.Fprintln(w, "MODEL\tANSWERS\tINPUT\tCACHED\tTO CACHE\tOUTPUT\tUSD")
 	row := func(name string, i spec.BillItem) {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", name, i.Answers, i.Input, i.Cached, i.CacheWrite, i.Output, usdCell(i))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", name, i.Answers, i.Input, i.Cached, i.CacheWrite, i.Output, cmdline.UsdCell(i))
 	}
 	for _, i := range c.Models {
 		row(cmp.Or(term.Sanitize(i.Model), "-"), i)
@@ -176,13 +138,13 @@ func (a *app) explainFailure(l *spec.Limited) {
 	}
 	why := l.Why
 	if why == "" {
-		why = "it answered " + statusWord(l.Status)
+		why = "it answered " + runs.StatusWord(l.Status)
 	}
 	since := ""
 	if l.Over {
 		since = "; it has answered since"
 	}
-	a.Note("%s", shortened(term.Line(fmt.Sprintf("a question to %s came to nothing at %s: %s", l.Host, l.At.Local().Format(time.DateTime), why)), maxRefusalText)+since)
+	a.Note("%s", runs.Shortened(term.Line(fmt.Sprintf("a question to %s came to nothing at %s: %s", l.Host, l.At.Local().Format(time.DateTime), why)), runs.MaxRefusalText)+since)
 }
 
 // explainCost prints which of the numbers are uncertain.
@@ -202,25 +164,9 @@ func (a *app) showCosts(costs []cost) error {
 	w := a.Table()
 	fmt.Fprintln(w, "SANDBOX\tANSWERS\tTOKENS\tUSD\tBUDGET")
 	for _, c := range costs {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", c.Name, c.Total.Answers, c.Total.Counted(), usdCell(c.Total), cmp.Or(budgetCell(c), "-"))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", c.Name, c.Total.Answers, c.Total.Counted(), cmdline.UsdCell(c.Total), cmp.Or(budgetCell(c), "-"))
 	}
 	return w.Flush()
-}
-
-// usdCell formats an amount; usage without a price shows as "?", not as 0.
-func usdCell(i spec.BillItem) string {
-	digits := 2
-	if i.USD > 0 && i.USD < 1 {
-		digits = 4
-	}
-	switch text := strconv.FormatFloat(i.USD, 'f', digits, 64); {
-	case i.Unpriced == 0:
-		return text
-	case i.USD == 0:
-		return "?"
-	default:
-		return text + "+?"
-	}
 }
 
 // budgetCell formats how much of a budget is used.
@@ -230,7 +176,7 @@ func budgetCell(c cost) string {
 		parts = append(parts, fmt.Sprintf("%d of %d tokens", c.Total.Counted(), c.Budget.Tokens))
 	}
 	if c.Budget.USD > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %.2f USD", usdCell(c.Total), c.Budget.USD))
+		parts = append(parts, fmt.Sprintf("%s of %.2f USD", cmdline.UsdCell(c.Total), c.Budget.USD))
 	}
 	return strings.Join(parts, ", ")
 }

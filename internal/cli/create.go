@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) createCommand() *cobra.Command {
-	f := &createFlags{}
+	f := &cmdline.CreateFlags{}
 	c := &cobra.Command{
 		Use:               "create [flags] AGENT [PATH[:ro]]...",
 		Short:             "Create a sandbox without starting it",
@@ -22,13 +22,13 @@ func (a *app) createCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			req, err := f.request(a, args[0], args[1:])
+			req, err := f.Request(a.App, args[0], args[1:])
 			if err != nil {
 				return err
 			}
 			ctx, release := cmdline.Interruptible(cmd.Context())
 			defer release()
-			sb, err := a.makeSandbox(ctx, cmd, e, req, nil)
+			sb, err := a.MakeSandbox(ctx, cmd, e, req, nil)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -39,16 +39,16 @@ func (a *app) createCommand() *cobra.Command {
 				return a.PrintJSON(sb)
 			}
 			fmt.Fprintln(a.Out, sb.Name)
-			if !f.quiet {
-				a.warnShared(e, sb)
+			if !f.Quiet {
+				a.WarnShared(e, sb)
 				a.Note("created; start it with: bothy run --name %s", sb.Name)
 			}
 			return nil
 		},
 	}
-	f.add(a, c)
+	f.Add(a.App, c)
 	c.Flags().Lookup("quiet").Usage = "print the name only"
-	f.budget.add(c)
+	f.Budget.Add(c)
 	cmdline.CompleteFlag(c, "secret", a.SecretNames)
 	return a.JSONFlag(c)
 }

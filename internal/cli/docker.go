@@ -59,10 +59,10 @@ func (a *app) installDocker(ctx context.Context, in *headless.Session) error {
 	if err != nil {
 		return fmt.Errorf("let sandbox %s read Debian's packages: %w", in.Sandbox.Name, err)
 	}
-	out, errs := a.lines()
+	out, errs := a.Lines()
 	status, err := in.Run(ctx, wire.Command{User: "root", Args: []string{"/bin/sh", "-c", installDocker}}, "", out, errs)
-	out.end()
-	errs.end()
+	out.End()
+	errs.End()
 	if err != nil {
 		return fmt.Errorf("install docker.io in sandbox %s: %w", in.Sandbox.Name, err)
 	}

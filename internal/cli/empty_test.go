@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -20,7 +19,7 @@ func called(t *testing.T, words ...string) (string, error) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	must(t, err)
 	defer out.Close()
-	a := &app{&cmdline.App{Console: &console.Console{In: os.Stdin, Out: out, Err: out, Command: "bothy"}}}
+	a := newApp(&console.Console{In: os.Stdin, Out: out, Err: out, Command: "bothy"})
 	err = a.Execute(context.Background(), a.root(words), words)
 	text, rerr := os.ReadFile(out.Name())
 	must(t, rerr)

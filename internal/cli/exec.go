@@ -48,7 +48,7 @@ func (a *app) execCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			vars, err := a.environment(env, envFiles)
+			vars, err := a.Environment(env, envFiles)
 			if err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -57,7 +57,7 @@ func (a *app) showTalk(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, 
 	if err != nil {
 		return whereTo(ctx, err, s, sb)
 	}
-	tell, end := a.teller()
+	tell, end := a.Teller()
 	if f.follow {
 		err = s.Follow(ctx, one, f.session == "", tell)
 	} else {
@@ -96,7 +96,7 @@ func (a *app) showPrinted(ctx context.Context, e *engine.Engine, sb *spec.Sandbo
 	if err != nil {
 		return err
 	}
-	tell, end := a.teller()
+	tell, end := a.Teller()
 	r := transcript.NewReader(rules, tell)
 	err = audit.Copy(ctx, e.Store.Sandbox(sb.ID).Log("output.log"), r, follow)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -107,25 +107,6 @@ func (a *app) showPrinted(ctx context.Context, e *engine.Engine, sb *spec.Sandbo
 		err = r.Close()
 	}
 	return errors.Join(err, end())
-}
-
-// teller returns a function that takes events, and one to call after the last.
-func (a *app) teller() (tell func(spec.TranscriptEvent) error, end func() error) {
-	if a.JSON {
-		return a.printEvent, func() error { return nil }
-	}
-	p := &talkPage{out: a.Out}
-	return p.show, p.end
-}
-
-// printEvent prints an event as a line of JSON.
-func (a *app) printEvent(ev spec.TranscriptEvent) error {
-	b, err := json.Marshal(ev)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(a.Out, "%s\n", term.EscapeJSON(b))
-	return err
 }
 
 func (a *app) listSessions(ctx context.Context, s *transcript.Sessions) error {
@@ -140,7 +121,7 @@ func (a *app) listSessions(ctx context.Context, s *transcript.Sessions) error {
 	fmt.Fprintln(w, "SESSION\tCHANGED\tSIZE\tBEGINS WITH")
 	for _, one := range list {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", term.Sanitize(one.ID), one.Changed.Local().Format(time.DateTime),
-			spec.FormatSize(one.Bytes), term.Sanitize(firstLine(one.Prompt, sessionPrompt)))
+			spec.FormatSize(one.Bytes), term.Sanitize(cmdline.FirstLine(one.Prompt, sessionPrompt)))
 	}
 	return w.Flush()
 }

@@ -167,7 +167,7 @@ func (a *app) listed(list []engine.Info) error {
 		case l.Replaced:
 			where += " (replaced)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Name, l.Agent, statusCell(l, time.Now()), portCells(l.Ports), where)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Name, l.Agent, statusCell(l, time.Now()), cmdline.PortCells(l.Ports), where)
 	}
 	return w.Flush()
 }

@@ -27,18 +27,18 @@ func TestEnvironment(t *testing.T) {
 	must(t, os.WriteFile(file, []byte("# a comment\n\n  # another\nA=file\r\nB=x=y # kept\nPASSED\nABSENT\nEMPTY=\nlast=1"), 0o600))
 	t.Setenv("PASSED", "from outside")
 	must(t, os.Unsetenv("ABSENT"))
-	got, err := (&app{&cmdline.App{Console: &console.Console{}, Guard: new(hostpath.Guard)}}).environment([]string{"A=flag", "PASSED", "ABSENT", "M=a\nb", "U=naïve"}, []string{file})
+	got, err := (&app{&cmdline.App{Console: &console.Console{}, Guard: new(hostpath.Guard)}}).Environment([]string{"A=flag", "PASSED", "ABSENT", "M=a\nb", "U=naïve"}, []string{file})
 	must(t, err)
 	want := []string{"A=file", "B=x=y # kept", "PASSED=from outside", "EMPTY=", "last=1", "A=flag", "PASSED=from outside", "M=a\nb", "U=naïve"}
 	if !slices.Equal(got, want) {
 		t.Errorf("environment() = %q, want %q", got, want)
 	}
 	for _, bad := range []string{"=x", "", "A B=c", " A=b", "A\t=b", "A=\x00", "A\n=x", "export A=b"} {
-		if got, err := (&app{&cmdline.App{Console: &console.Console{}, Guard: new(hostpath.Guard)}}).environment([]string{bad}, nil); !errors.Is(err, spec.ErrUsage) {
+		if got, err := (&app{&cmdline.App{Console: &console.Console{}, Guard: new(hostpath.Guard)}}).Environment([]string{bad}, nil); !errors.Is(err, spec.ErrUsage) {
 			t.Errorf("%q gives %q, %v", bad, got, err)
 		}
 	}
-	if _, err := (&app{&cmdline.App{Console: &console.Console{}, Guard: new(hostpath.Guard)}}).environment(nil, []string{file + "x"}); !errors.Is(err, spec.ErrUsage) || !errors.Is(err, os.ErrNotExist) {
+	if _, err := (&app{&cmdline.App{Console: &console.Console{}, Guard: new(hostpath.Guard)}}).Environment(nil, []string{file + "x"}); !errors.Is(err, spec.ErrUsage) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }
@@ -90,7 +90,7 @@ func captured(t *testing.T) (a *app, printed func() string) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	must(t, err)
 	t.Cleanup(func() { out.Close() })
-	return &app{&cmdline.App{Console: &console.Console{In: os.Stdin, Out: out, Err: out, Command: "bothy"}}}, func() string {
+	return newApp(&console.Console{In: os.Stdin, Out: out, Err: out, Command: "bothy"}), func() string {
 		b, err := os.ReadFile(out.Name())
 		must(t, err)
 		return string(b)

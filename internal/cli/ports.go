@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,27 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// portFlags are the port flags of a new sandbox.
-type portFlags struct{ publish, hostPorts []string }
-
-func (f *portFlags) add(c *cobra.Command) {
-	c.Flags().StringArrayVarP(&f.publish, "publish", "p", nil, "publish a port on this machine's loopback: [[IP:]HOSTPORT:]PORT[/tcp]")
-	c.Flags().StringArrayVar(&f.hostPorts, "allow-host-port", nil, "let the sandbox reach this port of this machine's loopback, as host.bothy")
-	cmdline.CompleteFlag(c, "publish", cmdline.OneOf())
-	cmdline.CompleteFlag(c, "allow-host-port", cmdline.OneOf())
-}
-
-// apply puts the ports into a spec.
-func (f *portFlags) apply(a *app, sb *spec.Sandbox) error {
-	notes, err := provision.SetPorts(sb, f.publish, f.hostPorts)
-	for _, note := range notes {
-		a.Note("%s", note)
-	}
-	return err
-}
-
 func (a *app) portsCommand() *cobra.Command {
-	var f portFlags
+	var f cmdline.PortFlags
 	var unpublish, closed []string
 	c := &cobra.Command{
 		Use: "ports [flags] SANDBOX", Short: "List and change the ports between a sandbox and this machine",
@@ -51,15 +31,15 @@ reaches one port of this machine's loopback, under the name host.bothy.`,
 			if err != nil {
 				return err
 			}
-			if len(f.publish)+len(f.hostPorts)+len(unpublish)+len(closed) > 0 {
-				err = e.EditPorts(cmd.Context(), sb, len(f.publish) > 0, func(sb *spec.Sandbox, at []spec.Port) error {
+			if len(f.Publish)+len(f.HostPorts)+len(unpublish)+len(closed) > 0 {
+				err = e.EditPorts(cmd.Context(), sb, len(f.Publish) > 0, func(sb *spec.Sandbox, at []spec.Port) error {
 					if err := unpublishAll(sb, unpublish, at); err != nil {
 						return err
 					}
 					if err := provision.EachPort(closed, func(n uint16) error { return engine.CloseHostPort(sb, n) }); err != nil {
 						return err
 					}
-					return f.apply(a, sb)
+					return f.Apply(a.App, sb)
 				})
 				if err != nil {
 					return err
@@ -68,7 +48,7 @@ reaches one port of this machine's loopback, under the name host.bothy.`,
 			return a.showPorts(e, args[0])
 		},
 	}
-	f.add(c)
+	f.Add(c)
 	c.Flags().StringArrayVar(&unpublish, "unpublish", nil, "publish a port no longer: PORT, HOSTPORT:PORT or IP:HOSTPORT:PORT")
 	c.Flags().StringArrayVar(&closed, "deny-host-port", nil, "close a port of this machine again")
 	cmdline.CompleteFlag(c, "unpublish", cmdline.OneOf())
@@ -142,25 +122,4 @@ func orAny(port uint16) string {
 		return "any"
 	}
 	return fmt.Sprint(port)
-}
-
-// portCells formats ports as ls shows them. A port on both loopback addresses is shown at localhost.
-func portCells(ports []spec.Port) string {
-	var cells []string
-	at := func(host string, p spec.Port) string {
-		return fmt.Sprintf("%s:%d->%d/%s", host, p.HostPort, p.Port, p.Protocol)
-	}
-	for _, p := range ports {
-		host := p.HostIP.String()
-		if p.HostIP.Is6() {
-			host = "[" + host + "]"
-		}
-		last := len(cells) - 1
-		if host == "[::1]" && last >= 0 && cells[last] == at("127.0.0.1", p) {
-			cells[last] = at("localhost", p)
-			continue
-		}
-		cells = append(cells, at(host, p))
-	}
-	return strings.Join(cells, ", ")
 }

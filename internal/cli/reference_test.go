@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 )
 
@@ -31,7 +30,7 @@ const (
 // TestReferencePages compares the generated part of each page of commands with the help. It writes
 // that part if -update is given, and keeps what people have written below it.
 func TestReferencePages(t *testing.T) {
-	a := &app{&cmdline.App{Console: &console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Command: "bothy"}}}
+	a := newApp(&console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Command: "bothy"})
 	root := a.root(nil)
 	create, _, err := root.Find([]string{"create"})
 	must(t, err)

@@ -24,7 +24,7 @@ func TestRunKeeps(t *testing.T) {
 		{false, spec.WorkspaceReview, there, nil},
 	} {
 		f := &runFlags{remove: tt.remove, existing: tt.existing}
-		f.mode = tt.mode
+		f.Mode = tt.mode
 		if err := f.keeps(); !errors.Is(err, tt.want) {
 			t.Errorf("%+v: %v", tt, err)
 		}

@@ -24,7 +24,7 @@ import (
 
 // runFlags are the flags of a run.
 type runFlags struct {
-	createFlags
+	cmdline.CreateFlags
 	remove, detached bool
 	tty, interactive bool
 	detachKeys       string
@@ -65,8 +65,8 @@ description names, are added to the agent's command, others are run instead of i
 			return a.run(cmd, e, f)
 		},
 	}
-	f.add(a, c)
-	f.budget.add(c)
+	f.Add(a.App, c)
+	f.Budget.Add(c)
 	fs := c.Flags()
 	fs.BoolVar(&f.remove, "rm", false, "use a fresh sandbox and remove it afterwards")
 	fs.BoolVarP(&f.detached, "detach", "d", false, "run in the background and print the sandbox's name")
@@ -85,8 +85,8 @@ func (f *runFlags) parse(e *engine.Engine, cmd *cobra.Command, args []string) er
 		before, f.command = args[:n], args[n:]
 	}
 	f.agent = agent.Shell
-	if f.name != "" && len(before) == 0 {
-		if sb, err := e.Find(f.name); err == nil {
+	if f.Name != "" && len(before) == 0 {
+		if sb, err := e.Find(f.Name); err == nil {
 			f.existing = sb
 			return nil
 		}
@@ -151,10 +151,10 @@ func (f *runFlags) keeps() error {
 	case f.remove && f.existing != nil:
 		return spec.Errorf(spec.ErrConflict, "--rm would remove sandbox %s, which exists, with its home and all that was installed in it", f.existing.Name).
 			WithHint("leave --rm out; for a fresh sandbox name an agent: bothy run --rm %s", f.existing.Agent)
-	case f.remove && f.mode == spec.WorkspaceReview:
+	case f.remove && f.Mode == spec.WorkspaceReview:
 		return spec.Errorf(spec.ErrUsage, "--rm would throw away what waits for a review").
 			WithHint("leave --rm out, then: bothy diff, bothy apply, bothy rm")
-	case f.remove && f.mode == spec.WorkspaceClone:
+	case f.remove && f.Mode == spec.WorkspaceClone:
 		return spec.Errorf(spec.ErrUsage, "--rm would throw the clone away, with all commits in it").
 			WithHint("leave --rm out, then: bothy fetch, bothy rm")
 	}
@@ -208,7 +208,7 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 		}
 	}
 	if sb.Devcontainer != nil {
-		if err := a.setUp(ctx, e, sb, !f.detached); err != nil {
+		if err := a.SetUp(ctx, e, sb, !f.detached); err != nil {
 			return err
 		}
 		conn.Close() // it may belong to a start that is over
@@ -217,11 +217,11 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 	q := wire.Ask{Op: wire.OpExec, Agent: len(f.command) == 0, Detached: f.detached, Command: wire.Command{
 		Args: at.agent.Command(f.command), TTY: a.wantsTTY(f), Caller: wire.Caller{Named: at.named},
 	}}
-	if q.Command.Env, err = a.environment(f.env, f.envFiles); err != nil {
+	if q.Command.Env, err = a.Environment(f.Env, f.EnvFiles); err != nil {
 		return err
 	}
 	if !at.Created {
-		q.Command.Dir, q.Command.User = f.workdir, f.user
+		q.Command.Dir, q.Command.User = f.Workdir, f.User
 	}
 	in := headless.Session{Engine: e, Sandbox: sb, Conn: conn}
 	if f.detached {
@@ -248,10 +248,10 @@ func (a *app) ready(ctx context.Context, e *engine.Engine, f *runFlags, at runTa
 			conn = nil
 		}
 	}()
-	if !f.quiet {
-		a.warnShared(e, at.Sandbox)
+	if !f.Quiet {
+		a.WarnShared(e, at.Sandbox)
 	}
-	err = a.provisioner(e).Lend(ctx, at.agent, at.Sandbox, at.loans, at.IsNew())
+	err = a.Provisioner(e).Lend(ctx, at.agent, at.Sandbox, at.loans, at.IsNew())
 	if err == nil {
 		conn, err = e.Connect(ctx, at.Sandbox)
 	}

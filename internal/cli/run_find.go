@@ -24,12 +24,12 @@ type runTarget struct {
 // find returns the sandbox to run in, and creates it if it does not exist. With --rm it always creates a
 // new one. If another command is creating it, find waits. If it is removed meanwhile, find starts again.
 func (a *app) find(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f *runFlags) (at runTarget, err error) {
-	req, err := f.request(a, f.agent, f.paths)
+	req, err := f.Request(a.App, f.agent, f.paths)
 	if err != nil {
 		return at, err
 	}
 	req.Remove = f.remove
-	p := a.provisioner(e)
+	p := a.Provisioner(e)
 	err = provision.ErrGone
 	for errors.Is(err, provision.ErrGone) {
 		if f.existing != nil {
@@ -58,7 +58,7 @@ func comeBack(ctx context.Context, p *provision.Provisioner, sb *spec.Sandbox, r
 
 // obtain runs in the sandbox of an agent in a directory.
 func (a *app) obtain(ctx context.Context, cmd *cobra.Command, p *provision.Provisioner, req spec.Request) (at runTarget, err error) {
-	pl, err := a.plan(p, req, !req.Remove)
+	pl, err := a.Plan(p, req, !req.Remove)
 	if errors.Is(err, spec.ErrNotFound) {
 		return at, commandMeant(cmd, req.Agent, req.Workspaces, err)
 	}
@@ -68,7 +68,7 @@ func (a *app) obtain(ctx context.Context, cmd *cobra.Command, p *provision.Provi
 	at = runTarget{agent: pl.Agent, loans: pl.Loans, mock: pl.Mock, named: pl.Sandbox.Named}
 	at.Target, err = p.Obtain(ctx, pl)
 	if at.Created {
-		a.adviseGit(cmd, pl)
+		a.AdviseGit(cmd, pl)
 	}
 	return at, err
 }

@@ -172,3 +172,8 @@ func (a *App) CompleteAgents(args []string, want func(agentprogram.Agent) bool) 
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
+
+// KnownAgents completes the names of agents, but not of runtimes.
+func (a *App) KnownAgents(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.CompleteAgents(args, func(i agentprogram.Agent) bool { return i.Spec != nil && !i.Spec.Runtime })
+}

@@ -1,0 +1,80 @@
+package cmdline
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/agentprogram"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/provision"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Provisioner returns a provisioner that shows its progress here.
+func (a *App) Provisioner(e *engine.Engine) *provision.Provisioner {
+	return &provision.Provisioner{Engine: e, Settings: a.Settings, Templates: a.Templates(a, e), Watcher: watcher{a}}
+}
+
+// watcher shows a provisioner's notes to a person.
+type watcher struct{ app *App }
+
+func (w watcher) Note(format string, args ...any)             { w.app.Note(format, args...) }
+func (w watcher) Installing() (agentprogram.Progress, func()) { return w.app.Progress() }
+
+// Plan decides what a request means, asks the user the open questions, and prints the plan's notes.
+func (a *App) Plan(p *provision.Provisioner, req spec.Request, reuse bool) (*provision.Plan, error) {
+	pl, err := p.Plan(req, reuse)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range pl.Notes {
+		a.Note("%s", note)
+	}
+	if a.CanAsk() {
+		pl.AnswerGit(func(question string) bool { return a.Ask("bothy: %s", question) })
+	}
+	return pl, nil
+}
+
+// MakeSandbox makes a sandbox as a request asks for it. It calls before, which may be nil, after all
+// checks and before the sandbox exists.
+func (a *App) MakeSandbox(ctx context.Context, cmd *cobra.Command, e *engine.Engine, req spec.Request, before func(*spec.Sandbox) error) (*spec.Sandbox, error) {
+	p := a.Provisioner(e)
+	pl, err := a.Plan(p, req, false)
+	if err != nil {
+		return nil, err
+	}
+	sb, err := p.Create(ctx, pl, before)
+	if err == nil {
+		a.AdviseGit(cmd, pl)
+	}
+	return sb, err
+}
+
+// AdviseGit prints why git does not work in a new sandbox, and the command that makes one in which it
+// does.
+func (a *App) AdviseGit(cmd *cobra.Command, pl *provision.Plan) {
+	for _, g := range pl.Git {
+		a.Note("%s", g.Why)
+		if loop := cmd.Parent(); loop.HasParent() && slices.Contains(g.Options, "--git-dir") { // a loop or a flow already works in it
+			a.Note("hint: end it (%s stop), and begin anew with %s", loop.CommandPath(), strings.Join(g.Options, " "))
+			continue
+		}
+		verb, before := "create", ""
+		if !cmd.Parent().HasParent() {
+			verb = cmd.Name()
+			if cmd.Flags().Changed("name") {
+				g.Options = append([]string{"--name", pl.Sandbox.Name}, g.Options...)
+			}
+			if pl.Sandbox.Remove {
+				g.Options = append([]string{"--rm"}, g.Options...)
+			} else {
+				before = "bothy rm -f " + pl.Sandbox.Name + " && "
+			}
+		}
+		a.Note("hint: %s%s", before, g.Command(verb, pl.Sandbox.Agent))
+	}
+}

@@ -1,0 +1,235 @@
+package cmdline
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// streams are the three standard streams of a program inside. A stream that is a pipe is reopened
+// and handed over, so that its bytes bypass us. Any other stream, a terminal, a file or a socket,
+// stays outside: the program gets a pipe of ours, and we copy.
+type Streams struct {
+	Theirs [3]*os.File
+	copies []*copying
+	wg     sync.WaitGroup
+}
+
+// copying is one stream that we copy.
+type copying struct {
+	dst, src *os.File
+	input    bool
+	moved    chan struct{}         // signaled after each write
+	holds    atomic.Bool           // bytes that were read, or are being read, are not passed on yet
+	failed   atomic.Pointer[error] // why output was lost; set while holds is true
+}
+
+// OpenStreams returns the streams of a program inside. With noStdin the program has an empty input.
+func OpenStreams(a *App, noStdin bool) (*Streams, error) {
+	s := &Streams{}
+	for i, f := range []*os.File{a.In, a.Out, a.Err} {
+		if err := s.open(i, f, noStdin && i == 0); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Streams) open(i int, f *os.File, none bool) error {
+	if !none {
+		if direct := reopenPipe(f, i); direct != nil {
+			s.Theirs[i] = direct
+			return nil
+		}
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("make a pipe: %w", err)
+	}
+	switch {
+	case none:
+		w.Close()
+		s.Theirs[i] = r
+	case i == 0:
+		s.Theirs[i] = r
+		s.copies = append(s.copies, &copying{dst: w, src: f, input: true})
+	default:
+		s.Theirs[i] = w
+		s.copies = append(s.copies, &copying{dst: f, src: r, moved: make(chan struct{}, 1)})
+	}
+	return nil
+}
+
+// reopenPipe reopens an anonymous pipe in the one direction that is needed. A fresh description
+// keeps the sentry's O_NONBLOCK away from the caller's.
+func reopenPipe(f *os.File, i int) *os.File {
+	name := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	target, err := os.Readlink(name)
+	if err != nil || !strings.HasPrefix(target, "pipe:[") {
+		return nil
+	}
+	how := unix.O_WRONLY
+	if i == 0 {
+		how = unix.O_RDONLY
+	}
+	fd, err := unix.Open(name, how|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil // another user's pipe: copied instead
+	}
+	return os.NewFile(uintptr(fd), f.Name())
+}
+
+// Start closes our copies of the program's ends and begins copying.
+func (s *Streams) Start() {
+	for i, f := range s.Theirs {
+		f.Close()
+		s.Theirs[i] = nil
+	}
+	for _, c := range s.copies {
+		if c.input {
+			go c.run() // may block on a terminal forever, so drain does not wait for it
+			continue
+		}
+		s.wg.Go(c.run)
+	}
+}
+
+func (c *copying) run() {
+	if c.input {
+		_, _ = io.Copy(c.dst, c.src)
+		c.dst.Close()
+		return
+	}
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := c.take(buf)
+		if n > 0 && !c.pass(buf[:n]) || err != nil {
+			return
+		}
+	}
+}
+
+// pass writes the bytes read, and reports whether copying can continue.
+func (c *copying) pass(read []byte) bool {
+	defer c.holds.Store(false)
+	if _, err := c.dst.Write(read); err != nil {
+		c.src.Close() // the program inside gets SIGPIPE
+		c.failed.Store(&err)
+		return false
+	}
+	select {
+	case c.moved <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// take reads the available bytes. It sets holds before it reads, so that bytes are always either in
+// the pipe or known to be held.
+func (c *copying) take(buf []byte) (n int, err error) {
+	conn, err := c.src.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	waited := conn.Read(func(fd uintptr) bool {
+		c.holds.Store(true)
+		n, err = unix.Read(int(fd), buf)
+		if n <= 0 {
+			c.holds.Store(false)
+		}
+		return !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
+	})
+	if waited != nil {
+		return 0, waited
+	}
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return max(n, 0), err
+}
+
+// quiet is how long a stream must be silent after the program's end before it counts as finished
+// although a child still holds it open.
+const quiet = 150 * time.Millisecond
+
+// Drain waits for the last output, and returns an error if some of it was lost. If the reader closed
+// the stream, nothing is lost: it has read all that it wanted. For a reader that does not read,
+// drain waits until a signal arrives.
+func (s *Streams) Drain() error {
+	enough := make(chan os.Signal, 1)
+	console.Notify(enough, Leaving...)
+	defer signal.Stop(enough)
+	done := make(chan struct{})
+	go func() { s.wg.Wait(); close(done) }()
+	for {
+		select {
+		case <-done:
+			return s.lost()
+		case sig := <-enough:
+			return &spec.Exited{Code: spec.ExitSignal + int(sig.(unix.Signal))}
+		case <-time.After(quiet):
+			if !s.alive() {
+				return s.lost()
+			}
+		}
+	}
+}
+
+func (s *Streams) lost() error {
+	for _, c := range s.copies {
+		if err := c.failed.Load(); err != nil && !errors.Is(*err, unix.EPIPE) {
+			return &spec.Error{Op: "pass on what the program prints", Err: *err}
+		}
+	}
+	return nil
+}
+
+// alive reports whether output has moved since the last call, or is still to be moved: on a busy
+// machine the copying goroutine may lag.
+func (s *Streams) alive() bool {
+	alive := false
+	for _, c := range s.copies {
+		// In the order in which bytes move: otherwise they could pass between the two checks.
+		alive = alive || !c.input && (c.unread() || c.holds.Load())
+		select {
+		case <-c.moved:
+			alive = true
+		default:
+		}
+	}
+	return alive
+}
+
+// unread reports whether the pipe holds unread bytes.
+func (c *copying) unread() bool {
+	conn, err := c.src.SyscallConn()
+	if err != nil {
+		return false
+	}
+	n := 0
+	err = conn.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	return err == nil && n > 0
+}
+
+func (s *Streams) Close() {
+	for _, f := range s.Theirs {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// Leaving are the signals that tell a command to end.
+var Leaving = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}

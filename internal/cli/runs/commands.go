@@ -1,0 +1,24 @@
+// Package runs has the commands for loops and flows: to start them, watch them, steer them and resume them. The
+// two kinds share their viewer and their life; each has its own options and pages, so the package is large.
+package runs
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+)
+
+// app is one invocation of a command of this package.
+type app struct{ *cmdline.App }
+
+// Loop returns the command "loop".
+func Loop(a *cmdline.App) *cobra.Command { return (&app{a}).loopCommand() }
+
+// Ralph returns the command "ralph".
+func Ralph(a *cmdline.App) *cobra.Command { return (&app{a}).ralphCommand() }
+
+// Flow returns the command "flow".
+func Flow(a *cmdline.App) *cobra.Command { return (&app{a}).flowCommand() }
+
+// Runs returns the command "runs".
+func Runs(a *cmdline.App) *cobra.Command { return (&app{a}).runsCommand() }

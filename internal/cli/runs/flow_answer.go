@@ -1,0 +1,158 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) flowApproveCommand() *cobra.Command {
+	var reject string
+	c := &cobra.Command{
+		Use: "approve [RUN [STEP]]", Short: "Decide what a flow waits for",
+		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several,\nand RUN if several flows wait to be approved. What is approved is what there is now: if it was changed since it was asked about, it is a\nconflict. bothy flow resume goes on, unless a process carries it on: that one hears it.",
+		Args: cmdline.AtMost(2, "a run, and a step if several wait"), ValidArgsFunction: a.oneRun(run.Flows),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			step := ""
+			if len(args) > 1 {
+				step, args = args[1], args[:1]
+			}
+			return a.tellFlowTo(cmd.Context(), args, true, func(p *flow.Person) (*flow.State, error) {
+				return p.Decide(step, !cmd.Flags().Changed("reject"), reject)
+			})
+		},
+	}
+	c.Flags().StringVar(&reject, "reject", "", "do not approve, for this reason: the step has failed then")
+	return a.JSONFlag(c)
+}
+
+func (a *app) flowAnswerCommand() *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use: "answer [RUN [STEP]] TEXT|-f FILE", Short: "Answer what a flow asks",
+		Long: "Answers a question of the flow: TEXT, or what is in --file, is the output of the step, and\nmust pass its checks. STEP must be named if several wait, and RUN\nif several flows do. bothy flow resume goes on.",
+		Args: cmdline.AtMost(3, "a run, a step if several wait, and a text"), ValidArgsFunction: a.oneRun(run.Flows),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var text string
+			switch {
+			case file != "":
+				data, err := a.ReadFile(file, gate.MaxBytes)
+				if err != nil {
+					return cmdline.NotOpened(spec.ErrUsage, "read "+file, err)
+				}
+				text = string(data)
+			case len(args) > 0:
+				text, args = args[len(args)-1], args[:len(args)-1]
+				if len(args) == 0 {
+					if err := a.notARun(run.Flows, text, "bothy flow answer RUN TEXT"); err != nil {
+						return err
+					}
+				}
+			default:
+				return spec.Errorf(spec.ErrUsage, "the answer is missing").WithHint("usage: %s", cmd.UseLine())
+			}
+			step := ""
+			if len(args) > 1 {
+				step, args = args[1], slices.Delete(args, 1, 2)
+			}
+			if len(args) > 1 {
+				return spec.Errorf(spec.ErrUsage, "there is an answer in --file, and one in words")
+			}
+			return a.tellFlowTo(cmd.Context(), args, false, func(p *flow.Person) (*flow.State, error) { return p.Answer(step, text) })
+		},
+	}
+	c.Flags().StringVarP(&file, "file", "f", "", "what is in this file is the answer")
+	cmdline.CompleteFlag(c, "file", cmdline.FileNames)
+	return a.JSONFlag(c)
+}
+
+// tellFlowTo records a person's answer to a flow that waits for an approval or a question.
+func (a *app) tellFlowTo(ctx context.Context, named []string, approval bool, say func(*flow.Person) (*flow.State, error)) error {
+	what := "waits for an answer"
+	if approval {
+		what = "waits to be approved"
+	}
+	l, err := a.flowMeant(named, func(l *flowRun) bool { return l.waitsFor(approval) }, what)
+	if err == nil {
+		err = l.open()
+	}
+	if err != nil {
+		return err
+	}
+	heard, err := l.tell(ctx, &flow.Person{Plan: &l.plan, Run: l.run, Name: actor()}, say)
+	if err != nil {
+		return l.gone(err)
+	}
+	if l, err = readFlow(l.engine, l.run); err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.PrintJSON(l.view())
+	}
+	fmt.Fprintln(a.Out, l.run.ID)
+	if heard && (l.hosted || l.state.Over()) {
+		a.Note("kept by the process that carries it on")
+		return nil
+	}
+	a.Note("kept; bothy flow resume %s goes on", l.run.ID)
+	return nil
+}
+
+// tell records a person's answer, or has the process that runs the flow take it. Another process may
+// hold the run only briefly, for example to record another answer. Then tell tries again with the
+// new state.
+func (l *flowRun) tell(ctx context.Context, p *flow.Person, say func(*flow.Person) (*flow.State, error)) (heard bool, err error) {
+	for {
+		h, events, err := l.run.Host()
+		switch {
+		case err == nil:
+			defer h.Close()
+			if p.Left() {
+				if heard, err = p.Heard(); heard || err != nil {
+					return heard, err
+				}
+			}
+			p.Host, p.Events = h, events
+			_, err = say(p)
+			return false, errors.Join(err, p.TakeBack())
+		case !errors.Is(err, spec.ErrConflict):
+			return false, errors.Join(err, p.TakeBack())
+		case !p.Left():
+			if p.Events, err = l.run.Events(); err == nil {
+				_, err = say(p)
+			}
+			if err != nil {
+				return false, err
+			}
+		default:
+			if heard, err = p.Heard(); heard || err != nil {
+				return heard, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(stopPoll):
+		}
+	}
+}
+
+// gone returns an error that the run was removed, if that is why err happened.
+func (l *flowRun) gone(err error) error {
+	if _, there := os.Lstat(l.run.Dir()); errors.Is(there, fs.ErrNotExist) {
+		return spec.Errorf(spec.ErrNotFound, "the run %s was removed", l.run.ID)
+	}
+	return err
+}

@@ -1,0 +1,115 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/workspace"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Handles flows whose files are in a directory of the user's, where rm removes them like any other
+// files.
+
+// addInto adds the flag for that directory.
+func (f *flowFlags) addInto(c *cobra.Command) {
+	c.Flags().StringVar(&f.into, "into", "", "make the run's directory, with inputs/ outputs/ logs/ validation.json, in DIR, where rm -rf removes it (default: in the state directory)")
+	cmdline.CompleteFlag(c, "into", cmdline.FileNames)
+}
+
+// settleInto creates the directory, and checks that no sandbox can write to it. It also clears the
+// remains of runs that were deleted there.
+func (a *app) settleInto(ctx context.Context, e *engine.Engine, f *flowFlags) error {
+	if f.into == "" {
+		return nil
+	}
+	paths, err := e.Paths()
+	if err == nil {
+		f.into, err = filepath.Abs(f.into)
+	}
+	if err == nil && workspace.Within(e.Store.Path(), f.into) {
+		err = e.Apart(f.into)
+	}
+	if err == nil {
+		err = beyond(paths, f.into)
+	}
+	if err != nil {
+		return err
+	}
+	if err = os.MkdirAll(f.into, 0o700); err == nil {
+		f.into, err = filepath.EvalSymlinks(f.into)
+	}
+	if err != nil {
+		return &spec.Error{Class: spec.ErrUsage, Op: "make the directory for the runs", Err: err}
+	}
+	if err := e.Apart(f.into); err != nil {
+		return err
+	}
+	return a.clearGone(ctx, e, f.into)
+}
+
+// beyond refuses an absolute path, which need not exist, if it leads through a directory that a
+// sandbox writes to. A program inside may have created a link on the way.
+func beyond(paths *hostpath.Guard, dir string) error {
+	for at := dir; ; at = filepath.Dir(at) {
+		p, err := paths.Find(at)
+		if errors.Is(err, fs.ErrNotExist) && at != "/" {
+			continue // a missing directory cannot lead elsewhere
+		}
+		if err != nil {
+			return err
+		}
+		if p.Top != "" {
+			return spec.Errorf(spec.ErrDenied, "%s is in %s, which a sandbox writes to", dir, p.Top).
+				WithHint("name a directory that is not in what a sandbox writes to")
+		}
+		return nil
+	}
+}
+
+// writesInto refuses a sandbox of the flow that could write to the run's files.
+func writesInto(dir string, sb *spec.Sandbox) error {
+	for _, m := range engine.Live(sb) {
+		if dir != "" && (workspace.Within(m.Source, dir) || workspace.Within(dir, m.Source)) {
+			return spec.Errorf(spec.ErrUsage, "--into %s: the sandboxes of the flow write to %s", dir, m.Source).WithHint("name a directory that is not shared with them")
+		}
+	}
+	return nil
+}
+
+// clearGone removes the remains of flows whose files were deleted from a directory. It removes their
+// sandboxes, except those with changes that wait for a person and those in use elsewhere.
+func (a *app) clearGone(ctx context.Context, e *engine.Engine, dir string) error {
+	list, err := run.ListOf(e.Store.Runs(), run.Flows)
+	if err != nil {
+		return err
+	}
+	for _, r := range list {
+		if filepath.Dir(r.Dir()) != dir {
+			continue
+		}
+		if err := r.Away(); err != nil {
+			a.Note("%v: %s", err, spec.Hint(err))
+		}
+		if !r.Gone() {
+			continue
+		}
+		l, err := readRun(e, r)
+		if err == nil {
+			err = a.removeRun(ctx, l)
+		}
+		if err != nil && !errors.Is(err, spec.ErrConflict) { // on a conflict another process runs it and will notice
+			a.Note("the run %s is gone, for %s was removed, and something of it is left: %v", r.ID, r.Dir(), err)
+		}
+	}
+	return nil
+}

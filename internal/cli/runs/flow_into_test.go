@@ -1,0 +1,165 @@
+package runs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// TestGone checks a flow whose directory was deleted. Its sandboxes stay known, and the next run
+// with a directory in that place removes them. The list omits such a flow without sandboxes.
+func TestGone(t *testing.T) {
+	st, err := store.Open(t.TempDir())
+	must(t, err)
+	f, err := flow.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
+	must(t, err)
+	e := &engine.Engine{Store: st}
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	must(t, err)
+	a := &app{&cmdline.App{Console: &console.Console{Out: out, Err: out}}}
+	into := filepath.Join(t.TempDir(), "place")
+	house(t, st, "other")
+	for _, has := range []bool{true, false} {
+		flags := &flowFlags{into: into}
+		must(t, a.settleInto(t.Context(), e, flags))
+		plan := flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"shell": store.NewID()}}
+		if has {
+			plan.Sandboxes["shell"] = house(t, st, "r-shell")
+		}
+		r, err := run.CreateFlowIn(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
+		must(t, err)
+		past(t, r, event(t, run.Ready, flow.Made{}), event(t, run.Began, nil), event(t, run.Ended, flow.End{Status: run.Failed, Reason: "step"})).Close()
+		next := map[bool]string{true: "resume ", false: "rm "}[has] // without its sandbox it cannot be resumed
+		if v, err := RunViewOf(e, r); err != nil || v.Next != "bothy flow "+next+r.ID {
+			t.Errorf("while it is there it is %+v, %v", v, err)
+		}
+		must(t, os.RemoveAll(into)) // a cleanup with find deletes everything old
+		list, err := a.allRuns(e)
+		must(t, err)
+		if len(list) > 0 != has || has && (list[0].Next != "bothy flow rm "+r.ID || list[0].rank() != 1) {
+			t.Errorf("with a sandbox: %t; there are %+v", has, list)
+		}
+		l, err := readFlow(e, r)
+		must(t, err)
+		if l.goesOn() || l.ends() || !strings.Contains(l.state.Detail, "was removed") {
+			t.Errorf("it stands as %+v", l.state)
+		}
+		if err := l.open(); !errors.Is(err, spec.ErrNotFound) || strings.Contains(spec.Hint(err), "r-shell") != has {
+			t.Errorf("who goes on is told %v; %s", err, spec.Hint(err))
+		}
+		if _, err := os.Lstat(into); err == nil {
+			t.Error("who looks at it makes its directory anew")
+		}
+	}
+	must(t, a.settleInto(t.Context(), e, &flowFlags{into: into}))
+	if list, err := run.ListOf(st.Runs(), ""); err != nil || len(list) > 0 {
+		t.Errorf("there are %v, %v", list, err)
+	}
+	if got := names(t, st); !slices.Equal(got, []string{"other"}) {
+		t.Errorf("there are the sandboxes %q", got)
+	}
+	if err := a.settleInto(t.Context(), e, &flowFlags{into: st.Runs()}); !errors.Is(err, spec.ErrUsage) {
+		t.Errorf("in the state directory: %v", err)
+	}
+}
+
+// TestAway checks that a flow on a disk that is not mounted is kept, with its sandbox, and that the
+// next run there prints a note.
+func TestAway(t *testing.T) {
+	st, err := store.Open(t.TempDir())
+	must(t, err)
+	f, err := flow.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
+	must(t, err)
+	e := &engine.Engine{Store: st}
+	a, printed := captured(t)
+	flags := &flowFlags{into: filepath.Join(t.TempDir(), "place")}
+	must(t, a.settleInto(t.Context(), e, flags))
+	plan := flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"shell": house(t, st, "r-shell")}}
+	r, err := run.CreateFlowIn(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
+	must(t, err)
+	past(t, r, event(t, run.Ready, flow.Made{}), event(t, run.Began, nil), event(t, run.Ended, flow.End{Status: run.Failed, Reason: "step"})).Close()
+	about, written := filepath.Join(st.Runs(), r.ID, "run.json"), map[string]any{}
+	must(t, store.ReadJSON(about, &written))
+	written["place"] = map[string]any{"device": 0, "inode": 0}
+	must(t, store.WriteJSON(about, written))
+	must(t, os.RemoveAll(r.Dir()))
+
+	must(t, a.settleInto(t.Context(), e, &flowFlags{into: flags.into}))
+	if got := names(t, st); !slices.Equal(got, []string{"r-shell"}) {
+		t.Errorf("there are the sandboxes %q", got)
+	}
+	if got := printed(); !strings.Contains(got, flags.into+" is on another file system") || !strings.Contains(got, "mount the disk") {
+		t.Errorf("it says %q", got)
+	}
+	l, err := readFlow(e, r)
+	must(t, err)
+	if err := l.open(); !errors.Is(err, spec.ErrNotFound) || l.state.Status != run.Failed || l.state.Detail != err.Error() {
+		t.Errorf("it stands as %+v; who goes on is told %v", l.state, err)
+	}
+	if v, err := RunViewOf(e, r); err != nil || v.Next != "bothy flow resume "+r.ID {
+		t.Errorf("it is %+v, %v", v, err)
+	}
+}
+
+// TestWritesInto checks that a flow cannot write to its run's files, nor to a directory around them.
+func TestWritesInto(t *testing.T) {
+	for _, c := range []struct {
+		m       spec.Mount
+		mode    string
+		refused bool
+	}{
+		{spec.Mount{Source: "/w"}, "", true},
+		{spec.Mount{Source: "/w/other"}, "", false},
+		{spec.Mount{Source: "/w"}, spec.WorkspaceReview, false},
+		{spec.Mount{Source: "/w/place"}, "", true},
+		{spec.Mount{Source: "/w/place/run"}, "", true},
+		{spec.Mount{Source: "/w/place", ReadOnly: true}, "", false},
+		{spec.Mount{Source: "/w/place"}, spec.WorkspaceReview, false},
+	} {
+		sb := &spec.Sandbox{Workspaces: []spec.Mount{c.m}, WorkspaceMode: c.mode}
+		if err := writesInto("/w/place", sb); (err != nil) != c.refused {
+			t.Errorf("%+v, %s: %v", c.m, c.mode, err)
+		}
+	}
+}
+
+// TestIntoWritten checks that a directory for runs is refused if a sandbox writes to it, or to a
+// link on the way. A sandbox created after that check keeps the run from starting.
+func TestIntoWritten(t *testing.T) {
+	st, err := store.Open(t.TempDir())
+	must(t, err)
+	e, a, base := &engine.Engine{Store: st}, &app{&cmdline.App{Console: &console.Console{}}}, t.TempDir()
+	proj := filepath.Join(base, "proj")
+	must(t, os.MkdirAll(proj, 0o755))
+	must(t, os.Symlink("../away", filepath.Join(proj, "runs")))
+	must(t, os.Mkdir(filepath.Join(base, "away"), 0o755))
+	sb := &spec.Sandbox{Version: spec.Version, ID: store.NewID(), Name: "box", Agent: "shell", Template: spec.TemplateHost, Workspaces: []spec.Mount{{Source: proj}}}
+	flags := &flowFlags{into: filepath.Join(proj, "sub")}
+	must(t, a.settleInto(t.Context(), e, flags))
+	_, err = st.Create(sb)
+	must(t, err)
+	if err := (&flowMaking{app: a, engine: e, flags: flags}).fill(t.TempDir()); !errors.Is(err, spec.ErrDenied) {
+		t.Errorf("with a sandbox that was made meanwhile: %v", err)
+	}
+	for _, into := range []string{proj, filepath.Join(proj, "new"), filepath.Join(proj, "runs"), filepath.Join(proj, "runs", "x")} {
+		if err := a.settleInto(t.Context(), e, &flowFlags{into: into}); !errors.Is(err, spec.ErrDenied) {
+			t.Errorf("%s: %v", into, err)
+		}
+	}
+	for _, dir := range []string{filepath.Join(proj, "new"), filepath.Join(base, "away", "x")} {
+		if _, err := os.Lstat(dir); err == nil {
+			t.Errorf("%s was made", dir)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package runs
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// TestFreeNames checks that a run gets no ID for which a sandbox's name is taken, here by a removed
+// run.
+func TestFreeNames(t *testing.T) {
+	st, err := store.Open(t.TempDir())
+	must(t, err)
+	_, err = st.Create(&spec.Sandbox{ID: store.NewID(), Name: "one-2026-11-22-0001-shell"})
+	must(t, err)
+	m := &flowMaking{engine: &engine.Engine{Store: st}, flags: &flowFlags{}, id: "one-2026-11-22-0001"}
+	if err := m.free([]flow.Room{{Name: "mine"}, {Name: "shell"}}); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("its name is taken: %v", err)
+	}
+	m.id = "one-2026-11-22-0002"
+	must(t, m.free([]flow.Room{{Name: "shell"}}))
+}
+
+// TestNamed checks that an agent which a flow names in two ways has one sandbox.
+func TestNamed(t *testing.T) {
+	f, err := flow.Parse("f.yaml", []byte("name: n\nsteps: [{id: a, agent: claude-code, prompt: p}, {id: b, agent: claude, prompt: p}, {id: c, needs: [b], prompt: p}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &flow.Plan{Flow: f, Agent: "claude-code"}
+	claude := &spec.Agent{Name: "claude"}
+	agents, err := named(p, map[string]*spec.Agent{"claude-code": claude, "claude": claude})
+	if err != nil || len(agents) != 1 || agents["claude"] != claude {
+		t.Fatalf("the agents are %v, %v", agents, err)
+	}
+	if rooms := p.Rooms(); len(rooms) != 1 || rooms[0].Agent != "claude" || p.Agent != "claude" {
+		t.Errorf("%s works in %+v", p.Agent, rooms)
+	}
+}

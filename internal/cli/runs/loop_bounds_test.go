@@ -1,0 +1,37 @@
+package runs
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/credential"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/provision"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// TestReviewersBudgetable checks that a budget counts no secret for a reviewer, because reviewers are
+// lent none.
+func TestReviewersBudgetable(t *testing.T) {
+	st, err := store.Open(t.TempDir())
+	must(t, err)
+	e := &engine.Engine{Store: st, Agents: agent.NewCatalog(t.TempDir())}
+	must(t, e.Credentials().SetSecret(t.Context(), credential.NewSecret{Name: "models", Service: "openai", Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_SET"}}))
+	of, err := e.Agents.Called("cursor")
+	must(t, err)
+	p := &loop.Plan{Limits: loop.Limits{Tokens: 9}}
+	w, err := (&provision.Provisioner{Engine: e}).MeteringOf(&spec.Request{Secrets: []string{"models"}}, of)
+	must(t, err)
+	a := &app{&cmdline.App{Console: &console.Console{Err: os.Stderr}}}
+	must(t, a.loopBudgetable(p, w, []*spec.Agent{of}, nil))
+	if err := a.loopBudgetable(p, w, []*spec.Agent{of}, []*spec.Agent{of}); !errors.Is(err, spec.ErrUsage) {
+		t.Errorf("one that reviews: %v", err)
+	}
+}

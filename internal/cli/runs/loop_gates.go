@@ -1,0 +1,55 @@
+package runs
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) loopSchemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of a file of gates", Args: cmdline.Exactly(0, "no argument"),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := a.Out.WriteString(loop.Schema())
+			return err
+		},
+	}
+}
+
+func gatesError(path string, err error) error {
+	e := cmdline.NotOpened(spec.ErrUsage, "read the gates of "+path, err)
+	if e.Class != nil {
+		e.Hint = "docs/guide/gates.md tells what a file of gates may say"
+	}
+	return e
+}
+
+// readGates reads the file of --gates into the plan. The file is not read again, because it may be
+// where the agent can write.
+func (f *loopFlags) readGates(a *app) error {
+	if f.gates == "" {
+		return nil
+	}
+	text, err := a.ReadFile(f.gates, loop.MaxGates)
+	var g *loop.Gates
+	if err == nil {
+		g, err = loop.ReadGates(text)
+	}
+	if err != nil {
+		return gatesError(f.gates, err)
+	}
+	f.plan.Gates = g.Gates
+	for _, p := range g.Protect {
+		if !slices.Contains(f.plan.Protect, p) { // it would be hashed twice
+			f.plan.Protect = append(f.plan.Protect, p)
+		}
+	}
+	if f.plan.Until == nil {
+		f.plan.Until = []string{}
+	}
+	return nil
+}

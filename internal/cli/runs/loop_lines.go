@@ -1,0 +1,309 @@
+package runs
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// delayText says until when a run waits and why, for a row.
+func delayText(d run.Delay) string {
+	return d.Until.Local().Format(time.DateTime) + ", " + delayReason(d)
+}
+
+func delayReason(d run.Delay) string {
+	if d.For == run.Overloaded {
+		return "the provider of a model is overloaded"
+	}
+	return "an allowance is used up"
+}
+
+// deniedText says that a model could not be asked, and when the work continues. known says whether the
+// provider told until when.
+func deniedText(whose string, overloaded, known bool, until time.Time) string {
+	text := whose + " allowance is used up"
+	switch {
+	case overloaded:
+		text = "the provider of " + whose + " model is overloaded"
+	case !known:
+		text += ", it does not say until when"
+	}
+	return text + ": waiting until " + until.Local().Format(time.DateTime)
+}
+
+// unheardText describes a failed review that is to be repeated; s is the state of its work after the
+// event.
+func unheardText(ev run.Event, s *loop.State) string {
+	var u loop.Unheard
+	if json.Unmarshal(ev.Data, &u) != nil {
+		return ""
+	}
+	return "gate " + u.Gate + ": " + deniedText("the reviewer's", u.Overloaded, !u.Until.IsZero(), s.Until)
+}
+
+func roundly(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
+
+// soFarText formats a loop's usage; unknown usage is not shown as 0.
+func soFarText(s *loop.State) string {
+	if !s.Metered.Known() && s.Tokens == 0 && s.USD == 0 {
+		return "an unknown number of tokens"
+	}
+	return cmdline.UsedText(s.Tokens, s.USD)
+}
+
+// pastLine describes a past event of a loop, including that a process resumed it.
+func pastLine(p *loop.Plan, ev run.Event, s *loop.State) string {
+	if ev.Type == run.Began && s.Iteration > 0 {
+		return "gone on with, by another process"
+	}
+	return lineOf(p, ev, s)
+}
+
+// promptText returns the prompt to show.
+func promptText(p *loop.Plan) string {
+	if p.Prompt == taskPrompt {
+		return "-, but for that of each task"
+	}
+	return p.Prompt
+}
+
+// lineOf describes an event; s is the loop's state after it.
+func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
+	if n, w := s.Of(ev); w != nil {
+		if line := workerLine(p, ev, s, w); line != "" {
+			return fmt.Sprintf("worker %d: %s", n, line)
+		}
+		return ""
+	}
+	at := fmt.Sprintf("iteration %d/%d: ", s.Iteration, p.Limits.MaxIterations)
+	switch ev.Type {
+	case loop.Baseline:
+		return "before the first iteration: " + gatesText(p, s.Baseline)
+	case loop.Iteration:
+		who := cmp.Or(s.Agent, p.Agent)
+		if s.Model != "" {
+			who += " (" + s.Model + ")"
+		}
+		if n := s.Told(); n > 0 {
+			return at + fmt.Sprintf("%s works, with %s", who, cmdline.Counted(n, "hint"))
+		}
+		return at + who + " works"
+	case loop.Worked:
+		return at + workText(s)
+	case loop.Cut:
+		return at + cutText(ev)
+	case loop.Kept:
+		return at + fmt.Sprintf("checkpoint %d, %s changed", s.Keep.Checkpoint, cmdline.Counted(s.Keep.Changes, "path"))
+	case loop.Judged:
+		return at + gatesText(p, s.Verdict) + doubtText(p, s) + fmt.Sprintf("; %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
+	case loop.Reviewing:
+		return at + "gate " + s.Reviewing + " is asked: " + p.Reviewer(s.Reviewing)
+	case loop.ReviewDelayed:
+		return at + unheardText(ev, s)
+	case loop.ReviewCut:
+		var u loop.Unheard
+		if json.Unmarshal(ev.Data, &u) != nil {
+			return ""
+		}
+		return at + "the review is cut short; it used " + cmdline.UsedText(u.Tokens, u.USD)
+	case loop.Reviewed:
+		var r loop.Review
+		if json.Unmarshal(ev.Data, &r) != nil {
+			return ""
+		}
+		return at + reviewText(r.Gate) + fmt.Sprintf("; %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
+	case loop.Guarded:
+		return guardText(ev)
+	case loop.Took:
+		return "task " + s.Task.ID + ": " + term.Opening(s.Task.Title)
+	case loop.Closed:
+		return "task " + s.Closed[len(s.Closed)-1].Task + " is closed"
+	case loop.PutBack:
+		last := s.Left[len(s.Left)-1]
+		line := "task " + last.Task + " is put back: " + term.Opening(last.Why)
+		if last.Checkpoint > 0 {
+			line += fmt.Sprintf("; the files are put back to checkpoint %d", last.Checkpoint)
+		}
+		return line
+	case loop.Lost:
+		last := s.Left[len(s.Left)-1]
+		return "task " + last.Task + " is another's: " + term.Opening(last.Why)
+	case loop.Hinted:
+		return "a hint from " + ev.Actor
+	case run.Raised:
+		return raisedText(ev)
+	case loop.Cleared:
+		return "hints that nobody was told are taken back, by " + ev.Actor
+	case loop.Replaced:
+		if s.Again() {
+			return replacedText(ev) + fmt.Sprintf("; iteration %d is begun again", s.Iteration)
+		}
+		return replacedText(ev)
+	case loop.Rewound:
+		return "back " + s.Detail + ", by " + ev.Actor
+	case run.Ended:
+		return strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", s.Status, s.Reason, s.Detail), ": ")
+	}
+	return ""
+}
+
+// workerLine describes an event of one of several workers; s is the loop's state after it, w the
+// worker's.
+func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
+	at := fmt.Sprintf("iteration %d/%d: ", w.Iteration, p.Limits.MaxIterations)
+	switch ev.Type {
+	case loop.Iteration:
+		who := cmp.Or(w.Agent, p.Agent)
+		if w.Model != "" {
+			who += " (" + w.Model + ")"
+		}
+		return at + who + " works at " + w.Task.ID
+	case loop.Cut:
+		return at + cutText(ev)
+	case loop.Worked:
+		return at + workText(w)
+	case loop.Kept:
+		return at + fmt.Sprintf("checkpoint %d, %s changed", w.Keep.Checkpoint, cmdline.Counted(w.Keep.Changes, "path"))
+	case loop.Judged:
+		return at + gatesText(p, w.Verdict) + doubtText(p, w) + fmt.Sprintf("; all: %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
+	case loop.Took:
+		return "task " + w.Task.ID + ": " + term.Opening(w.Task.Title)
+	case loop.Joined:
+		if n := len(w.Join.Conflicts); n > 0 {
+			return fmt.Sprintf("task %s: in conflict with what others have done: %s", w.Task.ID, cmdline.Counted(n, "path"))
+		}
+		if n := len(w.Join.Texts); n > 0 {
+			return fmt.Sprintf("task %s: lines of %s are brought together with what others have done", w.Task.ID, cmdline.Counted(n, "file"))
+		}
+		return ""
+	case loop.Reviewing:
+		return at + "gate " + w.Reviewing + " is asked: " + p.Reviewer(w.Reviewing)
+	case loop.ReviewDelayed:
+		return at + unheardText(ev, w)
+	case loop.Reviewed:
+		var r loop.Review
+		if json.Unmarshal(ev.Data, &r) != nil {
+			return ""
+		}
+		return at + reviewText(r.Gate)
+	case loop.Rejudged:
+		return "task " + w.Task.ID + ", together with what others have done: " + gatesText(p, w.Verdict)
+	case loop.Closed:
+		return "task " + s.Closed[len(s.Closed)-1].Task + " is closed"
+	case loop.PutBack, loop.Lost:
+		return leftText(ev)
+	case loop.Replaced:
+		return replacedText(ev)
+	}
+	return ""
+}
+
+func replacedText(ev run.Event) string {
+	var at loop.Place
+	if json.Unmarshal(ev.Data, &at) != nil {
+		return ""
+	}
+	return "the sandbox " + at.Sandbox + " was removed, and is made anew"
+}
+
+// guardText lists the protected paths that were restored.
+func guardText(ev run.Event) string {
+	var g loop.Guard
+	if json.Unmarshal(ev.Data, &g) != nil {
+		return ""
+	}
+	var parts []string
+	if list := slices.Clone(g.Paths); len(list) > 0 {
+		for i := range list {
+			list[i] = review.Quote(list[i])
+		}
+		if g.More > 0 {
+			list = append(list, fmt.Sprintf("%d more", g.More))
+		}
+		parts = append(parts, "put back: "+strings.Join(list, ", "))
+	}
+	for _, left := range g.Left {
+		parts = append(parts, "not put back: "+term.Opening(left))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func cutText(ev run.Event) string {
+	var w loop.Work
+	if json.Unmarshal(ev.Data, &w) != nil {
+		return "cut short"
+	}
+	if w.Crashed != "" {
+		return w.Crashed + "; it is done again, and used " + cmdline.UsedText(w.Tokens, w.USD)
+	}
+	return "cut short; it used " + cmdline.UsedText(w.Tokens, w.USD)
+}
+
+// leftText describes a task that a worker gave up or lost.
+func leftText(ev run.Event) string {
+	var l loop.Left
+	switch {
+	case json.Unmarshal(ev.Data, &l) != nil:
+		return ""
+	case ev.Type == loop.Lost:
+		return "task " + l.Task + " is another's: " + term.Opening(l.Why)
+	case l.Again:
+		return "task " + l.Task + " is tried again: " + l.Why
+	}
+	return "task " + l.Task + " is put back: " + term.Opening(l.Why)
+}
+
+// workText describes how the agent's work ended; s is its state after that.
+func workText(s *loop.State) string {
+	text := verdictText(s)
+	if stayed := s.Work.Stayed; stayed != "" {
+		text += " (" + term.Line(stayed) + ")"
+	}
+	return text
+}
+
+// verdictText is workText by the agent's own account.
+func verdictText(s *loop.State) string {
+	w := s.Work
+	took := roundly(time.Duration(w.Seconds * float64(time.Second)))
+	switch {
+	case w.Verdict == spec.VerdictLimit:
+		return deniedText("its", w.Overloaded, !w.Until.IsZero(), s.Until)
+	case w.Verdict != spec.VerdictOK:
+		return "the agent failed after " + took + ": " + term.Opening(w.Error)
+	case w.Abort:
+		return "the agent gives up after " + took
+	case w.Asks:
+		return "the agent asks, after " + took + ": " + term.Opening(w.Question())
+	case w.Done:
+		return "the agent says that it is done, after " + took
+	}
+	return "the agent ended after " + took + ", and " + unsaidText(w)
+}
+
+// unsaidText describes an agent that did not say that it is done. That does not mean that it is not.
+func unsaidText(w *loop.Work) string {
+	if strings.TrimSpace(w.Message) == "" {
+		return "said nothing"
+	}
+	return "said nothing of being done"
+}
+
+// doubtText says why the agent's promise is not believed, to follow the gates' verdict. It is empty
+// if the promise is believed.
+func doubtText(p *loop.Plan, s *loop.State) string {
+	if !loop.Unproven(p, s) {
+		return ""
+	}
+	return " as before, and no file was changed: that it is done is not believed"
+}

@@ -1,0 +1,468 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/cli/checkpoints"
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runner"
+	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/internal/task/book"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// loopFlags are the flags of a new loop.
+type loopFlags struct {
+	cmdline.CreateFlags
+	plan                  loop.Plan
+	file, template, gates string
+	model, rotation       string
+	takeTasks             bool
+	labels                []string
+	tries                 int
+	from                  string
+	hints                 []string
+	boxes                 []*task.Task // of the open-ralph loop that this one continues
+	time, iteration, gate time.Duration
+	idle                  time.Duration
+}
+
+func (a *app) loopRunCommand() *cobra.Command {
+	f := &loopFlags{}
+	c := &cobra.Command{
+		Use:   "run --agent NAME --until COMMAND [flags] [PROMPT] [PATH]",
+		Short: "Begin a loop, and carry it on to its end",
+		Long: `Has an agent work at PROMPT in PATH (default: here) until it is done: it says so on the
+last line of its last message, and every COMMAND of --until ends with 0 in a copy of the
+files that the agent cannot reach. The sandbox is a new one, and stays. The exit code is
+0 if it is done, 6 if the agent gave up, 7 if it waits for you, 8 if a limit was reached,
+9 if nothing moved any more.`,
+		Example: `  bothy loop run --agent claude --until 'make test' "make the tests pass"
+  bothy loop run --agent claude --until 'make test' --tasks
+  bothy loop run --agent codex --workspace review --protect test --until 'make test' -f TASK.md .`,
+		Args: cmdline.AtMost(2, "a prompt and a path"),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.startLoop(cmd, f, args) },
+	}
+	f.CreateFlags.Add(a.App, c)
+	f.addLoop(c)
+	cmdline.CompleteFlag(c, "agent", a.KnownAgents)
+	cmdline.CompleteFlag(c, "secret", a.SecretNames)
+	return a.JSONFlag(c)
+}
+
+func (f *loopFlags) addLoop(c *cobra.Command) {
+	fs := c.Flags()
+	p := &f.plan
+	fs.StringVar(&p.Agent, "agent", "", "who works")
+	fs.StringVar(&f.model, "model", "", "the model that works (default: the agent's own choice)")
+	fs.StringVar(&f.rotation, "rotation", "", "agents and models that take turns, one an iteration: agent:model,agent:model")
+	fs.StringVar(&f.file, "prompt-file", "", "the same as --file")
+	fs.StringVar(&f.from, "from", "", "take prompt, promises, limits, agent and tasks over from the directory of an open-ralph loop, .ralph")
+	fs.StringArrayVar(&f.hints, "add-context", nil, "tell the first iteration something; repeatable")
+	fs.StringVar(&p.Promise, "completion-promise", "COMPLETE", "the same as --promise")
+	fs.IntVar(&p.Workers, "parallel", 1, "so many work at tasks at the same time, each in a sandbox of its own; with --tasks and --workspace review")
+	fs.BoolVar(&f.takeTasks, "tasks", false, "work at the project's tasks that are ready, one after the other; see bothy task")
+	fs.StringArrayVar(&f.labels, "task-label", nil, "only at tasks with this label; repeatable, all of them; implies --tasks")
+	fs.IntVar(&f.tries, "task-iterations", 5, "how often one task may be tried, before it is put back with a note")
+	fs.BoolVar(&p.Resume, "resume-session", false, "have the agent go on with the session of its last iteration, instead of a fresh memory each time")
+	fs.StringVarP(&f.file, "file", "f", "", "read the prompt from a file")
+	fs.StringVar(&f.template, "prompt-template", "", "read from a file what the agent is told about the prompt, the iteration and the checks")
+	fs.StringArrayVar(&p.Until, "until", nil, "a shell command that ends with 0 when the work is done; repeatable, all must")
+	fs.StringVar(&f.gates, "gates", "", "read gates from a file: commands, documents, reviewers; they go with those of --until")
+	fs.BoolVar(&p.AllowUnchanged, "allow-unchanged", false, "believe that it is done although no file was changed, and what checks it was green before: for work that changes none")
+	fs.StringArrayVar(&p.Protect, "protect", nil, "a file or directory of PATH that must stay as it is; repeatable")
+	fs.StringVar(&p.Promise, "promise", "COMPLETE", "what the agent says between <promise> and </promise> when it is done")
+	fs.StringVar(&p.Abort, "abort-promise", "", "what it says there when it gives up (default: it may not)")
+	fs.IntVar(&p.Limits.MinIterations, "min-iterations", 1, "before which it is not done, whatever is said")
+	fs.IntVar(&p.Limits.MaxIterations, "max-iterations", 30, "how often it may try")
+	fs.DurationVar(&f.time, "max-time", 0, "for all of it, e.g. 8h (default: any)")
+	fs.Int64Var(&p.Limits.Tokens, "max-tokens", 0, "let models be asked until they have taken so many tokens, as the gateway counts or the agent, if that is more (default: any)")
+	fs.Float64Var(&p.Limits.USD, "max-cost", 0, "the same in USD (default: any)")
+	fs.DurationVar(&f.iteration, "iteration-timeout", time.Hour, "for the agent in each iteration; 0: any")
+	fs.DurationVar(&f.idle, "activity-timeout", 0, "of an iteration, in which the agent prints nothing, asks nobody and does not compute; 0: any")
+	fs.DurationVar(&f.gate, "gate-timeout", 10*time.Minute, "for each gate that is no reviewer")
+	fs.IntVar(&p.Stall.Unchanged, "stall-unchanged", loop.UsualStall.Unchanged, "give up when no file was changed in so many iterations; 0: never")
+	fs.IntVar(&p.Stall.SameRed, "stall-gates", loop.UsualStall.SameRed, "give up when the same commands have failed with the same output so often; 0: never")
+	fs.IntVar(&p.Stall.SameError, "stall-errors", loop.UsualStall.SameError, "give up when the agent has failed in the same way so often; 0: never")
+	fs.IntVar(&p.Stall.SameLimit, "stall-limits", loop.UsualStall.SameLimit, "give up when models could not be asked so often in a row, for an allowance that is used up or a provider that is overloaded; 0: never")
+	fs.IntVar(&p.Stall.Questions, "stall-questions", loop.UsualStall.Questions, "wait for you when so many iterations in a row have ended with a question; 0: never")
+	cmdline.MayBeEmpty(c, "model", "abort-promise") // with --from: do not take over that loop's value
+	for _, path := range []string{"file", "prompt-file", "from", "prompt-template", "protect", "gates"} {
+		cmdline.CompleteFlag(c, path, cmdline.FileNames)
+	}
+}
+
+// startLoop runs a new loop.
+func (a *app) startLoop(cmd *cobra.Command, f *loopFlags, args []string) error {
+	if err := f.takeOver(a, cmd); err != nil {
+		return err
+	}
+	e, err := a.Engine()
+	if err != nil {
+		return err
+	}
+	if err := f.turns(e); err != nil {
+		return err
+	}
+	path, err := f.read(a, args)
+	if err != nil {
+		return err
+	}
+	if f.plan.Agent == "" {
+		return spec.Errorf(spec.ErrUsage, "--agent is missing").WithHint("usage: %s", cmd.UseLine())
+	}
+	agents, err := capable(e, &f.plan)
+	if err != nil {
+		return err
+	}
+	reviewers, err := loopReviewers(e, &f.plan)
+	if err != nil {
+		return err
+	}
+	req, err := f.Request(a.App, agents[0].Name, []string{path})
+	if err != nil {
+		return err
+	}
+	if f.plan.Budget() != (spec.Budget{}) {
+		w, err := a.Provisioner(e).MeteringOf(&req, agents[0])
+		if err == nil {
+			err = a.loopBudgetable(&f.plan, w, agents, slices.Collect(maps.Values(reviewers)))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	of, invited := agents[0], &guests{a, e, req, agents[1:]}
+	ctx, release := enduring(cmd.Context())
+	defer release()
+	var r *run.Run
+	var h *run.Host
+	sb, err := a.MakeSandbox(ctx, cmd, e, req, func(sb *spec.Sandbox) (err error) {
+		sb.Budget = f.plan.Budget()
+		if err = f.fits(sb); err == nil {
+			err = f.finds(ctx, e)
+		}
+		if err == nil {
+			err = f.houseReviewers(ctx, a, e, sb)
+		}
+		if err == nil {
+			err = invited.ready(ctx, of, sb)
+		}
+		if err != nil || ctx.Err() != nil {
+			return errors.Join(err, context.Cause(ctx))
+		}
+		if r, err = run.Named(f.about(), time.Now(), func(id string) (*run.Run, error) { return run.Create(e.Store.Runs(), id, &f.plan) }); err == nil {
+			sb.Loop = r.ID
+			h, _, err = r.Host()
+		}
+		if err == nil {
+			err = f.leaveHints(r)
+		}
+		return err
+	})
+	if h != nil {
+		defer h.Close()
+	}
+	if err != nil {
+		if r != nil { // nothing could be resumed
+			if h != nil {
+				h.Close() // a held run could not be removed
+			}
+			_ = r.Remove()
+		}
+		return err
+	}
+	made := loop.Made{Sandbox: sb.Name}
+	noted := func(at loop.Place) error {
+		_, err := h.Append(loop.Placing, run.ActorHost, loop.Made{Sandbox: sb.Name, Places: []loop.Place{at}})
+		return err
+	}
+	if made.Places, err = invited.make(ctx, cmd, sb, f.plan.Workers, noted); err == nil {
+		var hired []loop.Place
+		hired, err = hire(ctx, e, &f.plan, sb, noted)
+		made.Places = append(made.Places, hired...)
+	}
+	var others *runner.Places
+	if err == nil {
+		others, err = placesOf(e, &f.plan, made.Places)
+	}
+	var ready run.Event
+	if err == nil {
+		ready, err = h.Append(run.Ready, run.ActorHost, made)
+	}
+	if err != nil {
+		h.Close()
+		return errors.Join(err, runner.Unmake(e, append(made.Places, loop.Place{ID: sb.ID})), r.Remove())
+	}
+	a.warnBeside(e, r.ID, sb)
+	a.Note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
+	return a.carryLoop(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, cmdline.Snapshots(e), sb, of, &f.plan, others, r.Originals()), taskQueueOf(e, &f.plan, r)}, []run.Event{ready})
+}
+
+// about returns the text to derive the run's ID from.
+func (f *loopFlags) about() string {
+	if f.plan.Prompt == taskPrompt {
+		return "tasks of " + filepath.Base(f.plan.Directory)
+	}
+	return f.plan.Prompt
+}
+
+// turns determines which agent works with which models.
+func (f *loopFlags) turns(e *engine.Engine) error {
+	name := func(called string) (string, error) {
+		of, err := e.Agents.Called(called)
+		if err != nil {
+			return "", err
+		}
+		return of.Name, nil
+	}
+	if err := f.plan.Name(name); err != nil {
+		return err
+	}
+	switch {
+	case f.rotation == "":
+		if f.model != "" {
+			f.plan.Models = []string{f.model}
+		}
+		return nil
+	case f.model != "":
+		return spec.Errorf(spec.ErrUsage, "--model and --rotation exclude each other")
+	}
+	turns, err := loop.Rotate(f.rotation)
+	if err != nil {
+		return err
+	}
+	given := f.plan.Agent
+	f.plan.Rotate(turns)
+	if err := f.plan.Name(name); err != nil {
+		return err
+	}
+	if first := f.plan.Agent; given != "" && given != first {
+		return spec.Errorf(spec.ErrUsage, "--agent is %s, and the rotation begins with %s", given, first).
+			WithHint("leave --agent out: the rotation says who works")
+	}
+	return nil
+}
+
+// maxPrompt bounds a prompt and a template, in bytes.
+const maxPrompt = 1 << 20
+
+// read splits PROMPT and PATH, and reads the files.
+func (f *loopFlags) read(a *app, args []string) (path string, err error) {
+	if f.file != "" {
+		if len(args) > 1 {
+			return "", spec.Errorf(spec.ErrUsage, "there is a prompt in --file, and one in words")
+		}
+		if f.plan.Prompt, err = a.readPrompt(f.file); err != nil {
+			return "", err
+		}
+	} else if len(args) > 1 || len(args) > 0 && f.from == "" {
+		f.plan.Prompt, args = args[0], args[1:]
+	}
+	if f.takeTasks || len(f.labels) > 0 {
+		f.plan.Tasks = &loop.Tasks{Labels: f.labels, Tries: f.tries}
+		f.plan.Prompt = cmp.Or(f.plan.Prompt, taskPrompt)
+	}
+	f.plan.Template = loop.DefaultTemplate
+	if f.template != "" {
+		if f.plan.Template, err = a.readPrompt(f.template); err != nil {
+			return "", err
+		}
+	}
+	l := &f.plan.Limits
+	l.Time, l.Iteration, l.Gate = spec.Duration(f.time), spec.Duration(f.iteration), spec.Duration(f.gate)
+	l.Idle = spec.Duration(f.idle)
+	if f.plan.Workers < 1 { // 0 stands for one in plans from before workers existed
+		return "", loop.TooMany(f.plan.Workers)
+	}
+	if strings.TrimSpace(f.plan.Prompt) == "" {
+		return "", spec.Errorf(spec.ErrUsage, "the prompt is empty").
+			WithHint("say what is to be done, in words or in a file (-f), or have tasks be done: --tasks")
+	}
+	path = "."
+	if len(args) > 0 {
+		path = args[0]
+	}
+	if err := f.readGates(a); err != nil {
+		return "", err
+	}
+	return path, f.plan.Check()
+}
+
+// taskPrompt is the default prompt of a loop that takes tasks.
+const taskPrompt = "Do what follows, and nothing else: what else there is to do in this project comes later."
+
+// finds checks that there is work to do.
+func (f *loopFlags) finds(ctx context.Context, e *engine.Engine) error {
+	t := f.plan.Tasks
+	if t == nil {
+		return nil
+	}
+	b, err := book.NearestTo(ctx, e.Store.Tasks(), f.plan.Directory)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	t.Project = b.Project()
+	if err := f.addBoxes(ctx, b); err != nil {
+		return err
+	}
+	g, err := b.View(ctx)
+	if err == nil && len(g.Ready(&task.Filter{Labels: t.Labels}, task.ByPriority, time.Now().UTC())) == 0 {
+		err = spec.Errorf(spec.ErrNotFound, "no task of %s is ready", t.Project).
+			WithHint("bothy task add writes one down, bothy task ls tells what the others wait for")
+	}
+	return err
+}
+
+// taskQueueOf returns the source of a loop's tasks, or nil if it takes none.
+func taskQueueOf(e *engine.Engine, p *loop.Plan, r *run.Run) *loop.TaskQueue {
+	if p.Tasks == nil {
+		return nil
+	}
+	return &loop.TaskQueue{Store: book.Open(e.Store.Tasks(), p.Tasks.Project), Who: loop.Holder(r.ID), Plan: p.Tasks}
+}
+
+func (a *app) readPrompt(path string) (string, error) {
+	text, err := a.ReadFile(path, maxPrompt)
+	if err != nil {
+		return "", cmdline.NotOpened(spec.ErrUsage, "read "+path, err)
+	}
+	return string(text), nil
+}
+
+// fits checks that the plan fits a sandbox to create.
+func (f *loopFlags) fits(sb *spec.Sandbox) error {
+	m := sb.Workspaces[0]
+	if info, err := os.Stat(m.Source); err != nil || !info.IsDir() {
+		return errors.Join(err, spec.Errorf(spec.ErrUsage, "%s is no directory", m.Source))
+	}
+	root, err := hostpath.OpenRealRoot(m.Source)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, v := range sb.Volumes {
+		if !v.ReadOnly {
+			return spec.Errorf(spec.ErrUsage, "-v %s: what the agent writes there would count for the gates, and what they write would stay", v).
+				WithHint("share it read-only (:ro), or give the sandbox a directory of its own: --private")
+		}
+	}
+	if f.plan.Tasks != nil && sb.Tasks == spec.TasksWrite {
+		return spec.Errorf(spec.ErrUsage, "--share-tasks write: the agent could close tasks itself, done or not").
+			WithHint("have it see them, or add what it finds: --share-tasks add")
+	}
+	for _, path := range f.plan.Protect {
+		if err := protectable(root, path); err != nil {
+			return &spec.Error{Class: spec.ErrUsage, Op: "--protect " + path, Err: err}
+		}
+	}
+	f.plan.Directory, f.plan.Sandbox = m.Source, sb.ID
+	if f.plan.Tasks != nil {
+		f.plan.Tasks.Restore = len(checkpoints.Shared(sb)) == 0 // do not restore files that others share
+	}
+	return joinable(&f.plan, sb)
+}
+
+// protectable refuses a path that contains a link, which the agent could point elsewhere. A missing
+// path is protected from being created.
+func protectable(root *os.Root, path string) error {
+	at := ""
+	for name := range strings.SplitSeq(filepath.Clean(path), "/") {
+		at = filepath.Join(at, name)
+		info, err := root.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return spec.Errorf(spec.ErrUsage, "%s is a symbolic link", at).WithHint("protect what it leads to")
+		}
+	}
+	return nil
+}
+
+// whatNow lists what a person can do once no process runs a loop any more.
+func whatNow(id string, sb *spec.Sandbox, p *loop.Plan, s *loop.State) (lines []string) {
+	held := s.Status == run.Waiting && s.Reason == loop.ReasonTasksOpen
+	over := s.Final() || held
+	switch {
+	case !over:
+	case s.Keep == nil && len(s.Workers) == 0: // no work was done
+	case len(sb.Workspaces) == 0:
+	case sb.Reviews(sb.Workspaces[0]):
+		lines = append(lines, fmt.Sprintf("what was done waits in the sandbox: bothy diff %s, bothy apply %s", sb.Name, sb.Name))
+	case sb.Clones(sb.Workspaces[0]):
+		lines = append(lines, fmt.Sprintf("what was committed waits in the sandbox: bothy fetch %s", sb.Name))
+	}
+	switch {
+	case s.Status == run.Limited:
+		lines = append(lines, "to go on, with more than what is used: "+raising(run.Loops, id, s.Reason))
+	case s.Final():
+	case s.Status == run.Waiting && s.Reason == loop.ReasonQuestion:
+		lines = append(lines, fmt.Sprintf("to answer and go on: bothy loop hint %s 'TEXT', bothy loop resume %s", id, id))
+	case held:
+		lines = append(lines, "what the open tasks wait for: "+showTask(p, s.HeldUp[0].Task))
+		lines = append(lines, fmt.Sprintf("to go on when they are closed, or can be taken: bothy loop resume %s", id))
+	default:
+		lines = append(lines, fmt.Sprintf("to go on: bothy loop resume %s", id))
+	}
+	if text := untoldText(id, s); text != "" && s.Status != run.Waiting { // a waiting loop still delivers them
+		lines = append(lines, text)
+	}
+	return lines
+}
+
+// untoldText describes hints that no iteration got, and how they are used later. It is empty without
+// any.
+func untoldText(id string, s *loop.State) string {
+	text := cmdline.Counted(len(s.Hints), "hint") + " that no iteration was told: "
+	switch {
+	case len(s.Hints) == 0:
+		return ""
+	case !s.Final(), s.Status == run.Limited:
+		return text + "for the next one, if you go on"
+	case s.Status == run.Cancelled || len(s.Workers) > 0:
+		return text + "bothy loop run --add-context 'TEXT' has another loop hear it"
+	}
+	return text + fmt.Sprintf("bothy loop rewind %s N goes on from an earlier one, and the next is told", id)
+}
+
+// carryLoop runs a loop, prints its progress, and returns its result.
+func (a *app) carryLoop(ctx context.Context, e *engine.Engine, c *crew, events []run.Event) error {
+	n := engine.Notice{Run: c.run.ID, Kind: c.run.Kind, Directory: c.plan.Directory}
+	h := &herald{app: a, engine: e, notice: n, before: events}
+	s, err := c.carry(ctx, events, func(ev run.Event, s *loop.State) { h.hear(ctx, ev, lineOf(c.plan, ev, s), s) })
+	h.end()
+	c.works.Close(ctx)
+	if err != nil {
+		return err
+	}
+	a.dismiss(e, s)
+	if _, err := e.Find(c.plan.Sandbox); errors.Is(err, spec.ErrNotFound) {
+		a.Note("its sandbox was removed, with all that was in no directory of yours: bothy loop rm %s", c.run.ID)
+	} else {
+		for _, line := range whatNow(c.run.ID, c.works.Sandbox, c.plan, s) {
+			a.Note("%s", line)
+		}
+	}
+	return a.carried(ctx, e, c.run, c.host, noticeOfEnd(n, &s.Result), s.ExitCode())
+}

@@ -1,0 +1,115 @@
+package runs
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/run"
+)
+
+// notify runs the user's program with a notice about a run. A failure is printed and has no other
+// effect.
+func (a *app) notify(ctx context.Context, e *engine.Engine, n engine.Notice) {
+	if len(a.Settings.Notify) == 0 {
+		return
+	}
+	if err := e.Notify(ctx, a.Settings.Notify, n); err != nil && ctx.Err() == nil {
+		a.Note("%v", err)
+	}
+}
+
+// herald runs the user's program while a run is active: at its start, and for each long wait. The
+// run does not wait for the program, and notices keep their order.
+type herald struct {
+	app    *app
+	engine *engine.Engine
+	notice engine.Notice // of the run
+	before []run.Event   // up to now
+	waits  time.Time     // start of the wait that was reported last; zero: over
+
+	mu   sync.Mutex
+	last <-chan struct{} // closed when the last notice was delivered
+}
+
+// hear prints the text of the next event of the run, and sends the notices that it and the state after
+// it call for.
+func (h *herald) hear(ctx context.Context, ev run.Event, text string, s patient) {
+	h.app.noteRunEvent(text)
+	if ev.Type == run.Began {
+		h.began(ctx)
+		h.before = append(h.before, ev)
+	}
+	h.look(ctx, s)
+}
+
+// began sends the notice that this process now runs the run.
+func (h *herald) began(ctx context.Context) {
+	n := h.notice
+	n.Event, n.Status = engine.EventBegan, string(run.Running)
+	if slices.ContainsFunc(h.before, func(ev run.Event) bool { return ev.Type == run.Began }) {
+		n.Event = engine.EventResumed
+	}
+	h.tell(context.WithoutCancel(ctx), n)
+}
+
+// patient is a run that may wait for models.
+type patient interface {
+	waiter
+	Denied() bool // reports whether a model failed and none has answered since
+}
+
+// look sends a notice if the state calls for one: once for each wait, and once for its end. Only one
+// goroutine calls it.
+func (h *herald) look(ctx context.Context, p patient) {
+	n := h.notice
+	n.Status = "running"
+	d, waits := p.Waits()
+	switch {
+	case !waits && !p.Denied() && !h.waits.IsZero():
+		h.waits, n.Event = time.Time{}, engine.EventGoesOn
+	case !waits || !d.Long() || d.Since.Equal(h.waits) || !d.Until.After(time.Now()):
+		return
+	default:
+		h.waits = d.Since
+		n.Status = string(run.Waiting)
+		n.Event, n.Reason, n.Detail, n.Until = engine.EventWaits, d.For, delayReason(d), d.Until
+	}
+	h.tell(context.WithoutCancel(ctx), n) // the user still hears of this if a signal ends the run
+}
+
+// tell delivers a notice after the previous one. The returned channel is closed after that.
+func (h *herald) tell(ctx context.Context, n engine.Notice) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before, heard := h.last, make(chan struct{})
+	h.last = heard
+	go func() {
+		defer close(heard)
+		if before != nil {
+			<-before
+		}
+		h.app.notify(ctx, h.engine, n)
+	}()
+	return heard
+}
+
+// end waits until all notices were delivered, because the notice of the run's result comes after
+// them.
+func (h *herald) end() { h.endUnless(func() bool { return false }) }
+
+// endUnless is end, but returns early once so is true; it polls.
+func (h *herald) endUnless(so func() bool) {
+	h.mu.Lock()
+	last := h.last
+	h.mu.Unlock()
+	for last != nil && !so() {
+		select {
+		case <-last:
+			return
+		case <-time.After(stopPoll):
+		}
+	}
+}

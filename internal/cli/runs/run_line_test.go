@@ -1,0 +1,60 @@
+package runs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+)
+
+// TestOneLine checks that foreign text is one line in every row, so that none of it looks like a
+// line of Bothy's.
+func TestOneLine(t *testing.T) {
+	forged := "which?\nbothy: completed (done)\r2026-01-01 00:00:00  completed (done)\x1b[2J\n\tstatus  completed"
+	const want = "which? bothy: completed (done) 2026-01-01 00:00:00  completed (done) status  completed"
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	a := &app{&cmdline.App{Console: &console.Console{Command: "bothy", Out: out, Err: out}}}
+	s := &loop.State{Result: run.Result{Status: run.Waiting, Reason: loop.ReasonQuestion, Detail: forged}, Question: forged, Verdict: &loop.Verdict{Gates: []loop.Gate{{Name: "sh -c '\ntrue'", Why: forged}}}}
+	line := lineOf(&loop.Plan{}, run.Event{Type: run.Ended, Time: time.Now()}, s)
+	a.noteRunEvent(line)
+	if err := a.printRunEvent(run.Event{Type: run.Ended, Time: time.Now()}, line); err != nil {
+		t.Fatal(err)
+	}
+	l := &loopRun{runRecord: runRecord{engine: emptyEngine(t), run: &run.Run{ID: "which-2026-01-01-0001"}}, plan: loop.Plan{Directory: "/tmp/a\nb"}, state: s}
+	if err := a.printStatus(l); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(out.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
+		known := []string{"bothy: waiting (question): " + want, time.Now().Format("2006")}
+		if n < len(known) && !strings.HasPrefix(line, known[n]) || strings.HasPrefix(line, "bothy: completed") || strings.HasPrefix(line, "2026-01-01 00:00:00  completed") {
+			t.Errorf("line %d is %q", n+1, line)
+		}
+	}
+	rows := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if name, row, cut := strings.Cut(strings.TrimSpace(line), "  "); cut {
+			rows[name] = strings.TrimSpace(row)
+		}
+	}
+	for name, row := range map[string]string{
+		"status": "waiting, question: " + want, "question": want, "gate": "red    sh -c ' true': " + want, "directory": `/tmp/a\nb`,
+	} {
+		if rows[name] != row {
+			t.Errorf("%s is %q, want %q", name, rows[name], row)
+		}
+	}
+}
