@@ -12,13 +12,13 @@ import (
 type app struct{ *cmdline.App }
 
 // Loop returns the command "loop".
-func Loop(a *cmdline.App) *cobra.Command { return (&app{a}).loopCommand() }
+func Loop(a *cmdline.App) *cobra.Command { return loopCommand(&app{a}) }
 
 // Ralph returns the command "ralph".
-func Ralph(a *cmdline.App) *cobra.Command { return (&app{a}).ralphCommand() }
+func Ralph(a *cmdline.App) *cobra.Command { return ralphCommand(&app{a}) }
 
 // Flow returns the command "flow".
-func Flow(a *cmdline.App) *cobra.Command { return (&app{a}).flowCommand() }
+func Flow(a *cmdline.App) *cobra.Command { return flowCommand(&app{a}) }
 
 // Runs returns the command "runs".
-func Runs(a *cmdline.App) *cobra.Command { return (&app{a}).runsCommand() }
+func Runs(a *cmdline.App) *cobra.Command { return runsCommand(&app{a}) }

@@ -18,14 +18,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowCommand() *cobra.Command {
+func flowCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "flow", Aliases: []string{"flows"}, Short: "Carry out steps that need each other, by agents, commands and people",
 		Long: "Carries out the steps of a file in sandboxes, in the order in which they need each other.\nWhat a step makes is taken out and judged here, where no sandbox can write. What was\ndone is on the disk before the next step begins.",
 	}
-	c.AddCommand(a.flowInitCommand(), a.flowRunCommand(), a.flowBuildCommand(), a.runLsCommand(flows), a.flowShowCommand(), a.flowSchemaCommand(), a.runStatusCommand(flows),
-		a.runWatchCommand(flows), a.flowLogCommand(), a.flowApproveCommand(), a.flowAnswerCommand(),
-		a.runStopCommand(flows, func(named []string) (AnyRun, error) { return a.flowMeant(named, (*flowRun).ends, "is not over") }), a.flowResumeCommand(), a.runRmCommand(flows))
+	c.AddCommand(flowInitCommand(a), flowRunCommand(a), flowBuildCommand(a), runLsCommand(a, flows), flowShowCommand(a), flowSchemaCommand(a), runStatusCommand(a, flows),
+		runWatchCommand(a, flows), flowLogCommand(a), flowApproveCommand(a), flowAnswerCommand(a),
+		runStopCommand(a, flows, func(named []string) (AnyRun, error) { return a.flowMeant(named, (*flowRun).ends, "is not over") }), flowResumeCommand(a), runRmCommand(a, flows))
 	return c
 }
 

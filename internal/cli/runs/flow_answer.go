@@ -18,7 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowApproveCommand() *cobra.Command {
+func flowApproveCommand(a *app) *cobra.Command {
 	var reject string
 	c := &cobra.Command{
 		Use: "approve [RUN [STEP]]", Short: "Decide what a flow waits for",
@@ -38,7 +38,7 @@ func (a *app) flowApproveCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-func (a *app) flowAnswerCommand() *cobra.Command {
+func flowAnswerCommand(a *app) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use: "answer [RUN [STEP]] TEXT|-f FILE", Short: "Answer what a flow asks",

@@ -18,7 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowBuildCommand() *cobra.Command {
+func flowBuildCommand(a *app) *cobra.Command {
 	f := &flowFlags{}
 	c := &cobra.Command{
 		Use:   "build --agent NAME [flags] DESCRIPTION [FILE]",

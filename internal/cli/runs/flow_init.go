@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowInitCommand() *cobra.Command {
+func flowInitCommand(a *app) *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "init [NAME]", Short: "Write a flow that comes with bothy into this directory, to begin with; without NAME list them",
 		Args: cmdline.AtMost(1, "a name"), ValidArgsFunction: cmdline.OneOf(flow.ShippedNames()...),

@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) flowResumeCommand() *cobra.Command {
+func flowResumeCommand(a *app) *cobra.Command {
 	var more raiseFlags
 	c := &cobra.Command{
 		Use: "resume [RUN]", Short: "Carry a flow on that was cut short, waited or failed; without RUN the only one",

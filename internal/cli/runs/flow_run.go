@@ -33,7 +33,7 @@ type flowFlags struct {
 	given         map[string][]byte // files by their names below inputs/
 }
 
-func (a *app) flowRunCommand() *cobra.Command {
+func flowRunCommand(a *app) *cobra.Command {
 	f := &flowFlags{}
 	c := &cobra.Command{
 		Use:   "run [flags] FILE [PATH]",

@@ -35,7 +35,7 @@ func stepsDone(s *flow.State) string {
 	return fmt.Sprintf("%d/%d", n, len(s.Steps))
 }
 
-func (a *app) flowShowCommand() *cobra.Command {
+func flowShowCommand(a *app) *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "show FILE", Short: "Check a flow, and show what it would do", Args: cmdline.Exactly(1, "a file"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -77,7 +77,7 @@ func stepBy(f *flow.Flow, s *flow.Step) string {
 	}
 }
 
-func (a *app) flowSchemaCommand() *cobra.Command {
+func flowSchemaCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of a flow", Args: cmdline.Exactly(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
@@ -221,8 +221,8 @@ func statusText(r run.Result) string {
 	return text
 }
 
-func (a *app) flowLogCommand() *cobra.Command {
-	c := a.runLogCommand(flows)
+func flowLogCommand(a *app) *cobra.Command {
+	c := runLogCommand(a, flows)
 	c.Long = "Shows what has happened in a flow, in its order. With --json it is every event, a line\neach. What each try said is in logs/ of the run's directory."
 	return c
 }

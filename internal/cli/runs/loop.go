@@ -18,14 +18,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) loopCommand() *cobra.Command {
+func loopCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "loop", Aliases: []string{"loops"}, Short: "Have an agent work until checks out of its reach agree",
 		Long: "Has an agent work at one task again and again, each time with a fresh memory, until it\nsays that it is done and commands of yours agree, on a copy of the files that it cannot\nreach. What was done is on the disk before the next step begins.",
 	}
-	c.AddCommand(a.loopRunCommand(), a.runLsCommand(loops), a.loopStatusCommand(), a.runWatchCommand(loops), a.loopLogCommand(), a.loopHintCommand(),
-		a.runStopCommand(loops, func(named []string) (AnyRun, error) { return a.loopMeant(named) }), a.loopPauseCommand(), a.loopResumeCommand(), a.loopRewindCommand(),
-		a.runRmCommand(loops), a.loopSchemaCommand())
+	c.AddCommand(loopRunCommand(a), runLsCommand(a, loops), loopStatusCommand(a), runWatchCommand(a, loops), loopLogCommand(a), loopHintCommand(a),
+		runStopCommand(a, loops, func(named []string) (AnyRun, error) { return a.loopMeant(named) }), loopPauseCommand(a), loopResumeCommand(a), loopRewindCommand(a),
+		runRmCommand(a, loops), loopSchemaCommand(a))
 	return c
 }
 
@@ -125,7 +125,7 @@ func (l *loopRun) open() error {
 	return err.WithHint("bothy loop run begins another one")
 }
 
-func (a *app) loopHintCommand() *cobra.Command {
+func loopHintCommand(a *app) *cobra.Command {
 	var clear bool
 	c := &cobra.Command{
 		Use: "hint [RUN] TEXT|--clear", Short: "Tell the next iteration something; without RUN of the newest loop", ValidArgsFunction: a.oneRun(run.Loops),
@@ -166,7 +166,7 @@ func (a *app) loopHintCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) loopPauseCommand() *cobra.Command {
+func loopPauseCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "pause [RUN]", Short: "Have a loop wait for you after its iteration; without RUN the newest",
 		Long: "Has the process that carries a loop on end with code 7 as soon as its iteration is over.\nbothy loop resume goes on.",

@@ -10,7 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) loopSchemaCommand() *cobra.Command {
+func loopSchemaCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of a file of gates", Args: cmdline.Exactly(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {

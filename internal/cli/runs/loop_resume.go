@@ -17,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) loopResumeCommand() *cobra.Command {
+func loopResumeCommand(a *app) *cobra.Command {
 	var more raiseFlags
 	c := &cobra.Command{
 		Use: "resume [RUN]", Short: "Carry a loop on that was cut short, paused or stalled; without RUN the newest",

@@ -18,7 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) loopRewindCommand() *cobra.Command {
+func loopRewindCommand(a *app) *cobra.Command {
 	var hint string
 	var force bool
 	c := &cobra.Command{

@@ -43,7 +43,7 @@ type loopFlags struct {
 	idle                  time.Duration
 }
 
-func (a *app) loopRunCommand() *cobra.Command {
+func loopRunCommand(a *app) *cobra.Command {
 	f := &loopFlags{}
 	c := &cobra.Command{
 		Use:   "run --agent NAME --until COMMAND [flags] [PROMPT] [PATH]",

@@ -28,9 +28,9 @@ func (l *loopRun) cells() []string {
 	}
 }
 
-func (a *app) loopStatusCommand() *cobra.Command {
+func loopStatusCommand(a *app) *cobra.Command {
 	var tasks bool
-	c := a.runStatusCommand(loops)
+	c := runStatusCommand(a, loops)
 	c.Flags().BoolVar(&tasks, "tasks", false, "also the tasks that it takes its work from; with --json those alone")
 	show := c.RunE
 	c.RunE = func(cmd *cobra.Command, args []string) error {
@@ -239,9 +239,9 @@ func reviewText(g loop.Gate) string {
 	return strings.TrimSuffix("gate "+g.Name+" is red after "+took+": "+term.Opening(g.Why)+": "+term.Opening(g.Output), ": ")
 }
 
-func (a *app) loopLogCommand() *cobra.Command {
+func loopLogCommand(a *app) *cobra.Command {
 	f := printedFlags{}
-	c := a.runLogCommand(loops)
+	c := runLogCommand(a, loops)
 	c.Long = "Shows what has happened in a loop, in its order. With --json it is every event, a line\neach. With --iteration it is what the agent printed then, as bothy logs --agent shows it;\nwith --raw the very bytes."
 	c.Example = "  bothy loop log\n  bothy loop log --iteration 3\n  bothy loop log --iteration 3 --raw > said"
 	c.Flags().IntVar(&f.iteration, "iteration", 0, "show what the agent printed in this iteration, the last time that it was tried")

@@ -20,7 +20,7 @@ import (
 
 // ralphCommand is the command line of open-ralph, for scripts and users that know it. It translates
 // each call to the loop and task commands, which do the work.
-func (a *app) ralphCommand() *cobra.Command {
+func ralphCommand(a *app) *cobra.Command {
 	r := &ralphCall{app: a}
 	c := &cobra.Command{
 		Use:   "ralph --until COMMAND [flags] [PROMPT]",
@@ -133,7 +133,7 @@ func (r *ralphCall) run(cmd *cobra.Command, args []string) error {
 		lines = r.about(words, here)
 	}
 	root := cmd.Root()
-	root.AddCommand(r.loopCommand(), tasks.Task(r.App))
+	root.AddCommand(loopCommand(r.app), tasks.Task(r.App))
 	for i, words := range lines {
 		if i > 0 {
 			fmt.Fprintln(r.Out)

@@ -36,7 +36,7 @@ type endedRun interface {
 	clear(ctx context.Context) (kept []string, err error)
 }
 
-func (a *app) runStopCommand(k *runKind, meant func(named []string) (AnyRun, error)) *cobra.Command {
+func runStopCommand(a *app, k *runKind, meant func(named []string) (AnyRun, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: "stop [RUN]", Short: k.stop, Long: k.stopped, Args: cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -139,7 +139,7 @@ func endAll(e *engine.Engine, ids ...string) error {
 	return nil
 }
 
-func (a *app) runRmCommand(k *runKind) *cobra.Command {
+func runRmCommand(a *app, k *runKind) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: "rm [-f] RUN...", Aliases: []string{"remove", "delete"}, Short: k.remove,

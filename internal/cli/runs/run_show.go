@@ -67,7 +67,7 @@ func exitCodeOf(l AnyRun) *int {
 // erased reports whether nothing is left of a run but its record.
 func erased(l AnyRun) bool { return l.result().Reason == flow.ReasonRemoved && len(l.left()) == 0 }
 
-func (a *app) runLsCommand(k *runKind) *cobra.Command {
+func runLsCommand(a *app, k *runKind) *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: k.list, Args: cmdline.Exactly(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
@@ -97,7 +97,7 @@ func (a *app) runLsCommand(k *runKind) *cobra.Command {
 	})
 }
 
-func (a *app) runStatusCommand(k *runKind) *cobra.Command {
+func runStatusCommand(a *app, k *runKind) *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "status [RUN]", Short: "Show how a " + k.name + " stands; without RUN the newest", Args: cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -125,7 +125,7 @@ func (a *app) printStatus(l AnyRun) error {
 	return l.printUsage(a)
 }
 
-func (a *app) runLogCommand(k *runKind) *cobra.Command {
+func runLogCommand(a *app, k *runKind) *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "log [RUN]", Short: "Show what has happened in a " + k.name, Args: cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -153,7 +153,7 @@ func (a *app) printPast(l AnyRun) error {
 	return err
 }
 
-func (a *app) runWatchCommand(k *runKind) *cobra.Command {
+func runWatchCommand(a *app, k *runKind) *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "watch [RUN]", Short: fmt.Sprintf("Watch a %s until nobody carries it on", k.name), Args: cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
 		Long: fmt.Sprintf("Shows how a %[1]s stands, on a page that is drawn anew as it goes on; without RUN the\nnewest. Where there is no terminal, or with --json, every event as it comes. It ends when\nnobody carries the %[1]s on any more; Ctrl-C leaves, and the %[1]s goes on.", k.name),

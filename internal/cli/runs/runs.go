@@ -23,7 +23,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) runsCommand() *cobra.Command {
+func runsCommand(a *app) *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "runs", Short: "List loops and flows, first what waits for you", Args: cmdline.Exactly(0, "no argument"),
 		Long: "Lists loops and flows: first those that wait for a person, then those that were cut short\nor got stuck, those that failed, those at work, and those that are done.",
