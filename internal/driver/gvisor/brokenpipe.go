@@ -47,8 +47,8 @@ func (c writingCall) signal(fn kernel.SyscallFn) kernel.SyscallFn {
 	}
 }
 
-// signals tells whether Linux sends SIGPIPE for this call: unless a flag forbids it, and
-// among sockets only for streams.
+// signals reports whether Linux sends SIGPIPE for this call: unless a flag forbids it, and among sockets
+// only for streams.
 func (c writingCall) signals(t *kernel.Task, args arch.SyscallArguments) bool {
 	if c.flags != noSocketFlags && args[c.flags].Int()&linux.MSG_NOSIGNAL != 0 {
 		return false
