@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Some arguments of a command are lines themselves, which a shell splits into words. A
-// secret in such a line is as confidential as one in an argument of its own.
+// Some arguments of a command are themselves lines, which a shell splits into words. A secret in such a
+// line is as confidential as one in a separate argument.
 
 const (
 	upper  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
@@ -15,8 +15,8 @@ const (
 	digits = "0123456789"
 )
 
-// harmlessCommand tells whether nothing in a command looks like a secret, as far as that is
-// possible: it does not understand a program inside an argument, such as a shell's.
+// harmlessCommand reports whether nothing in a command looks like a secret, as far as that is possible:
+// it does not understand a program inside an argument, such as a shell's.
 func harmlessCommand(args []string) bool {
 	words := wordsOf(args)
 	return !givesProgram(words) && !givesLine(args) && !namesUser(words) && !setsVariable(args, words) && !slices.ContainsFunc(words, confidential)
@@ -33,7 +33,7 @@ func wordsOf(args []string) (words []string) {
 	return words
 }
 
-// isLine tells an argument that may contain more than one word.
+// isLine reports whether an argument may contain more than one word.
 func isLine(arg string) bool { return strings.ContainsFunc(arg, separates) }
 
 func separates(r rune) bool { return strings.ContainsRune(" \t\r\n;&|()<>{}$`", r) }
