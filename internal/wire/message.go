@@ -117,7 +117,7 @@ type Ports struct {
 // Command is a program to run inside.
 type Command struct {
 	Args []string `json:"args"`           // empty: the user's shell
-	Env  []string `json:"env,omitempty"`  // added to the sandbox's own
+	Env  []string `json:"env,omitempty"`  // on top of the sandbox's own
 	Dir  string   `json:"dir,omitempty"`  // empty: the sandbox's primary directory
 	User string   `json:"user,omitempty"` // NAME|UID[:GROUP|GID]; empty: the sandbox's user
 	TTY  bool     `json:"tty,omitempty"`

@@ -167,8 +167,8 @@ var errPass = errors.New("pass a page to the sentry")
 var errAsked = errors.New("the sentry asks for memory in a way that none may")
 
 // Wait waits until the given number of reads is done. The sentry chooses that number, so fewer reads may
-// exist. gVisor's server has rejected reads that were done already: it would look up the sentry's number
-// for it in a table, whatever the number is.
+// exist. If done is not empty, gVisor's server has refused reads by itself. It would look up the
+// sentry's number for such a read in a table, whatever the number is.
 func (r *reader) Wait(done []stateio.Completion, least int) ([]stateio.Completion, error) {
 	if len(done) > 0 {
 		r.h.spoil(errAsked)

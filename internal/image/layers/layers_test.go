@@ -30,7 +30,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// Headers from which tests make layers.
+// file returns a header of a file. Tests make layers from headers.
 func file(name, text string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(text)), PAXRecords: map[string]string{"TEST.text": text}}
 }

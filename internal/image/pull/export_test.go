@@ -172,7 +172,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// Configurations with and without a history stay complete.
+// TestExtendConfig checks that configurations with and without a history stay complete.
 func TestExtendConfig(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"os":"linux","x":{"kept":1},"rootfs":{"type":"layers","diff_ids":["a"]},"history":[{"created_by":"first"}]}`: `{"created":"2023-11-14T22:13:20Z","history":[{"created_by":"first"},{"created":"2023-11-14T22:13:20Z","created_by":"bothy save"}],"os":"linux","rootfs":{"type":"layers","diff_ids":["a","b"]},"x":{"kept":1}}`,
