@@ -17,13 +17,13 @@ func (t token) is(words ...string) bool {
 	return !t.quoted && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(t.text, w) })
 }
 
-// maxSQL is far more than a table takes.
+// maxSQL is far more than a table needs.
 const maxSQL = 256 << 10
 
 var errSQL = errors.New("how it was made cannot be read")
 
-// definitions returns the parts of CREATE TABLE between the parentheses, none of them empty, and
-// the tokens after them.
+// definitions returns the parts of CREATE TABLE between the parentheses, none of them empty, and the
+// tokens after them.
 func definitions(sql string) (parts [][]token, options []token, err error) {
 	if len(sql) > maxSQL {
 		return nil, nil, errSQL
