@@ -22,9 +22,9 @@ const Shell = "shell"
 // Ralph is the command that runs a default agent. The descriptions say which agent that is.
 const Ralph = "ralph"
 
-// Our descriptions are written in YAML and read as the equivalent JSON: reading YAML takes
-// milliseconds, and every run reads one. A test compares the two, and with -update writes
-// the JSON.
+// builtin has our descriptions. They are written in YAML and read as the equivalent JSON: reading YAML
+// takes milliseconds, and every run reads one. A test compares the two, and with -update writes the
+// JSON.
 //
 //go:generate go test -run ^TestBuiltinJSON$ -update
 //go:embed agents/*.yaml agents/*.json

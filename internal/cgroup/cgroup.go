@@ -1,31 +1,30 @@
-// Package cgroup answers two questions: how much of the host may this sandbox use, and does
-// the host enforce that?
+// Package cgroup limits how much of the host a sandbox may use, and reports whether the host enforces
+// the limits.
 //
-// A Group is the set of control groups (see cgroups(7)) that the processes of one sandbox
-// live in. Create makes it with limits on processors and memory and a wide cap on
-// processes, and says of each limit whether it binds. A requested limit that cannot be held
-// is an error; a mere default is only reported. The package does not guess: a limit counts
-// as enforced once the kernel has taken the number.
+// A Group is the set of control groups (see cgroups(7)) that the processes of one sandbox live in.
+// Create makes it with limits on processors and memory and a wide cap on processes, and reports for each
+// limit whether the host enforces it. A requested limit that cannot be enforced is an error; a mere
+// default is only reported. The package does not guess: a limit counts as enforced once the kernel has
+// accepted the number.
 //
 // # Where groups are made
 //
-// Always below a group the caller is in, so that the limits of that group and
-// of those above it still hold.
+// Groups are always made below a group that contains the caller, so that the limits of that group and of
+// those above it still apply.
 //
 //   - cgroup v1: in each hierarchy, below the caller's own group.
-//   - cgroup v2: below the nearest group, from the caller's own upward, that
-//     the caller may write to and that can hand on the controllers. A group
-//     other than the root cannot do so while processes sit directly in it, so
-//     the caller's own is taken only if the caller is alone there, and the
-//     caller then moves into a leaf of its own beside the sandboxes.
+//   - cgroup v2: below the nearest group, from the caller's own upward, that the caller may write to and
+//     that can hand on the controllers. A group other than the root cannot do so while it directly
+//     contains processes, so the caller's own is used only if the caller is alone there, and the caller
+//     then moves into a leaf of its own next to the sandboxes.
 //   - hybrid: each controller in the hierarchy that has it.
 //
-// On v2 the group is in a directory "bothy.<uid>", the pin. It hands the controllers on
-// once more. This keeps other managers of the same tree (systemd) from taking a controller
-// away above a running sandbox: the kernel refuses while a child hands it on.
+// On v2 the group is in a directory "bothy.<uid>", the pin. It hands the controllers on once more. This
+// keeps other managers of the same tree (systemd) from taking a controller away above a running sandbox:
+// the kernel refuses while a child hands it on.
 //
-// A group is named "bothy-<id>" after its sandbox. So the leftover of a crash can be found,
-// and nothing else is ever removed.
+// A group is named "bothy-<id>" after its sandbox. So the leftover of a crash can be found, and nothing
+// else is ever removed.
 package cgroup
 
 import (

@@ -1,6 +1,6 @@
 package cgroup
 
-// Controller tells whether this caller can limit sandboxes with one controller.
+// Controller reports whether this caller can limit sandboxes with one controller.
 type Controller struct {
 	Name        string `json:"name"` // cpu, memory or pids
 	Enforceable bool   `json:"enforceable"`

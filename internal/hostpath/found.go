@@ -29,10 +29,10 @@ func LookUp(path string) (*spec.Mounted, error) {
 	return &spec.Mounted{Source: path, Device: s.id.Device, Inode: s.id.Inode, Birth: s.id.Birth}, nil
 }
 
-// Silence says that the file system of a mounted directory does not answer.
+// Silence reports that the file system of a mounted directory does not answer.
 const Silence = "does not answer"
 
-// Gone says that the path of a mounted directory does not exist.
+// Gone reports that the path of a mounted directory does not exist.
 const Gone = "is gone"
 
 // Replaced returns how a mounted directory was lost: another one is at its path, or none. It is empty if

@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Kind says what a frame carries.
+// Kind is the kind of content of a frame.
 type Kind byte
 
 // The kinds of frame.

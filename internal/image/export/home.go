@@ -105,7 +105,7 @@ func (e *exporter) unusedPlaces() (map[string]bool, error) {
 	return unused, nil
 }
 
-// isUnused tells whether a directory contains nothing to keep, or a file is empty.
+// isUnused reports whether a directory contains nothing to keep, or a file is empty.
 func isUnused(home *os.Root, name string, unused map[string]bool) bool {
 	info, err := home.Lstat(name)
 	if err != nil || !info.IsDir() {

@@ -247,7 +247,7 @@ func repacked(t *testing.T, dir string) string {
 	return path
 }
 
-// lastLayer gives the entries of the last layer in an unpacked archive.
+// lastLayer returns the entries of the last layer in an unpacked archive.
 func lastLayer(t *testing.T, dir string) map[string]*tar.Header {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
