@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// placeV2 chooses the group that can hand on most of the controllers, and the nearest of equal ones.
+// placeV2 chooses the group that can hand on the largest number of the controllers, and the nearest of
+// equal ones.
 func (h *host) placeV2(v view, controllers []string) map[string]place {
 	if len(controllers) == 0 {
 		return nil

@@ -70,8 +70,8 @@ func (r Rules) inState(real string) (bool, error) {
 	return hostpath.Below(state, real)
 }
 
-// kernelFiles returns the kernel's tree to which such a file system belongs. It is empty for a file
-// system with files.
+// kernelFiles returns the kernel's tree to which such a file system belongs. It is empty for an
+// ordinary file system.
 func kernelFiles(kind int64) string {
 	switch kind {
 	case unix.PROC_SUPER_MAGIC, unix.BINFMTFS_MAGIC, unix.NSFS_MAGIC:
