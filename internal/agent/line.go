@@ -43,9 +43,9 @@ func split(line string) []string {
 	return strings.FieldsFunc(strings.NewReplacer("'", "", `"`, "").Replace(line), separates)
 }
 
-// givesProgram tells a shell, or another interpreter, with an option that takes a program
-// text. Options after a script's name belong to the script, but only the interpreter knows
-// which word that is.
+// givesProgram reports whether words start a shell, or another interpreter, with an option that takes a
+// program text. Options after a script's name belong to the script, but only the interpreter knows which
+// word that is.
 func givesProgram(words []string) bool {
 	for i, word := range words {
 		letter := programOption(word)
@@ -56,7 +56,8 @@ func givesProgram(words []string) bool {
 	return false
 }
 
-// givesLine tells such an option followed by a line, for any program: npx -c, for example.
+// givesLine reports whether an option for a line is followed by one, for any program: npx -c, for
+// example.
 func givesLine(args []string) bool {
 	for i := range len(args) - 1 {
 		if (takesProgram(args[i], "c") || takesProgram(args[i], "e")) && len(args[i]) < 3 && isLine(args[i+1]) {
@@ -66,8 +67,8 @@ func givesLine(args []string) bool {
 	return false
 }
 
-// programOption is the letter of an interpreter's option for a program text; empty if the
-// word is not a known interpreter.
+// programOption returns the letter of an interpreter's option for a program text, or "" if the word is
+// not a known interpreter.
 func programOption(word string) string {
 	name := strings.ToLower(path.Base(strings.ReplaceAll(word, `\`, "/")))
 	switch strings.TrimRight(strings.TrimSuffix(name, ".exe"), digits+".-") {
@@ -82,7 +83,7 @@ func programOption(word string) string {
 	return ""
 }
 
-// takesProgram tells the option itself, which may be one of several letters: bash -lc.
+// takesProgram reports whether a word is that option, which may be one of several letters: bash -lc.
 func takesProgram(option, letter string) bool {
 	switch name, _, _ := strings.Cut(option, "="); name {
 	case "eval", "--eval", "--command", "--call", "--run":
@@ -94,7 +95,7 @@ func takesProgram(option, letter string) bool {
 	return strings.HasPrefix(option, "-") && !strings.HasPrefix(option, "--") && strings.Contains(strings.ToLower(option), letter)
 }
 
-// assigns tells a word with NAME=VALUE anywhere in it: a command's environment is as
+// assigns reports whether a word contains NAME=VALUE anywhere: a command's environment is as
 // confidential as the key env.
 func assigns(word string) bool {
 	word = strings.TrimPrefix(word, "-e") // docker's
@@ -112,7 +113,7 @@ func assigns(word string) bool {
 	return false
 }
 
-// setsVariable tells an assignment to a variable of any name, where it cannot be anything
+// setsVariable reports whether words assign to a variable of any name, where a word cannot be anything
 // else: in a line, and after env or an option for it.
 func setsVariable(args, words []string) bool {
 	variables := false
@@ -127,7 +128,7 @@ func setsVariable(args, words []string) bool {
 	})
 }
 
-// assignsAny tells name=value.
+// assignsAny reports whether a word is name=value.
 func assignsAny(word string) bool {
 	name, value, ok := strings.Cut(word, "=")
 	return ok && name != "" && value != "" && strings.Trim(name, upper+lower+digits+"+") == ""

@@ -113,7 +113,7 @@ func TestExtractAfterKill(t *testing.T) {
 }
 
 // TestLinkKeepsWhatItCannotReplace checks that the file that a link would replace stays until the
-// link exists, even if the link fails, and that nothing is left beside it.
+// link exists, even if the link fails, and that nothing else is left.
 func TestLinkKeepsWhatItCannotReplace(t *testing.T) {
 	const killed = tempPrefix + "KILLED"
 	regular := tar.Header{Name: "first", Mode: 0o644, Typeflag: tar.TypeReg}

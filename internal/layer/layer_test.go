@@ -175,8 +175,8 @@ func TestFailedSave(t *testing.T) {
 	}
 }
 
-// TestCrashLeftovers checks that the newest complete save counts, whatever a crash left beside
-// it.
+// TestCrashLeftovers checks that the newest complete save counts, whatever a crash left
+// next to it.
 func TestCrashLeftovers(t *testing.T) {
 	s := Store{t.TempDir()}
 	_, err := s.Save(writing(1))

@@ -83,7 +83,7 @@ func tokens(sql string) (list []token, err error) {
 	return list, nil
 }
 
-// quoted reads a name in quotes, in which a quote is doubled.
+// quoted reads a name in quotes, in which quotes are doubled.
 func quoted(sql string) (t token, rest string, err error) {
 	end := sql[:1]
 	if end == "[" {

@@ -195,7 +195,7 @@ func (c *cleaner) write(ascii string) {
 	c.out = append(c.out, ascii...)
 }
 
-// finish ends the text: nothing that is still open will be completed.
+// finish ends the text: an open sequence or character will not be completed.
 func (c *cleaner) finish() {
 	for range c.dec.n {
 		c.take(utf8.RuneError)

@@ -35,8 +35,8 @@ func writingCalls() map[string]writingCall {
 	}
 }
 
-// signal adds SIGPIPE to the call. The queue holds one signal of a kind, so it drops a second
-// SIGPIPE beside gVisor's own.
+// signal adds SIGPIPE to the call. The queue holds one signal of a kind, so it drops a second SIGPIPE
+// after gVisor's own.
 func (c writingCall) signal(fn kernel.SyscallFn) kernel.SyscallFn {
 	return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 		n, ctl, err := fn(t, nr, args)
