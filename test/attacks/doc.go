@@ -1,14 +1,12 @@
-// Package attacks performs attacks on real sandboxes and looks from the host
-// at what they changed: files, processes, sockets, namespaces. It never asks a
-// sandbox whether it is contained. Run by root, everything happens twice, as
-// root and as an ordinary user.
+// Package attacks performs attacks on real sandboxes and checks from the host the changes that they
+// made: files, processes, sockets, namespaces. It never asks a sandbox whether it is contained. If root
+// runs the tests, everything happens twice, as root and as an ordinary user.
 //
-// The cases have the ids of the project's attack list: A for outgoing traffic, B
-// for reading requests, C for credentials, D for files, E for git and F for the host's control surface.
-// Cases A are tried on a stage: a host of the test's own, to which every address
-// leads and on which every packet is seen (test/stage). What needs packets
-// made by hand, or a hostile server, is in internal/gateway (G); the decision
-// behind it in internal/policy (P). What git does on the host is in internal/clone (C):
+// The cases have the ids of the project's attack list: A for outgoing traffic, B for reading requests, C
+// for credentials, D for files, E for git and F for the host's control surface. Cases A are tried on a
+// stage: a separate host to which every address leads and on which the test sees every packet
+// (test/stage). Tests with hand-made packets, or with a hostile server, are in internal/gateway (G);
+// tests of the decisions are in internal/policy (P), and of git on the host in internal/clone (C):
 //
 //	A1   data in names: TestA1NamesStayInside, TestA1TalkInNamesIsRationed;
 //	     G TestA1A2DeniedNameStaysInside, TestA1DataInNamesIsRationed, TestA1DataInDisguise,
@@ -69,7 +67,7 @@
 //	B10  endless answers: G TestB10EndlessAnswers, inspect TestB10SlowHead; endless requests:
 //	     G TestB10SlowRequest; floods:
 //	     TestB10Crowd, TestB10Slow, TestB10Names, TestB10Mock
-//	B11  rules by program: there are none
+//	B11  rules by program: none exist
 //
 //	C1   other credentials beside ours: G inject TestC1OtherCredentials; C1, C2, C3 and C12 from
 //	     inside: TestInspectedRequests
@@ -106,18 +104,18 @@
 //	D6   disk fill: TestDiskBomb, TestCopyOutSparse; --disk: script disk-quota,
 //	     disk-quota-places; holes in applied files: internal/review TestApplyHoles. A live
 //	     workspace has no quota
-//	D7   mounts of what must not be shared: TestWorkspaceRefusals, TestStateDirectoryStaysHidden,
+//	D7   mounts of directories that must not be shared: TestWorkspaceRefusals, TestStateDirectoryStaysHidden,
 //	     TestMountedBelowAWorkspace;
 //	     mount points that are exchanged for links: TestExchangedPaths, TestLinkedMountPoint;
-//	     directories that lie in those of the host's programs: TestBesidePrograms
+//	     directories within those of the host's programs: TestBesidePrograms
 //	D8   files that are trusted later: TestProjectFilesWidenNothing; in review
 //	     they are flagged: script review-hostile
 //	D9   stubs left in the workspace: TestNoStubs
 //	D10  predictable and foreign directories: TestControlSocket, TestForeignStateDirectory
-//	D11  markers of the guest's: TestMarkersAreNotTrusted, TestStateDirectoryIsNotForged
+//	D11  markers made by the guest: TestMarkersAreNotTrusted, TestStateDirectoryIsNotForged
 //	D12  set-up through planted links: TestMountPointTricks, TestWorkspaceSwappedByLink,
 //	     TestChownAndDevicesInWorkspace
-//	D13  standard streams that are something else: TestDescriptors, TestHostileWorkspace
+//	D13  standard streams that are not pipes or files: TestDescriptors, TestHostileWorkspace
 //	D14  archives: TestCopyOut, TestCopyIn; images: script image-odd; templates of
 //	     strangers: script template; content written into one: TestSavedImage
 //	D15  image digests: image/pull TestLoadRefused, TestSavedImage (of written images);
@@ -129,7 +127,7 @@
 //	     planted; in review they are flagged (test/testdata/script/review-hostile.txtar)
 //	E2   settings that name programs: TestE1E2NothingOfACloneRunsOnTheHost; of the user's own
 //	     repository: C TestE2NothingOfTheRepositoryRuns
-//	E3   files and links of git's that lead elsewhere: TestE3CloneLeadsAstray;
+//	E3   files and links of git that lead elsewhere: TestE3CloneLeadsAstray;
 //	     C TestE3SpoofedGitDirectories, TestE3Exchanged, TestE3FetchStaysBeneath,
 //	     TestE3FetchIntoAnother
 //	E4   submodules: TestE4SubmodulesOfAClone
@@ -143,17 +141,17 @@
 //	F3   peers of the control socket: TestControlSocket
 //	F4   provisioning API: none exists; unknown project files: TestProjectFilesWidenNothing
 //	F5   project files that widen: TestProjectFilesWidenNothing
-//	F6   an off switch inside: there is none; TestNoWallNoStart
+//	F6   an off switch inside: none exists; TestNoWallNoStart
 //	F7   silent fallback: TestNoWallNoStart
 //	F8   weaker children: a sandbox makes none; the environment: TestEnvironmentStaysOutside
-//	F9   decisions on command strings: there are none
+//	F9   decisions on command strings: Bothy makes none
 //	F10  an agent's configuration that runs later: TestNothingIsShared; brought back to the
 //	     host: flagged, script review-hostile
 //	F11  /proc/self/exe and leaked descriptors: TestBreakOutSet, TestDescriptors
 //	F12  auxiliary programs: TestPosture (no program but bothy runs), TestHostileSidecars
 //	F13  set-uid launchers: TestPosture
 //	F14  injected annotations: TestProjectFilesWidenNothing
-//	F15  gVisor itself, what bounds it: TestPosture, TestDescriptors; saved layers come
+//	F15  gVisor itself, and its bounds: TestPosture, TestDescriptors; saved layers come
 //	     from the state directory, TestStateDirectoryStaysHidden, or from a file that its owner
 //	     has sealed: script template, checkpoint-carry; sealedfile TestOthers
 //	F16  the classic break-out set: TestBreakOutSet, TestCanaries
@@ -162,12 +160,12 @@
 //	F18  probes answered by the guest: TestFrozenInit, TestMarkersAreNotTrusted
 //	F19  project files that run commands on the host: TestProjectFilesWidenNothing
 //
-//	G1   what forks share: script fork, fork-running
+//	G1   state that forks share: script fork, fork-running
 //	G2   checkpoints of others: script checkpoint-carry; sealedfile TestOthers
-//	G10  gates that run what agents wrote: script loop-gates
+//	G10  gates that run files written by agents: script loop-gates
 //
-// Scripts are in test/testdata/script. Cases C, of credentials, are in internal/gateway, in
-// scripts, with real agents in test/agents, with git, npm and pip in TestC7TokensOfTools, with
-// ssh in TestC10SSHAgent, and in saved images in TestSavedImage. The rest of G is of loops,
-// tested where they are: internal/loop, and scripts loop-*.
+// Scripts are in test/testdata/script. Cases C, of credentials, are in internal/gateway, in scripts, with
+// real agents in test/agents, with git, npm and pip in TestC7TokensOfTools, with ssh in TestC10SSHAgent,
+// and in saved images in TestSavedImage. The other cases G concern loops: their tests are in
+// internal/loop and in the scripts loop-*.
 package attacks
