@@ -86,8 +86,8 @@ func checkServer(s *spec.AgentServer) error {
 	return checkEnv("server: model", s.Model)
 }
 
-// ForServer rejects an agent that cannot be told of its user's own model server. nil means a shell or
-// any other program, which is told nothing.
+// ForServer rejects an agent that cannot be configured for its user's own model server. nil means a shell
+// or any other program, for which Bothy configures nothing.
 func ForServer(a *spec.Agent, s *spec.ModelServer) error {
 	switch {
 	case a == nil || s == nil:

@@ -17,7 +17,7 @@ import (
 // terminal lists variables that describe the terminal, besides TERM.
 var terminal = []string{"COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "FORCE_COLOR", "CLICOLOR_FORCE"}
 
-// taste lists variables for the look of programs, with or without a terminal.
+// taste lists variables that determine how programs look, with or without a terminal.
 var taste = []string{"NO_COLOR", "CLICOLOR"}
 
 const (

@@ -143,8 +143,8 @@ func (k *canaries) quiet(t *testing.T, what, output string) {
 	}
 }
 
-// unreachable checks from the host whether a process of the wall that turned hostile could reach the
-// canaries, through its root or through a directory that it has open.
+// unreachable checks from the host whether a hostile process of the wall could reach the canaries, through
+// its root or through a directory that it has open.
 func (k *canaries) unreachable(t *testing.T, what string, pid int) {
 	t.Helper()
 	dirs := []string{fmt.Sprintf("/proc/%d/root", pid), fmt.Sprintf("/proc/%d/cwd", pid)}
@@ -189,9 +189,9 @@ func (k *canaries) unreachable(t *testing.T, what string, pid int) {
 	}
 }
 
-// TestCanaries tests the allow-list from outside: of the host, only its programs and the workspace are
-// readable, by the user or by root inside, or reachable for a sentry or gofer that was taken over. D7,
-// D17, F1, F16.
+// TestCanaries tests the allow-list from outside: of the host's files, the user and root inside can read
+// only programs and the workspace. An attacker who controls the sentry or the gofer can reach no others
+// either. D7, D17, F1, F16.
 func TestCanaries(t *testing.T) {
 	harness.AsUser(t)
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {

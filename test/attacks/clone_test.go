@@ -163,8 +163,8 @@ func TestE1E2NothingOfACloneRunsOnTheHost(t *testing.T) {
 	})
 }
 
-// TestE3CloneLeadsAstray has the inside replace its own git files and links with ones that lead to
-// repositories of the host: they lead nowhere inside, and the host does not follow them.
+// TestE3CloneLeadsAstray replaces, inside, the clone's git files and links with ones that point to
+// repositories of the host: they reach nothing inside, and the host does not follow them.
 func TestE3CloneLeadsAstray(t *testing.T) {
 	harness.AsUser(t)
 	needGit(t)

@@ -56,7 +56,7 @@ func evilTars(out string) map[string][]tar.Header {
 	}
 }
 
-// archive writes a tar that no honest program would.
+// archive returns a tar of the headers, which no ordinary program would write.
 func archive(headers []tar.Header) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -226,8 +226,8 @@ func sparseTar(name string, size int64) []byte {
 	return bytes.ReplaceAll(b.Bytes(), []byte("XXX.sparse"), []byte("GNU.sparse"))
 }
 
-// TestCopyOutIntoHostileWorkspace copies into a workspace in which the inside
-// has laid out links to the host: they are not followed. D1.
+// TestCopyOutIntoHostileWorkspace copies into a workspace in which the sandbox has made links to the
+// host: they are not followed. D1.
 func TestCopyOutIntoHostileWorkspace(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -251,8 +251,8 @@ func TestCopyOutIntoHostileWorkspace(t *testing.T) {
 	})
 }
 
-// TestCopyInRace copies a workspace into the sandbox while the inside exchanges a file of it with a link
-// to a secret of the host, and a directory likewise. D1, D2.
+// TestCopyInRace copies a workspace into the sandbox while a process inside exchanges a file of it, or a
+// directory, with a link to a secret of the host. D1, D2.
 func TestCopyInRace(t *testing.T) {
 	harness.AsUser(t)
 	for _, kind := range []string{"file", "directory"} {
