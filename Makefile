@@ -1,4 +1,4 @@
-# CI runs .ci/run; everything here is a part of it, for one's fingers.
+# CI runs .ci/run. The targets here are parts of it, for use by hand.
 .DEFAULT_GOAL := help
 export CGO_ENABLED = 0
 
@@ -36,7 +36,7 @@ race: ## run the unit tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race -short ./internal/... ./spec/...
 
 .PHONY: faults
-faults: ## let every kind of state-changing system call of every job fail (hours)
+faults: ## make every kind of state-changing system call of every job fail (hours)
 	BOTHY_FAULT_CALLS=all BOTHY_TEST_SWEEPS=1 CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestFailingCalls$$' ./test/faults
 
 .PHONY: record
@@ -52,16 +52,16 @@ soak: ## kill at random and take random steps for STORM (2h) each
 	BOTHY_TEST_SWEEPS=1 CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^Test(KillAtRandomMoments|Growth)$$' ./test/faults
 
 .PHONY: floods
-floods: ## have sandboxes ask more of the gateway than it has room for
+floods: ## make sandboxes send more to the gateway than it can hold
 	BOTHY_TEST_SWEEPS=1 CGO_ENABLED=0 go test -count=1 -timeout 60m -v -run '^TestB10' ./test/attacks
 
 INSTALLS ?= registry.example
 .PHONY: installs
-installs: ## have package managers install from their registries, INSTALLS being their network if that is closed by itself
+installs: ## make package managers install from their registries; INSTALLS is the registries' network if it is private
 	BOTHY_INSTALLS=$(INSTALLS) CGO_ENABLED=0 go test -count=1 -timeout 60m -v -run 'TestScript/.*/^installs-' ./test
 
 .PHONY: agents
-agents: ## have every agent do what the tests have agents do
+agents: ## run the tests of agents with every agent
 	BOTHY_TEST_SWEEPS=1 CGO_ENABLED=0 go test -count=1 -timeout 90m ./test/agents
 
 .PHONY: arch
@@ -81,7 +81,7 @@ fmt: ## format the code
 	go tool -modfile=tools/go.mod golangci-lint fmt
 
 .PHONY: tidy
-tidy: ## bring go.mod and go.sum in order
+tidy: ## tidy go.mod and go.sum
 	go mod tidy && go mod verify
 
 .PHONY: ci
@@ -89,5 +89,5 @@ ci: ## run what CI runs (as root, on Debian)
 	.ci/run
 
 .PHONY: clean
-clean: ## remove what build makes
+clean: ## remove the built programs
 	rm -f bothy bothy-build bothy-guest bothy-keeper

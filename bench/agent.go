@@ -19,7 +19,7 @@ const (
 	modelScript = "turns:\n  - text: Done.\n"
 )
 
-// Cases of the group agent. The added time is the difference to the agent on the host itself in the
+// Cases of the group agent. The added time is the difference from the agent on the host itself in the
 // same round: in a new home as in a new sandbox, and a second time there as in a running one.
 const (
 	caseFirst    = "claude -p, first in a home"
@@ -151,7 +151,7 @@ func (a *agentRun) round(ctx context.Context, n int) error {
 	return nil
 }
 
-// onHost runs the agent without a wall, with the environment that it has inside.
+// onHost runs the agent without a wall, with the environment of a sandbox.
 func (a *agentRun) onHost(ctx context.Context, home string, args ...string) *exec.Cmd {
 	env := append(cleanEnv(home),
 		"ANTHROPIC_BASE_URL="+a.model.String(), "ANTHROPIC_API_KEY=bench", "IS_SANDBOX=1",
@@ -159,7 +159,7 @@ func (a *agentRun) onHost(ctx context.Context, home string, args ...string) *exe
 	return command(ctx, env, a.binary, append([]string{"--dangerously-skip-permissions"}, args...)...)
 }
 
-// inside runs it in a sandbox. The model is a port of the host there.
+// inside runs it in a sandbox. There the model is a port of the host.
 func (a *agentRun) inside(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return a.bothy.command(ctx, append([]string{
 		"run", "--quiet", "--name", name, "--allow-host-port", a.model.Port(),

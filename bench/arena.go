@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The far end: a public address, so that no rule for special addresses applies, in a namespace
-// without a way out.
+// The far end: a public address, so that no rule for special addresses applies, in a namespace without a
+// way out.
 const (
 	originName = "origin.example.net"
 	originAddr = "11.0.0.1"
 )
 
 // arena is a network of its own with a server in it. Processes started from the thread that made it
-// are in it.
+// belong to it.
 type arena struct {
 	dir     string // certificates, and the programs of the bench
 	netload string
@@ -36,7 +36,7 @@ type arena struct {
 func isolated(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with us
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		done <- f()
 	}()
 	return <-done
@@ -82,8 +82,8 @@ func newArena(ctx context.Context, b *bench) (*arena, error) {
 	return a, a.vouch()
 }
 
-// bundle is where programs look for the authorities they trust, on the host and
-// in a sandbox.
+// bundle is the path where programs look for the authorities that they trust, on the host and in a
+// sandbox.
 const bundle = "/etc/ssl/certs/ca-certificates.crt"
 
 // vouch adds the server's authority to the bundle that the arena's programs trust: keepers have no
@@ -122,8 +122,7 @@ func ip(ctx context.Context, line string) error {
 	return err
 }
 
-// start starts a part of netload that runs until its standard input ends, and returns its first
-// line.
+// start starts a part of netload that runs until its standard input ends, and returns its first line.
 func (a *arena) start(cmd *exec.Cmd) (json.RawMessage, error) {
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -146,7 +145,7 @@ func (a *arena) start(cmd *exec.Cmd) (json.RawMessage, error) {
 	return first, nil
 }
 
-// close ends the started processes, the last first.
+// close ends the started processes, the last one first.
 func (a *arena) close() error {
 	var errs []error
 	for _, stop := range slices.Backward(a.stops) {
@@ -158,7 +157,7 @@ func (a *arena) close() error {
 // listening waits until a server accepts connections at an address.
 func listening(ctx context.Context, addr string) error {
 	for range 200 {
-		// Dialled from this thread: the arena's loopback is another than the host's.
+		// It must be dialled from this thread: the arena's loopback is not the host's.
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return err

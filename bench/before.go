@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// beforeName is the subject that an earlier commit of Bothy is measured as.
+// beforeName is the subject's name of an earlier commit of Bothy.
 const beforeName = "bothy before"
 
 // buildBefore builds an earlier commit, with a state directory of its own.
@@ -31,7 +31,7 @@ func (b *bench) buildBefore(ctx context.Context, commit string) (*bothy, error) 
 	return built, err
 }
 
-// versions of Bothy that are measured by turns, by the subjects' names.
+// versions returns the versions of Bothy that are measured in turns, by the subjects' names.
 func (b *bench) versions() []version {
 	list := []version{{"bothy", b.bothy}}
 	if b.before != nil {
@@ -40,8 +40,8 @@ func (b *bench) versions() []version {
 	return list
 }
 
-// turns returns the versions in the order of a round. The first of one round is the last of the
-// next: a stop that syncs may also wait for the pages that the other version left unwritten.
+// turns returns the versions in the order of a round. The first of one round is the last of the next: a
+// stop that syncs may also wait for the pages that the other version left unwritten.
 func (b *bench) turns(round int) []version {
 	list := b.versions()
 	if round%2 == 1 {

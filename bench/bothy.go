@@ -14,13 +14,13 @@ type bothy struct {
 	env       []string
 }
 
-// moduleRoot is the directory of bothy's source.
+// moduleRoot returns the directory of bothy's source.
 func moduleRoot(ctx context.Context) (string, error) {
 	out, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}"))
 	return strings.TrimSpace(out), err
 }
 
-// build makes the binary as it is released.
+// build makes the binary in the same way as a release.
 func build(ctx context.Context, root, work string) (*bothy, error) {
 	b := &bothy{bin: filepath.Join(work, "bin", "bothy"), home: filepath.Join(work, "bothy")}
 	home := filepath.Join(work, "home")
@@ -31,12 +31,12 @@ func build(ctx context.Context, root, work string) (*bothy, error) {
 	return b, buildBothy(ctx, root, "", b.bin)
 }
 
-// buildBothy builds a bothy, and beside it the programs that belong to it.
+// buildBothy builds a bothy, and next to it the programs that belong to it.
 func buildBothy(ctx context.Context, root, overlay, bin string) error {
 	return buildGo(ctx, root, overlay, filepath.Dir(bin)+"/", "./cmd/...")
 }
 
-// buildGo builds programs of this module, with some files replaced if an overlay says so. A
+// buildGo builds programs of this module, with the files of the overlay replaced, if there is one. A
 // directory ends with a slash.
 func buildGo(ctx context.Context, root, overlay, to, what string) error {
 	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", to}
@@ -49,7 +49,7 @@ func buildGo(ctx context.Context, root, overlay, to, what string) error {
 	return err
 }
 
-// cleanEnv is the environment of every subject.
+// cleanEnv returns the environment of every subject.
 func cleanEnv(home string) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "LANG=C.UTF-8", "USER=" + os.Getenv("USER"),
@@ -67,7 +67,7 @@ func (b *bothy) do(ctx context.Context, args ...string) error {
 	return err
 }
 
-// reset removes every sandbox that is left, also after an interrupt.
+// reset removes all remaining sandboxes, also after an interrupt.
 func (b *bothy) reset() error {
 	if _, err := os.Stat(b.home); err != nil {
 		return nil

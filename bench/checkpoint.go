@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// below are sizes of a sandbox's home: how many unchanged files of 16 MiB it has from one
-// checkpoint to the next, and how many of a few bytes.
+// below are sizes of a sandbox's home: how many files of 16 MiB, and how many of a few bytes, stay
+// unchanged from one checkpoint to the next.
 var below = []struct {
 	name         string
 	large, small int
@@ -29,8 +29,8 @@ const (
 	rollbackTarget   = 10
 )
 
-// checkpoints measures saving the files of a running sandbox, and restoring them, after one small
-// file was changed; and then the same with its memory.
+// checkpoints measures saving the files of a running sandbox, and restoring them, after one small file
+// was changed; and then the same with its memory.
 func (b *bench) checkpoints(ctx context.Context) error {
 	dir := filepath.Join(b.work, "checkpoint")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -60,7 +60,7 @@ func (b *bench) checkpoints(ctx context.Context) error {
 	return b.fullCheckpoints(ctx)
 }
 
-// fillHome makes a sandbox with so many files in its home, and its first checkpoint.
+// fillHome makes a sandbox with this many files in its home, and its first checkpoint.
 func (b *bench) fillHome(ctx context.Context, dir, name string, large, small int) error {
 	if err := b.bothy.do(ctx, "create", "--quiet", "--name", name, "--workspace", "review", "shell", dir); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (b *bench) fillHome(ctx context.Context, dir, name string, large, small int
 	return b.bothy.do(ctx, "checkpoint", "create", name, "base")
 }
 
-// keepAndGoBack changes a file, makes a checkpoint, and goes back to the first.
+// keepAndGoBack changes a file, makes a checkpoint, and restores the first one.
 func (b *bench) keepAndGoBack(ctx context.Context, name, what string) error {
 	if err := b.bothy.do(ctx, "exec", name, "sh", "-c", "date +%N > ~/changed"); err != nil {
 		return err

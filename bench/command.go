@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// limit is how long one command may take before the run gives up.
+// limit is how long one command may take before the run is aborted.
 const limit = 5 * time.Minute
 
-// command is a program in a clean environment, so that the user's settings do not affect one
-// subject and not another.
+// command returns a program in a clean environment, so that the user's settings do not affect only some
+// subjects.
 func command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = env
@@ -22,16 +22,15 @@ func command(ctx context.Context, env []string, name string, args ...string) *ex
 	return cmd
 }
 
-// timed runs a command to its end and gives the time of the whole process in
-// milliseconds.
+// timed runs a command to its end and returns the time of the whole process in milliseconds.
 func timed(cmd *exec.Cmd) (float64, error) {
 	begin := time.Now()
 	_, err := output(cmd)
 	return float64(time.Since(begin).Microseconds()) / 1000, err
 }
 
-// output runs a command to its end and returns its standard output. An error carries the last line
-// of the rest.
+// output runs a command to its end and returns its standard output. An error contains the last line of
+// standard error.
 func output(cmd *exec.Cmd) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -51,7 +50,7 @@ func output(cmd *exec.Cmd) (string, error) {
 	return stdout.String(), nil
 }
 
-// brief is a command line short enough for a message.
+// brief returns a command line short enough for a message.
 func brief(args []string) string {
 	s := strings.Join(strings.Fields(strings.Join(args, " ")), " ")
 	if len(s) > 200 {
@@ -60,7 +59,7 @@ func brief(args []string) string {
 	return s
 }
 
-// lastLines is the end of a program's error output.
+// lastLines returns the end of a program's error output.
 func lastLines(s string) string {
 	lines := strings.Split(strings.TrimSpace(s), "\n")
 	return strings.Join(lines[max(0, len(lines)-3):], " / ")

@@ -22,8 +22,8 @@ const (
 // dockerImage is an image of one static program.
 const dockerImage = "bench-true"
 
-// dockers measures a sandbox's own Docker daemon beside one on the host with the same flags, each
-// new in every round.
+// dockers measures a sandbox's own Docker daemon and one on the host with the same flags, both new in
+// every round.
 func (b *bench) dockers(ctx context.Context) error {
 	for _, name := range []string{"dockerd", "docker"} {
 		if _, err := exec.LookPath(name); err != nil {
@@ -62,7 +62,7 @@ func (b *bench) dockerContext(ctx context.Context, dir string) error {
 	)
 }
 
-// dockerInside measures one in a sandbox that runs already.
+// dockerInside measures a daemon in a running sandbox.
 func (b *bench) dockerInside(ctx context.Context, dir string, round int) (err error) {
 	name := fmt.Sprintf("docker-%d", round)
 	if err := b.bothy.do(ctx, "create", "--quiet", "--docker", "--name", name, "shell", dir); err != nil {
@@ -85,8 +85,8 @@ func (b *bench) dockerInside(ctx context.Context, dir string, round int) (err er
 	return b.dockerSteps("bothy", docker)
 }
 
-// dockerOnHost measures a daemon on the host. It runs in its own network namespace, which takes
-// its bridge along when it ends.
+// dockerOnHost measures a daemon on the host. It runs in its own network namespace, so its bridge
+// disappears when it ends.
 func (b *bench) dockerOnHost(ctx context.Context, dir string, round int) (err error) {
 	home := filepath.Join(b.work, fmt.Sprintf("dockerd-%d", round))
 	if err := os.Mkdir(home, 0o700); err != nil {
@@ -114,7 +114,7 @@ func (b *bench) dockerOnHost(ctx context.Context, dir string, round int) (err er
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Wait() }()
 	defer func() {
-		_ = daemon.Process.Signal(syscall.SIGTERM) // unshare became it
+		_ = daemon.Process.Signal(syscall.SIGTERM) // unshare became the daemon
 		<-ended
 	}()
 	for {

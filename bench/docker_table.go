@@ -11,7 +11,7 @@ import (
 // none marks a cell without a measurement.
 const none = "–"
 
-// published are the times of docker's sandboxes as their users wrote them down. Docker publishes
+// published are the times of Docker's sandboxes that their users have published. Docker itself publishes
 // none. No published time covers the slowdown of an agent.
 var published = []struct{ step, docker, group, name string }{
 	{"create, with the image there", "~14 s", groupLife, caseRun},
@@ -22,8 +22,8 @@ var published = []struct{ step, docker, group, name string }{
 	{"`claude -p` in one that runs, longer by", none, groupAgent, caseSameBox},
 }
 
-// dockerTable has a column for each of some runs. What Bothy does for "create" is
-// more: it starts the sandbox, runs a command in it, and removes it.
+// dockerTable returns a table with a column for each of some runs. For "create" Bothy does more: it
+// starts the sandbox, runs a command in it, and removes it.
 func dockerTable(runs []*Report) string {
 	var b strings.Builder
 	fmt.Fprint(&b, "| | docker sandbox |")
@@ -45,8 +45,7 @@ func dockerTable(runs []*Report) string {
 	return b.String()
 }
 
-// read reads a stored run. Files with commas between them, measured separately on one machine, are
-// one run.
+// read reads a stored run. Files separated by commas, measured separately on one machine, are one run.
 func read(files string) (*Report, error) {
 	var all *Report
 	for file := range strings.SplitSeq(files, ",") {

@@ -14,17 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// workload is a directory full of files and the jobs done with them.
+// workload is a directory with files, and the jobs done with them.
 type workload struct {
 	name  string
 	needs []string // programs
-	// seed fills a directory of the host, from which every place gets a copy.
+	// seed fills a directory of the host, of which every place gets a copy.
 	seed func(ctx context.Context, b *bench, dir string) error
 	jobs []job
 }
 
-// job is work for a shell, in a copy of the workload's directory. Only run is
-// measured.
+// job is work for a shell, in a copy of the workload's directory. Only run is measured.
 type job struct {
 	name   string
 	once   string // before the first round
@@ -89,7 +88,7 @@ func (b *bench) workload(ctx context.Context, w workload, places []*place) error
 	return nil
 }
 
-// skipAll says of every job why it was not done.
+// skipAll records for every job why it was not done.
 func (b *bench) skipAll(w workload, places []*place, reason string) {
 	for _, p := range places {
 		b.skipJobs(w, p, reason)
@@ -102,8 +101,8 @@ func (b *bench) skipJobs(w workload, p *place, reason string) {
 	}
 }
 
-// programs finds programs on the host and gives the search path that leads to
-// them, or tells which is missing.
+// programs finds programs on the host and returns the search path that leads to them, or the name of a
+// missing one.
 func (b *bench) programs(ctx context.Context, needs []string) (path []string, missing string) {
 	for _, name := range needs {
 		var dir string
@@ -162,7 +161,7 @@ func (b *bench) settle(ctx context.Context, w workload, seed string, path []stri
 	return sites, nil
 }
 
-// lacks tells which program a place does not show.
+// lacks returns the program that a place does not show, if any.
 func lacks(ctx context.Context, p *place, path, needs []string) string {
 	for _, name := range needs {
 		find := fmt.Sprintf("PATH=%s; command -v %s", strings.Join(path, ":"), name)
@@ -190,8 +189,8 @@ func (p *place) unpack(ctx context.Context, seed string) error {
 	return errors.Join(err, pack.Wait())
 }
 
-// job measures one job in all sites, round by round, and checks that it came
-// to the same result in all of them.
+// job measures one job in all sites, round by round, and checks that it has the same result in all of
+// them.
 func (b *bench) job(ctx context.Context, j job, sites []site) error {
 	for _, s := range sites {
 		if _, err := s.sh(ctx, j.once); err != nil {
@@ -223,7 +222,7 @@ func (b *bench) job(ctx context.Context, j job, sites []site) error {
 	return nil
 }
 
-// sample does a job once. What earlier ones wrote goes to disk first.
+// sample does a job once. First it writes the data of earlier jobs to disk.
 func (b *bench) sample(ctx context.Context, j job, s site) error {
 	ms, err := measure(ctx, j, s)
 	if err != nil {
@@ -233,7 +232,7 @@ func (b *bench) sample(ctx context.Context, j job, s site) error {
 	return nil
 }
 
-// measure tells how long a job takes.
+// measure returns how long a job takes.
 func measure(ctx context.Context, j job, s site) (ms float64, err error) {
 	if _, err := s.sh(ctx, j.before); err != nil {
 		return 0, err

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cases of the wait at a terminal: the time to the agent's first byte, from a first and from a
-// later start. On the host it is the same program on the same terminal.
+// Cases of the wait at a terminal: the time to the agent's first byte, from a first and from a later
+// start. On the host it is the same program on the same terminal.
 const (
 	caseByteFirst   = "claude at a terminal, first byte, first in a home"
 	caseByteAgain   = "claude at a terminal, first byte, again"
@@ -27,8 +27,8 @@ const (
 	byteTarget = 500
 )
 
-// firstBytes measures one round of them. A sandbox that was stopped has its agent
-// started once before.
+// firstBytes measures one round of these cases. A sandbox that was stopped has its agent started once
+// before.
 func (a *agentRun) firstBytes(ctx context.Context, n int) (err error) {
 	name := fmt.Sprintf("terminal-%d", n)
 	home := filepath.Join(a.work, "home-"+name)
@@ -36,8 +36,8 @@ func (a *agentRun) firstBytes(ctx context.Context, n int) (err error) {
 		return err
 	}
 	onHost := func() (float64, error) { return firstByte(a.in(a.onHost(ctx, home)), "") }
-	// With arguments it is a program of its own, which ends with its terminal: the
-	// next run does not lead back to it.
+	// With arguments it is a separate program, which ends with its terminal: the next run does not
+	// attach to it.
 	inside := func() (float64, error) {
 		return firstByte(a.in(a.inside(ctx, name, "--dangerously-skip-permissions")), "\x1b[22;2t\x1b]2;"+name+"\a")
 	}
@@ -64,10 +64,9 @@ func (a *agentRun) firstBytes(ctx context.Context, n int) (err error) {
 	return nil
 }
 
-// firstByte starts a program at a terminal of its own, and returns the milliseconds to its first
-// byte. The title, with which bothy names the terminal before the agent starts, does not count.
-// Error output does not go to the terminal, and does not count either. At the end its terminal is
-// hung up.
+// firstByte starts a program at a terminal of its own, and returns the milliseconds to its first byte.
+// The title that bothy gives the terminal before the agent starts does not count. Error output does not
+// go to the terminal, and does not count either. At the end the terminal is hung up.
 func firstByte(cmd *exec.Cmd, title string) (ms float64, err error) {
 	emulator, line, err := openTerminal()
 	if err != nil {
@@ -91,7 +90,7 @@ func firstByte(cmd *exec.Cmd, title string) (ms float64, err error) {
 	stop := time.AfterFunc(limit, func() { _ = cmd.Process.Kill() })
 	defer stop.Stop()
 	for screen, b := "", make([]byte, 1); err == nil; {
-		if _, err = emulator.Read(b); err != nil { // it ended without one
+		if _, err = emulator.Read(b); err != nil { // it ended without output
 			break
 		}
 		if screen += string(b); !strings.HasPrefix(title, screen) {
@@ -100,7 +99,7 @@ func firstByte(cmd *exec.Cmd, title string) (ms float64, err error) {
 	}
 	ms = float64(time.Since(begin).Microseconds()) / 1000
 	_ = emulator.Close()
-	_ = unix.Kill(-cmd.Process.Pid, unix.SIGHUP) // one that does not notice
+	_ = unix.Kill(-cmd.Process.Pid, unix.SIGHUP) // in case the program does not notice
 	end := time.AfterFunc(endTime, func() { _ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) })
 	defer end.Stop()
 	_ = cmd.Wait() // it was hung up
@@ -114,8 +113,7 @@ func firstByte(cmd *exec.Cmd, title string) (ms float64, err error) {
 // endTime is how long a program may take to end when its terminal is hung up.
 const endTime = 10 * time.Second
 
-// openTerminal opens a pseudo terminal of 80 columns: the side of the person, and that
-// of programs.
+// openTerminal opens a pseudo terminal of 80 columns: the person's side, and the programs' side.
 func openTerminal() (emulator, line *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {

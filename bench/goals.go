@@ -10,10 +10,10 @@ import (
 type goalRow struct {
 	name, subject string
 	got           string // "" if the run has not measured it
-	want          string // "" if it is shown beside one
+	want          string // "" if it is shown next to a goal
 }
 
-// goals returns those of all groups, in the order of the measurements.
+// goals returns the goals of all groups, in the order of the measurements.
 func (r *Report) goals() (rows []goalRow) {
 	for _, group := range []string{groupLife, groupMemory, groupReview, groupNetwork, groupHeld, groupAgent, groupCheckpoint, groupLoop, groupDocker} {
 		rows = append(rows, r.targets(group)...)
@@ -24,7 +24,7 @@ func (r *Report) goals() (rows []goalRow) {
 	return rows
 }
 
-// targets are the goals that belong to a series of the group.
+// targets returns the goals that belong to a series of the group.
 func (r *Report) targets(group string) (rows []goalRow) {
 	for _, s := range r.of(group) {
 		if s.Target == 0 {
@@ -39,7 +39,7 @@ func (r *Report) targets(group string) (rows []goalRow) {
 	return rows
 }
 
-// goalsTable has a line for each goal of the first run, and a column for each run.
+// goalsTable returns a table with a line for each goal of the first run, and a column for each run.
 func goalsTable(runs []*Report) string {
 	var b strings.Builder
 	fmt.Fprint(&b, "| median |")
@@ -60,7 +60,7 @@ func goalsTable(runs []*Report) string {
 	return b.String()
 }
 
-// title is the name of a goal in a table that has only bothy.
+// title returns the name of a goal in a table that has only bothy.
 func (g goalRow) title() string {
 	if name, ok := strings.CutPrefix(g.subject, "bothy, "); ok {
 		return g.name + ", " + name
@@ -68,7 +68,7 @@ func (g goalRow) title() string {
 	return g.name
 }
 
-// reached is the result of a run for another run's goal.
+// reached returns the result of a run for another run's goal.
 func (r *Report) reached(of goalRow) string {
 	rows := r.goals()
 	i := slices.IndexFunc(rows, func(g goalRow) bool { return g.name == of.name && g.subject == of.subject })

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// heldAttacks are those of netload's hostile client. Each has the memory that a gateway may take at
-// its height beyond its memory before, in MiB.
+// heldAttacks are the attacks of netload's hostile client. Each has the memory that a gateway may use at
+// the peak of the attack in addition to its memory before, in MiB.
 var heldAttacks = []struct {
 	name, what string
 	target     float64
@@ -29,8 +29,8 @@ var heldAttacks = []struct {
 // heldAfter is how much memory may be left after an attack, in MiB.
 const heldAfter = 32
 
-// held measures how much memory a sandbox can make its keeper hold: the resident memory of the
-// keeper before, at the height of an attack, and after it.
+// held measures how much memory a sandbox can make its keeper use: the resident memory of the keeper
+// before, at the peak of, and after an attack.
 func (b *bench) held(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		b.report.note("held: not measured: it needs root, for network namespaces")
@@ -90,7 +90,7 @@ func (b *bench) attacked(ctx context.Context, s *subject, name, what string, tar
 		return err
 	}
 	after := high
-	for range 60 { // memory goes back within seconds
+	for range 60 { // memory is returned within seconds
 		if err := wait(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func besiege(ctx context.Context, cmd *exec.Cmd) error {
 	return err
 }
 
-// resident is the resident memory of a process, in MiB.
+// resident returns the resident memory of a process, in MiB.
 func resident(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

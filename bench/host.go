@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Host is the machine, as far as it explains the numbers. Nothing in it names
-// the machine or its user.
+// Host describes the machine, as far as it explains the numbers. It contains no name of the machine or
+// its user.
 type Host struct {
 	Kind       string `json:"kind"` // as in the name of the file
 	Kernel     string `json:"kernel"`
@@ -19,7 +19,7 @@ type Host struct {
 	CPU        string `json:"cpu"`
 	Cores      int    `json:"cores"`
 	MemoryMiB  int64  `json:"memory_mib"`
-	Root       bool   `json:"root"`             // bothy and its peers were run by root
+	Root       bool   `json:"root"`             // root ran bothy and its peers
 	FileSystem string `json:"file_system"`      // of the workspace and of bothy's state
 	HostTmp    string `json:"file_system_tmp"`  // of the host's /tmp, which native uses for temporary files
 	HostRoot   string `json:"file_system_root"` // of the host's programs
@@ -61,7 +61,7 @@ func describeHost(work string) Host {
 	return h
 }
 
-// machine tells a virtual machine or a container from a computer.
+// machine distinguishes a virtual machine or a container from a computer.
 func machine(cpuinfo, rootType string) string {
 	for _, f := range []string{"/.dockerenv", "/run/.containerenv"} {
 		// Virtual machines made from container images keep the file, but not the
@@ -76,7 +76,7 @@ func machine(cpuinfo, rootType string) string {
 	return "metal"
 }
 
-// field is the first value of a key in a file like /proc/cpuinfo.
+// field returns the first value of a key in a file like /proc/cpuinfo.
 func field(text, key string) string {
 	for line := range strings.Lines(text) {
 		k, v, ok := strings.Cut(line, ":")
@@ -87,7 +87,7 @@ func field(text, key string) string {
 	return ""
 }
 
-// memInfo is a line of /proc/meminfo, in MiB.
+// memInfo returns a line of /proc/meminfo, in MiB.
 func memInfo(key string) int64 {
 	b, _ := os.ReadFile("/proc/meminfo")
 	var kib int64
@@ -95,7 +95,7 @@ func memInfo(key string) int64 {
 	return kib >> 10
 }
 
-// fileSystem is the type of the file system at a path, from a mount table.
+// fileSystem returns the type of the file system at a path, from a mount table.
 func fileSystem(table, path string) string {
 	if p, err := filepath.EvalSymlinks(path); err == nil {
 		path = p

@@ -15,7 +15,7 @@ import (
 // benchImage is a container image of one static program.
 const benchImage = "bothy-bench:latest"
 
-// loadImage makes the image and has a first sandbox begin from it, which makes its root.
+// loadImage makes the image and starts a first sandbox from it, which makes its root.
 func (l *life) loadImage(ctx context.Context) error {
 	layer, err := trueLayer(ctx, l.work)
 	if err != nil {
@@ -35,7 +35,7 @@ func (l *life) loadImage(ctx context.Context) error {
 	return l.bothy.do(ctx, "run", "--rm", "-t", benchImage, "shell", l.dir, "--", "/true")
 }
 
-// dockerSave is an archive of an image of one layer, as docker save writes it.
+// dockerSave returns an archive of an image of one layer, as docker save writes it.
 func dockerSave(name string, layer []byte) ([]byte, error) {
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{},

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// layerMiB is how much the root layer of the sandbox holds that the group layer measures.
+// layerMiB is the size of the root layer of the sandbox that the group layer measures.
 const layerMiB = 1024
 
 // layers measures a stop that saves a large root layer, the start from it, and the first read of

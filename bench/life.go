@@ -53,11 +53,11 @@ func (b *bench) life(ctx context.Context) (err error) {
 type life struct {
 	*bench
 	dir     string
-	bare    *bothy // whose sandboxes have no network
+	bare    *bothy // its sandboxes have no network
 	noBwrap string
 	runc    *runc
 	docker  *docker
-	image   string // why nothing begins from one; empty: something does
+	image   string // why no sandbox starts from it; empty if one does
 }
 
 func (l *life) prepare(ctx context.Context) error {
@@ -77,7 +77,7 @@ func (l *life) prepare(ctx context.Context) error {
 	return nil
 }
 
-// preparePeers prepares the subjects that Bothy is compared with, except Bothy itself.
+// preparePeers prepares the subjects with which Bothy is compared, except Bothy itself.
 func (l *life) preparePeers(ctx context.Context) error {
 	var err error
 	if l.noBwrap = noBwrap(ctx); l.noBwrap != "" {
@@ -96,7 +96,7 @@ func (l *life) preparePeers(ctx context.Context) error {
 		l.image = l.redact(err)
 		l.report.skip(groupLife, caseImage, "bothy", l.image)
 	}
-	// The first of all copies the host's settings, which later ones share.
+	// The first sandbox copies the host's settings, which later ones share.
 	_, err = output(l.in(l.bare.command(ctx, "run", "--rm", "shell", ".", "--", "true")))
 	return err
 }
@@ -115,7 +115,7 @@ func (l *life) close() error {
 	return errors.Join(errs...)
 }
 
-// Cases that more than one subject takes part in.
+// Cases in which more than one subject takes part.
 const (
 	caseRun  = "run --rm shell . -- true"
 	caseExec = "exec NAME true"
@@ -125,7 +125,7 @@ const (
 	caseRemove = "rm NAME (running)"
 )
 
-// actions are one round, in order: each step by all versions of Bothy, one after the other.
+// actions returns one round, in order: each step by all versions of Bothy, one after the other.
 func (l *life) actions(ctx context.Context) (list []action) {
 	for i, step := range l.steps(ctx, version{"bothy", l.bothy}) {
 		list = append(list, step)
@@ -139,7 +139,7 @@ func (l *life) actions(ctx context.Context) (list []action) {
 	return list
 }
 
-// steps are the steps of a version of Bothy in a round.
+// steps returns the steps of a version of Bothy in a round.
 func (l *life) steps(ctx context.Context, v version) []action {
 	bothy := func(args ...string) func(int) *exec.Cmd {
 		return func(int) *exec.Cmd { return l.in(v.bothy.command(ctx, args...)) }
@@ -182,7 +182,7 @@ func (l *life) steps(ctx context.Context, v version) []action {
 	)
 }
 
-// peers are the commands of other programs that do the same, and of a Bothy without a network.
+// peers returns the commands of other programs that do the same, and of a Bothy without a network.
 func (l *life) peers(ctx context.Context) []action {
 	list := []action{{caseRun, noNetwork, 0, func(int) *exec.Cmd {
 		return l.in(l.bare.command(ctx, "run", "--rm", "shell", ".", "--", "true"))
@@ -213,7 +213,7 @@ func (l *life) in(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// act does one thing and keeps the time it took.
+// act performs one action and records the time that it took.
 func (l *life) act(a action, round int) error {
 	cmd := a.cmd(round)
 	if a.name == "" {

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// iterationTarget is the allowed time of an iteration beyond the agent and the gates, in
+// iterationTarget is the time that an iteration may take in addition to the agent and the gates, in
 // milliseconds.
 const iterationTarget = 250
 
-// aSecond is how long the agent and the gate of the second loop take, each. Any agent that asks a
+// aSecond is the time that the agent and the gate of the second loop take, each. Any agent that asks a
 // model takes longer. It is enough time for Bothy's parallel work.
 const aSecond = time.Second
 
@@ -27,7 +27,7 @@ var agents = map[string]string{
 	"steady": lasting("steady", aSecond),
 }
 
-// lasting describes an agent that takes the given time, and prints only the events it must.
+// lasting describes an agent that takes the given time, and prints only the required events.
 func lasting(name string, long time.Duration) string {
 	return fmt.Sprintf(`version: 1
 name: %[1]s
@@ -43,9 +43,9 @@ headless:
 `, name, long.Seconds())
 }
 
-// loops measures the time of an iteration of a loop, from the start of its agent to that of the
-// next: with an agent and a gate that do next to nothing, and beyond an agent and a gate that take
-// a second each.
+// loops measures the time of an iteration of a loop, from the start of its agent to that of the next:
+// once with an agent and a gate that do next to nothing, and once in addition to an agent and a gate
+// that take a second each.
 func (b *bench) loops(ctx context.Context) error {
 	home := ""
 	for _, v := range b.bothy.env {
@@ -76,15 +76,15 @@ func (b *bench) loops(ctx context.Context) error {
 	return b.iterations("iteration, beyond an agent and a gate of a second each", n, 2*aSecond, false, log)
 }
 
-// loop has an agent work for n iterations and one more, each followed by the gate, in a project of
-// its own, and returns the events.
+// loop has an agent work for n iterations and one more, each followed by the gate, in a project of its
+// own, and returns the events.
 func (b *bench) loop(ctx context.Context, agent, gate string, n int) ([]byte, error) {
 	dir := filepath.Join(b.work, "loop-"+agent)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
 	progress("loop: %d iterations, %s", n+1, agent)
-	// It ends by its limit of iterations, which does not count as success.
+	// The loop ends at its limit of iterations, which does not count as success.
 	_ = b.bothy.do(ctx, "loop", "run", "--agent", agent, "--workspace", "review", "--stall-gates", "0",
 		"--max-iterations", strconv.Itoa(n+1), "--until", gate, "go on", dir)
 	log, err := output(b.bothy.command(ctx, "loop", "log", "--json"))

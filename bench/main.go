@@ -1,5 +1,5 @@
-// Command bench measures Bothy from outside, as whole processes, beside its peers: go run ./bench.
-// README.md lists the measurements and says how to read them.
+// Command bench measures Bothy from outside, as whole processes, together with its peers: go run
+// ./bench. README.md lists the measurements and explains how to read them.
 package main
 
 import (
@@ -21,7 +21,7 @@ type bench struct {
 	root   string // the source of bothy
 	work   string // a temporary directory, removed at the end
 	bothy  *bothy
-	before *bothy // an earlier commit, measured by turns; nil: none
+	before *bothy // an earlier commit, measured in turns; nil: none
 	report *Report
 }
 
@@ -140,7 +140,7 @@ func choose(only string) (map[string]bool, error) {
 	return wanted, nil
 }
 
-// samples is the number of samples of a group.
+// samples returns the number of samples of a group.
 func (b *bench) samples(usual int) int {
 	if b.n > 0 {
 		return b.n

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// crowd is how many sandboxes idle at once, and calm how long they are left
-// alone before they are measured.
+// crowd is the number of sandboxes that are idle at once. calm is how long they are left alone before
+// they are measured.
 const (
 	crowd = 50
 	calm  = 10 * time.Second
@@ -59,7 +59,7 @@ func (b *bench) memory(ctx context.Context) error {
 	return b.sweep(ctx, pids)
 }
 
-// wait sleeps, unless the run is given up.
+// wait sleeps, unless the run is aborted.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -99,7 +99,7 @@ func (b *bench) list(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// weigh measures one sandbox and gives its processes.
+// weigh measures one sandbox and returns its processes.
 func (b *bench) weigh(ctx context.Context, name string) ([]int, error) {
 	keeper, err := b.bothy.keeper(ctx, name)
 	if err != nil {
@@ -142,8 +142,7 @@ func (b *bench) keep(all usage, parts map[string]*usage) {
 	add("proportional, each", all.pss)
 }
 
-// patience is how long a process may take to go after its sandbox was removed,
-// on a host that is busy with something else.
+// patience is how long a process may take to end after its sandbox was removed, on a busy host.
 const patience = 2 * time.Second
 
 // sweep removes all sandboxes and looks for leftovers.
@@ -176,8 +175,8 @@ func (b *bench) sweep(ctx context.Context, pids []int) error {
 	return nil
 }
 
-// alive lists those of some processes that still run. A zombie does not: its
-// memory is gone, and the host's init will collect it.
+// alive returns those of some processes that still run. A zombie does not count: its memory is freed,
+// and the host's init will reap it.
 func alive(born map[int]string) (left []string) {
 	for pid, at := range born {
 		if now := start(pid); now != "" && now == at {

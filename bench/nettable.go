@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// goalOf is something the project wants of the network: of a series, or of its
-// ratio to another subject in the same rounds.
+// goalOf is a goal of the project for the network: of a series, or of its ratio to another subject in
+// the same rounds.
 type goalOf struct {
 	name, subject string
-	than          string // the subject it is compared with
+	than          string // the subject to compare with
 	want          float64
 	least         bool // more is better
 }
 
-// wantedOfNetwork are shown, not asserted.
+// wantedOfNetwork lists goals that are shown, not asserted.
 var wantedOfNetwork = []goalOf{
 	{dutyDown + ", passed", kernelSide, srtName, 1.5, true},
 	{dutyUp + ", passed", kernelSide, srtName, 1.5, true},
@@ -32,7 +32,7 @@ var wantedOfNetwork = []goalOf{
 	{dutyNew + ", inspected", gvisorSide, gvisorAlone, 0.5, true},
 }
 
-// networkTable has a part for each case, with a line for each subject.
+// networkTable writes a part for each case, with a line for each subject.
 func (r *Report) networkTable(b *strings.Builder) {
 	list := r.of(groupNetwork)
 	if len(list) == 0 {
@@ -57,7 +57,7 @@ func (r *Report) networkTable(b *strings.Builder) {
 	}
 }
 
-// against is the ratio to another subject.
+// against returns the ratio to another subject.
 func (r *Report) against(s *Series, other string) string {
 	if s.Subject == other {
 		return ""
@@ -65,7 +65,7 @@ func (r *Report) against(s *Series, other string) string {
 	return times(ratio(s.Samples, r.find(s.Group, s.Case, other).Samples))
 }
 
-// extra is a further measurement of a case.
+// extra returns an additional measurement of a case.
 func (r *Report) extra(s *Series, what string) string {
 	samples := r.find(s.Group, s.Case+what, s.Subject).Samples
 	if len(samples) == 0 {
@@ -74,7 +74,7 @@ func (r *Report) extra(s *Series, what string) string {
 	return number(median(samples))
 }
 
-// networkGoals are the goals that do not belong to a series.
+// networkGoals returns the goals that do not belong to a series.
 func (r *Report) networkGoals() (rows []goalRow) {
 	for _, g := range wantedOfNetwork {
 		rows = append(rows, r.wanted(g))
@@ -101,7 +101,7 @@ func (r *Report) wanted(g goalOf) goalRow {
 	return row
 }
 
-// added is the time that a gateway adds to one request at a time.
+// added returns the time that a gateway adds to one request at a time.
 func (r *Report) added() (rows []goalRow) {
 	for _, pair := range [][2]string{{kernelSide, direct}, {gvisorSide, gvisorAlone}} {
 		for _, m := range modes {

@@ -33,7 +33,7 @@ const (
 	unitUS   = "µs"
 )
 
-// Cases, of which the targets know some.
+// Cases. Some of them have targets.
 const (
 	dutySmall = "small requests, kept alive, 16 at once"
 	dutyNew   = "new TLS connections, 16 at once"
@@ -42,8 +42,8 @@ const (
 	dutyUp    = "bulk up"
 )
 
-// duties are measured in every subject. Bulk that no gateway looks into is in the clear: the rate
-// of TLS is that of the client's processor.
+// duties returns the work that is measured in every subject. Bulk transfers that no gateway looks into
+// are in clear text: the rate of TLS is that of the client's processor.
 func duties(inspect bool) []duty {
 	bulk := "80"
 	if inspect {
@@ -110,7 +110,7 @@ func (b *bench) decisions(ctx context.Context, a *arena) error {
 	return nil
 }
 
-// mode is one way for all to work: with or without looking into TLS.
+// mode is one way in which all subjects work: with or without looking into TLS.
 type mode struct {
 	name    string
 	inspect bool
@@ -183,7 +183,7 @@ func (b *bench) subjects(ctx context.Context, a *arena, srt error, m mode) ([]*s
 	}
 	s, err = a.inSandbox(ctx, b.bothy, "judged-"+m.name, rules, "")
 	if err == nil && m.inspect {
-		s.roots = bundle // in the sandbox's own, its gateway is vouched for
+		s.roots = bundle // in the sandbox, its own gateway has a trusted certificate
 	}
 	add(gvisorSide, s, err)
 	return list, nil
@@ -195,7 +195,7 @@ func (a *arena) rules(m mode) (file string, err error) {
 	return file, os.WriteFile(file, []byte(m.policy), 0o600)
 }
 
-// alone is a sandbox without a gateway, of which there can be one.
+// alone returns a sandbox without a gateway. Only one such sandbox can exist.
 func (b *bench) alone(ctx context.Context, a *arena, free *bothy) (*subject, error) {
 	if err := a.lay(ctx); err != nil {
 		return nil, err
@@ -238,14 +238,14 @@ func (b *bench) duty(ctx context.Context, m mode, d duty, s *subject) {
 	}
 }
 
-// Suffixes of a case's name, for further measurements of it.
+// Suffixes of a case's name, for additional measurements.
 const (
 	cpuOf = ": CPU"
 	p50Of = ": p50"
 	p99Of = ": p99"
 )
 
-// crowdOfConns is how many connections idle at once.
+// crowdOfConns is the number of connections that are idle at once.
 const crowdOfConns = 4_000
 
 // idleNetwork measures the memory of an idle gateway, and of one with many connections.

@@ -17,8 +17,8 @@ import (
 // fewestPackages is the minimum size of an installation that is worth measuring.
 const fewestPackages = 50
 
-// seedNPM makes a project that can be installed without a registry: its
-// dependencies are the packages npm itself consists of, as archives.
+// seedNPM makes a project that can be installed without a registry: its dependencies are the packages of
+// npm itself, as archives.
 func seedNPM(ctx context.Context, _ *bench, dir string) error {
 	global, err := output(exec.CommandContext(ctx, "npm", "root", "--global"))
 	if err != nil {

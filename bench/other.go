@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// other is a file of the source in which some words are others.
+// other is a file of the source in which some words are replaced.
 type other struct {
 	file  string
 	words map[string]string
 }
 
-// buildOther builds a bothy that only the bench has, with a state directory of its own:
-// testdata/NAME.go is its network, and in files of the source some words are others.
+// buildOther builds a bothy that only the bench has, with a state directory of its own. testdata/NAME.go
+// is its network, and some words in files of the source are replaced.
 func (b *bench) buildOther(ctx context.Context, name string, others ...other) (*bothy, error) {
 	replace := map[string]string{}
 	for i, o := range others {

@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// held are the MiB of memory that a sandbox has when a checkpoint saves it, and the target for its
+// held are sizes of a sandbox's memory in MiB when a checkpoint saves it, each with the target for its
 // pause.
 var held = []struct {
 	mib   int
@@ -23,7 +23,7 @@ var held = []struct {
 	{256, 100},
 }
 
-// Targets of going on from memory, in milliseconds and MiB.
+// Targets for continuing from memory, in milliseconds and MiB.
 const (
 	goOnTarget    = 150
 	abreast       = 20
@@ -60,7 +60,7 @@ func (b *bench) fullCheckpoints(ctx context.Context) error {
 	return b.bothy.do(ctx, "rm", "--force", "--all")
 }
 
-// keepAndGoOn makes a full checkpoint, and goes on from it.
+// keepAndGoOn makes a full checkpoint, and continues from it.
 func (b *bench) keepAndGoOn(ctx context.Context, name string, mib int, target float64) error {
 	time.Sleep(settle)
 	what := fmt.Sprintf("%d MiB in memory", mib)
@@ -93,7 +93,7 @@ func (b *bench) keepAndGoOn(ctx context.Context, name string, mib int, target fl
 	return b.bothy.do(ctx, "checkpoint", "rm", name, point.Name)
 }
 
-// forkAbreast makes many running forks at once, and weighs them.
+// forkAbreast makes many running forks at once, and measures their memory.
 func (b *bench) forkAbreast(ctx context.Context, name string, mib int) error {
 	before, err := b.list(ctx)
 	if err != nil {

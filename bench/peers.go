@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// bwrapArgs shows the host's files as they are, read-only, and dir as the one
-// place to write to. Without dir nothing can be written at all.
+// bwrapArgs shows the host's files as they are, read-only, and dir as the only writable directory.
+// Without dir nothing is writable.
 func bwrapArgs(dir string) []string {
 	args := []string{"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"}
 	if dir != "" {
@@ -21,7 +21,7 @@ func bwrapArgs(dir string) []string {
 	return append(args, "--unshare-all")
 }
 
-// noBwrap tells why bwrap cannot be measured here, if so.
+// noBwrap returns why bwrap cannot be measured here, or "".
 func noBwrap(ctx context.Context) string {
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		return "not installed"
@@ -59,7 +59,7 @@ func (d *docker) remove() error {
 	return err
 }
 
-// trueLayer is a tar archive of the smallest static program, as /true.
+// trueLayer returns a tar archive of the smallest static program, as /true.
 func trueLayer(ctx context.Context, work string) (*bytes.Buffer, error) {
 	program, err := buildTrue(ctx, work)
 	if err != nil {
@@ -82,7 +82,7 @@ func buildTrue(ctx context.Context, work string) ([]byte, error) {
 	return os.ReadFile(bin)
 }
 
-// oneFile is a tar archive of one program.
+// oneFile returns a tar archive of one program.
 func oneFile(name string, content []byte) (*bytes.Buffer, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)

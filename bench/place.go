@@ -9,21 +9,20 @@ import (
 	"strings"
 )
 
-// place is a directory that programs work in, and how they are started there.
+// place is a directory in which programs work, and the way to start them there.
 type place struct {
 	name string
 	dir  string
-	// command runs a program in the directory. Its standard input is connected
-	// only if asked for.
+	// command runs a program in the directory. Its standard input is connected only if requested.
 	command func(ctx context.Context, stdin bool, args ...string) *exec.Cmd
 	skip    string // why nothing can be measured there
 }
 
-// native is the place the others are compared with.
+// native is the place with which the others are compared.
 const native = "native"
 
-// places makes every place, the native one first. Each has a directory of its own, so that it does
-// not profit from another's cache or index.
+// places makes every place, the native one first. Each has a directory of its own, so that it does not
+// profit from the cache or index of another.
 func (b *bench) places(ctx context.Context) (list []*place, closer func() error, err error) {
 	var closers []func() error
 	closer = func() error {
@@ -60,8 +59,8 @@ func (b *bench) places(ctx context.Context) (list []*place, closer func() error,
 	return append(list, more...), closer, err
 }
 
-// bothyPlaces are a sandbox each: the saving of a full root layer, which goes on in the
-// background, is part of what the root layer costs, but not the others.
+// bothyPlaces makes places in one sandbox each: a full root layer is saved in the background, which is
+// part of the cost of the root layer, but not of the others.
 func (b *bench) bothyPlaces(ctx context.Context) (list []*place, err error) {
 	for _, p := range []struct{ name, dir string }{
 		{"workspace", ""}, {"review", ""}, {"root layer", "/var/tmp/bench"}, {"/tmp", "/tmp/bench"},
@@ -105,7 +104,7 @@ func runcPlace(r *runc, dir string) *place {
 	}}
 }
 
-// bothyPlace starts a sandbox and makes a directory in it, or else takes its workspace.
+// bothyPlace starts a sandbox and makes a directory in it, or otherwise uses its workspace.
 func (b *bench) bothyPlace(ctx context.Context, v version, name, dir string) (*place, error) {
 	sandbox := "files-" + map[string]string{"workspace": "ws", "review": "review", "root layer": "root", "/tmp": "tmp"}[name]
 	workspace, mode := filepath.Join(b.work, strings.ReplaceAll(v.name, " ", "-")+"-"+sandbox), "live"

@@ -10,17 +10,17 @@ import (
 	"path/filepath"
 )
 
-// proxy is a program others put between a sandbox and the network.
+// proxy is a program that others put between a sandbox and the network.
 type proxy struct {
 	name string
-	// begin starts it, tunnelling or looking into TLS with the authority
-	// "proxy", and gives its address.
+	// begin starts it, tunnelling or looking into TLS with the authority "proxy", and returns its
+	// address.
 	begin func(ctx context.Context, a *arena, inspect bool) (cmd *exec.Cmd, addr string, err error)
 }
 
 var proxies = []proxy{{"mitmproxy", beginMitmproxy}, {"squid", beginSquid}}
 
-// begun starts a proxy, or gives a subject that says why not.
+// begun starts a proxy, or returns a subject with the reason why it cannot.
 func (a *arena) begun(ctx context.Context, p proxy, inspect bool) *subject {
 	fail := func(err error) *subject { return &subject{name: p.name, skip: err.Error()} }
 	cmd, addr, err := p.begin(ctx, a, inspect)
@@ -48,7 +48,7 @@ func (a *arena) begun(ctx context.Context, p proxy, inspect bool) *subject {
 	return a.through(p.name, addr, rootsOf(inspect), cmd.Process.Pid)
 }
 
-// port gives each proxy one of its own.
+// port returns a different port for each proxy.
 func port(base int, inspect bool) int {
 	if inspect {
 		return base + 1
@@ -72,8 +72,7 @@ process.stdin.resume().on('end', () => process.exit(0))
 `
 )
 
-// installSRT gets the package. It must happen before the arena, which has no
-// way out.
+// installSRT installs the package. It must run before the arena exists, which has no way out.
 func (b *bench) installSRT(ctx context.Context) error {
 	dir := filepath.Join(b.work, "srt")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -93,7 +92,7 @@ func (b *bench) installSRT(ctx context.Context) error {
 	return err
 }
 
-// srt starts srt's proxy. Its sandboxes have one more relay before it, which is not measured.
+// srt starts srt's proxy. Its sandboxes have one more relay in front of it, which is not measured.
 func (a *arena) srt(ctx context.Context, dir string, inspect bool) *subject {
 	cmd := exec.CommandContext(ctx, "node", filepath.Join(dir, "start.mjs"), a.dir, fmt.Sprint(inspect))
 	cmd.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+filepath.Join(a.dir, "origin.pem"))
@@ -116,10 +115,10 @@ func (a *arena) srt(ctx context.Context, dir string, inspect bool) *subject {
 	return s
 }
 
-// srtName is the peer that targets are about.
+// srtName is the peer in the targets.
 const srtName = "srt"
 
-// rootsOf is the file of authorities that a proxy's clients trust.
+// rootsOf returns the file of authorities that a proxy's clients trust.
 func rootsOf(inspect bool) string {
 	if inspect {
 		return "proxy.pem"
@@ -127,8 +126,7 @@ func rootsOf(inspect bool) string {
 	return "origin.pem"
 }
 
-// beginMitmproxy starts mitmdump. It is told not to look into anything when it
-// is to tunnel.
+// beginMitmproxy starts mitmdump. If it is to tunnel, it gets the option not to look into anything.
 func beginMitmproxy(ctx context.Context, a *arena, inspect bool) (*exec.Cmd, string, error) {
 	if _, err := exec.LookPath("mitmdump"); err != nil {
 		return nil, "", errors.New("not installed")
@@ -152,7 +150,7 @@ func beginMitmproxy(ctx context.Context, a *arena, inspect bool) (*exec.Cmd, str
 	return command(ctx, cleanEnv(home), "mitmdump", args...), fmt.Sprintf("127.0.0.1:%d", n), nil
 }
 
-// squidConf is the least that tunnels, or looks into all of it.
+// squidConf is the minimal configuration that tunnels, or looks into everything.
 const squidConf = `http_port 127.0.0.1:%d%s
 http_access allow all
 cache deny all
@@ -190,7 +188,7 @@ func beginSquid(ctx context.Context, a *arena, inspect bool) (*exec.Cmd, string,
 	if err := os.WriteFile(conf, fmt.Appendf(nil, squidConf+more, n, bump, home), 0o644); err != nil {
 		return nil, "", err
 	}
-	// Squid drops root for a user of its own, who writes here.
+	// Squid changes from root to a user of its own, who writes here.
 	if _, err := output(exec.CommandContext(ctx, "chown", "-R", "proxy", home)); err != nil {
 		return nil, "", err
 	}

@@ -25,7 +25,7 @@ const (
 	groupDocker     = "docker"
 )
 
-// Report is a run as it is kept.
+// Report is a run as it is stored.
 type Report struct {
 	Version    int               `json:"version"` // of this format
 	Date       time.Time         `json:"date"`
@@ -56,7 +56,7 @@ const (
 	unitTimes = "×"
 )
 
-// series finds a series, or begins it.
+// series finds a series, or starts it.
 func (r *Report) series(group, name, subject, unit string) *Series {
 	for _, s := range r.Series {
 		if s.Group == group && s.Case == name && s.Subject == subject {
@@ -70,7 +70,7 @@ func (r *Report) series(group, name, subject, unit string) *Series {
 
 func (s *Series) add(v float64) { s.Samples = append(s.Samples, v) }
 
-// skip begins a series that stays empty.
+// skip starts a series that stays empty.
 func (r *Report) skip(group, name, subject, reason string) {
 	r.series(group, name, subject, unitMS).Skipped = reason
 }
@@ -86,7 +86,7 @@ func (r *Report) describe(ctx context.Context, b *bench) {
 	r.LoadBefore = load()
 }
 
-// path is where a run is kept unless said otherwise.
+// path returns the default path of a stored run.
 func (r *Report) path(root string) string {
 	name := r.Date.Format(time.DateOnly) + "-" + r.Host.Kind + ".json"
 	return filepath.Join(root, "bench", "results", name)

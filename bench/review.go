@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// reviewTarget is how much longer work with files may take where its changes are kept
-// for review than where they are made at once.
+// reviewTarget is how much longer work with files may take if its changes are kept for review than if
+// they are made at once.
 const reviewTarget = 1.2
 
-// reviewWork is done in a repository of the host's of 20 000 files. $ROUND is the same within a
-// round, and no round changes files of another.
+// reviewWork is done in a repository of the host with 20 000 files. $ROUND is the same within a round,
+// and no round changes files of another.
 var reviewWork = []job{
 	{
 		name:  "git status, 20k files",
@@ -28,7 +28,7 @@ var reviewWork = []job{
 		check: "wc -l < found",
 	},
 	{
-		// As a package manager does.
+		// Like a package manager.
 		name:   "2000 files written, listed, read, renamed, removed",
 		before: "rm -rf tree; mkdir tree",
 		run: `for d in $(seq 40); do mkdir -p tree/$d/lib; (cd tree/$d/lib; seq -f 'module.exports = %.0f;' 50 | split -l 1 -a 2 - f); done
@@ -46,8 +46,8 @@ find tree | wc -l >> listed`,
 	},
 }
 
-// review measures work with files in two sandboxes over the same files of the host: in
-// one, changes reach them at once, in the other they are kept for review.
+// review measures work with files in two sandboxes over the same files of the host: in one, changes
+// reach them at once, in the other they are kept for review.
 func (b *bench) review(ctx context.Context) error {
 	var missing string
 	var path []string
@@ -130,7 +130,7 @@ func (b *bench) reviewRound(ctx context.Context, places []site, round int) error
 	return nil
 }
 
-// sameResults wants every job to have come to the same in both places.
+// sameResults checks that every job has the same result in both places.
 func sameResults(ctx context.Context, places []site) error {
 	for _, j := range reviewWork {
 		var got [2]string

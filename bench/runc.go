@@ -17,11 +17,11 @@ type runc struct {
 	env                     []string
 }
 
-// shown are the host's directories a runc container sees.
+// shown are the host's directories that a runc container sees.
 var shown = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc"}
 
-// newRunc prepares a bundle in work, with dir as the one place to write to, and
-// starts the container that stays.
+// newRunc prepares a bundle in work, with dir as the only writable directory, and starts the container
+// that stays.
 func newRunc(ctx context.Context, work, dir string) (*runc, error) {
 	if _, err := exec.LookPath("runc"); err != nil {
 		return nil, errors.New("not installed")
@@ -40,7 +40,7 @@ func newRunc(ctx context.Context, work, dir string) (*runc, error) {
 	if _, err := output(r.once(ctx, "bench-probe")); err != nil {
 		return nil, err
 	}
-	// Its standard streams would stay open with the container: it gets none.
+	// Its standard streams would stay open with the container, so it gets none.
 	if err := r.command(ctx, "run", "--detach", "--bundle", stay, r.resident).Run(); err != nil {
 		return nil, fmt.Errorf("start a container that stays: %w", err)
 	}
@@ -51,7 +51,7 @@ func (r *runc) command(ctx context.Context, args ...string) *exec.Cmd {
 	return command(ctx, r.env, "runc", append([]string{"--root", r.state}, args...)...)
 }
 
-// once is a container from nothing to nothing.
+// once runs a container from creation to removal.
 func (r *runc) once(ctx context.Context, id string) *exec.Cmd {
 	return r.command(ctx, "run", "--bundle", r.bundle, id)
 }
@@ -66,8 +66,8 @@ func (r *runc) remove() error {
 	return err
 }
 
-// makeBundle lets runc write its usual configuration and changes only the program and the root,
-// which is empty but for links and binds.
+// makeBundle lets runc write its usual configuration and changes only the program and the root, which is
+// empty except for links and binds.
 func makeBundle(ctx context.Context, bundle, dir string, args ...string) error {
 	root := filepath.Join(bundle, "rootfs")
 	if err := os.MkdirAll(root, 0o755); err != nil {

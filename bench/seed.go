@@ -73,7 +73,7 @@ func prose(random *rand.Rand) []byte {
 	return []byte(b.String())
 }
 
-// changeSome gives git status something to say.
+// changeSome makes changes for git status to report.
 func changeSome(repo string) error {
 	var errs []error
 	for i := range 5 {
@@ -87,8 +87,8 @@ func changeSome(repo string) error {
 	return errors.Join(errs...)
 }
 
-// seedGo makes a program that links cobra, a module bothy's own tools need and
-// so has at hand, with its sources beside it.
+// seedGo makes a program that links cobra, with its sources next to it. Bothy's own tools need this
+// module, so it is available.
 func seedGo(ctx context.Context, b *bench, dir string) error {
 	const cobra, pflag, mousetrap = "github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/inconshreveable/mousetrap"
 	list := exec.CommandContext(ctx, "go", "list", "-modfile="+filepath.Join("tools", "go.mod"), "-m", "-f", "{{.Path}} {{.Version}}", cobra, pflag, mousetrap)

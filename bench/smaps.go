@@ -13,12 +13,12 @@ import (
 
 // usage is the memory of some processes, in KiB.
 type usage struct {
-	private int64            // pages that no other process maps, but for those of shared files
+	private int64            // pages that no other process maps, except those of shared files
 	pss     int64            // everything mapped, shared pages in part
 	memfd   map[uint64]int64 // shared files by inode: each counts once, mapped or not
 }
 
-// total is the memory that would become free if the processes ended.
+// total returns the memory that would become free if the processes ended.
 func (u usage) total() int64 {
 	total := u.private
 	for _, kib := range u.memfd {
@@ -43,8 +43,8 @@ func (u *usage) measure(pid int) error {
 	return nil
 }
 
-// parseSmaps sums up the mappings of a process. The private pages of a memfd
-// are left out: the file is counted as a whole.
+// parseSmaps sums up the mappings of a process. It leaves out the private pages of a memfd: the file is
+// counted as a whole.
 func parseSmaps(text string) (private, pss int64) {
 	shared := false
 	for line := range strings.Lines(text) {
@@ -70,7 +70,7 @@ func parseSmaps(text string) (private, pss int64) {
 	return private, pss
 }
 
-// memfds are the memory files a process has open, and the KiB they take.
+// memfds returns the memory files that a process has open, and their size in KiB.
 func memfds(pid int) map[uint64]int64 {
 	sizes := map[uint64]int64{}
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -105,7 +105,7 @@ func processes(pid int) []int {
 	return list
 }
 
-// role names the role of a sandbox's process. Programs inside appear on the host as the sentry's
+// role returns the role of a sandbox's process. On the host, programs inside appear as the sentry's
 // children, which have no command line of their own.
 func role(pid int) string {
 	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -120,8 +120,8 @@ func role(pid int) string {
 	return "inside"
 }
 
-// start is when a process began, which tells it from a later one with the same number. It is empty
-// if the process does not exist or is a zombie.
+// start returns when a process began, which distinguishes it from a later one with the same number. It
+// is empty if the process does not exist or is a zombie.
 func start(pid int) string {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, after, _ := strings.Cut(string(stat), ") ")

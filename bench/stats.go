@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// Summary are the values that a table shows of some samples.
+// Summary has the values that a table shows of some samples.
 type Summary struct {
 	N                int
 	Median, Min, Max float64
@@ -15,7 +15,7 @@ func summarize(samples []float64) Summary {
 	return Summary{len(samples), median(samples), slices.Min(samples), slices.Max(samples)}
 }
 
-// median is the middle sample, or the mean of the two in the middle.
+// median returns the middle sample, or the mean of the two in the middle.
 func median(samples []float64) float64 {
 	s := slices.Sorted(slices.Values(samples))
 	switch n := len(s); {
@@ -42,9 +42,9 @@ func sum(samples []float64) (total float64) {
 	return total
 }
 
-// ratio is how many times b fits into a: the median over the rounds, each of which measured both
-// one after the other. A slowdown of a whole round, as on a busy host, hardly moves it. It is 0
-// without a common round.
+// ratio returns a divided by b: the median over the rounds, each of which measured both one after the
+// other. A slowdown of a whole round, as on a busy host, hardly changes it. It is 0 without a common
+// round.
 func ratio(a, b []float64) float64 {
 	var pairs []float64
 	for i := range min(len(a), len(b)) {

@@ -16,15 +16,15 @@ import (
 // subject is a way from a client to the server.
 type subject struct {
 	name  string
-	roots string // the file of authorities a client there trusts
+	roots string // the file of authorities that a client there trusts
 	skip  string // why nothing can be measured with it
 	// client is the load generator, to be run there.
 	client func(ctx context.Context, args ...string) *exec.Cmd
 	// hostile is a client that attacks the gateway; nil: not available.
 	hostile func(ctx context.Context, args ...string) *exec.Cmd
-	// within runs a function where client may be started; nil is anywhere.
+	// within runs a function where client may be started; nil means anywhere.
 	within func(func() error) error
-	// gateway are the processes between client and server.
+	// gateway returns the processes between client and server.
 	gateway func() []int
 }
 
@@ -62,7 +62,7 @@ func (s *subject) inside(f func() error) error {
 	return s.within(f)
 }
 
-// cpu is the processor time of the gateway's processes so far, in seconds.
+// cpu returns the processor time of the gateway's processes so far, in seconds.
 func (s *subject) cpu() (total float64) {
 	if s.gateway == nil {
 		return 0
@@ -82,14 +82,14 @@ func (s *subject) cpu() (total float64) {
 	return total
 }
 
-// direct is the client on the kernel's stack with nothing between.
+// direct returns a client on the kernel's stack with nothing in between.
 func (a *arena) direct() *subject {
 	return &subject{name: "direct", roots: filepath.Join(a.dir, "origin.pem"), client: func(ctx context.Context, args ...string) *exec.Cmd {
 		return command(ctx, cleanEnv(a.dir), a.netload, append([]string{"client"}, args...)...)
 	}}
 }
 
-// through is a client that asks a proxy.
+// through returns a client that uses a proxy.
 func (a *arena) through(name, proxy, roots string, pid int) *subject {
 	s := a.direct()
 	plain := s.client
@@ -101,8 +101,7 @@ func (a *arena) through(name, proxy, roots string, pid int) *subject {
 	return s
 }
 
-// kernelClient is a client on the kernel's stack whose only way out is a
-// gateway of ours.
+// kernelClient returns a client on the kernel's stack whose only way out is a gateway of ours.
 func (a *arena) kernelClient(ctx context.Context, rules string) (*subject, error) {
 	cmd := exec.CommandContext(ctx, a.netload, "gateway", "-policy", rules, "-roots", filepath.Join(a.dir, "origin.pem"))
 	first, err := a.start(cmd)
@@ -124,7 +123,7 @@ func (a *arena) kernelClient(ctx context.Context, rules string) (*subject, error
 	return s, a.trust(s.roots, g.Authority)
 }
 
-// trust writes a file of authorities: the origin's, and another one's.
+// trust writes a file of authorities: the origin's, and another one.
 func (a *arena) trust(file, other string) error {
 	origin, err := os.ReadFile(filepath.Join(a.dir, "origin.pem"))
 	if err != nil {
@@ -133,7 +132,7 @@ func (a *arena) trust(file, other string) error {
 	return os.WriteFile(file, append(origin, other...), 0o644)
 }
 
-// inSandbox is a client in a sandbox. With an address it does not ask for it.
+// inSandbox returns a client in a sandbox. With an address it does not look the server up.
 func (a *arena) inSandbox(ctx context.Context, b *bothy, name, rules, addr string) (*subject, error) {
 	workspace := filepath.Join(a.dir, name)
 	if err := os.Mkdir(workspace, 0o755); err != nil {
@@ -177,7 +176,7 @@ func (a *arena) inSandbox(ctx context.Context, b *bothy, name, rules, addr strin
 	}, nil
 }
 
-// keeper is the process of a sandbox that runs.
+// keeper returns the process of a running sandbox.
 func (b *bothy) keeper(ctx context.Context, name string) (int, error) {
 	text, err := output(b.command(ctx, "inspect", name))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// markdown is the run as people read it.
+// markdown returns the run in readable form.
 func (r *Report) markdown() string {
 	var b strings.Builder
 	r.head(&b)
@@ -44,7 +44,7 @@ func (r *Report) head(b *strings.Builder) {
 	fmt.Fprintf(b, "%s.\n", strings.Join(list, ", "))
 }
 
-// of gives the series of a group.
+// of returns the series of a group.
 func (r *Report) of(group string) (list []*Series) {
 	for _, s := range r.Series {
 		if s.Group == group {
@@ -54,7 +54,7 @@ func (r *Report) of(group string) (list []*Series) {
 	return list
 }
 
-// find gives a series, or an empty one.
+// find returns a series, or an empty one.
 func (r *Report) find(group, name, subject string) *Series {
 	for _, s := range r.of(group) {
 		if s.Case == name && s.Subject == subject {
@@ -67,7 +67,7 @@ func (r *Report) find(group, name, subject string) *Series {
 func (r *Report) lifeTable(b *strings.Builder)  { r.peerTable(b, groupLife) }
 func (r *Report) layerTable(b *strings.Builder) { r.peerTable(b, groupLayer) }
 
-// peerTable has a line for each series. Peers are below bothy.
+// peerTable writes a line for each series. Peers are below bothy.
 func (r *Report) peerTable(b *strings.Builder, group string) {
 	list := r.of(group)
 	if len(list) == 0 {
@@ -89,7 +89,7 @@ func rank(list []*Series, s *Series) int {
 	return 2*first + 1
 }
 
-// numbers are the columns n to max of a series.
+// numbers returns the columns n to max of a series.
 func numbers(s *Series) string {
 	if len(s.Samples) == 0 {
 		return "0 | " + s.Skipped + " | | "
@@ -98,7 +98,7 @@ func numbers(s *Series) string {
 	return fmt.Sprintf("%d | %s | %s | %s", m.N, number(m.Median), number(m.Min), number(m.Max))
 }
 
-// times says how much longer bothy takes than a peer.
+// times returns how much longer bothy takes than a peer.
 func (r *Report) times(peer *Series) string {
 	if peer.Subject == "bothy" {
 		return ""
@@ -130,8 +130,7 @@ func (r *Report) heldTable(b *strings.Builder) {
 	}
 }
 
-// filesTable has a line for each job and a column for each place. The ratio is
-// to native.
+// filesTable writes a line for each job and a column for each place. The ratio is to native.
 func (r *Report) filesTable(b *strings.Builder) {
 	list := r.of(groupFiles)
 	if len(list) == 0 {
@@ -176,7 +175,7 @@ func (r *Report) cell(s *Series) string {
 	return text + " " + times(ratio(s.Samples, r.find(s.Group, s.Case, native).Samples))
 }
 
-// number shows three digits or more, but no more places than are worth it.
+// number shows three digits or more, but no more decimal places than useful.
 func number(v float64) string {
 	switch {
 	case v >= 100:
@@ -188,7 +187,7 @@ func number(v float64) string {
 	}
 }
 
-// goal is a target as a table shows it; 0 means no target.
+// goal returns a target as a table shows it; 0 means no target.
 func goal(v float64) string {
 	if v == 0 {
 		return ""
@@ -196,7 +195,7 @@ func goal(v float64) string {
 	return fmt.Sprintf("≤ %g", v)
 }
 
-// times is a ratio as a table shows it; 0 means no ratio.
+// times returns a ratio as a table shows it; 0 means no ratio.
 func times(v float64) string {
 	if v == 0 {
 		return ""
@@ -204,7 +203,7 @@ func times(v float64) string {
 	return number(v) + "×"
 }
 
-// listTable has a line for each series of a group.
+// listTable writes a line for each series of a group.
 func (r *Report) listTable(b *strings.Builder, group, title string) {
 	list := r.of(group)
 	if len(list) == 0 {

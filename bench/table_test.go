@@ -101,7 +101,7 @@ func readFile(t *testing.T, name string) []byte {
 	return data
 }
 
-// kept reads results that are in the repository.
+// kept reads results from the repository.
 func kept(t *testing.T, names ...string) (runs []*Report) {
 	t.Helper()
 	for _, name := range names {
@@ -121,7 +121,7 @@ func TestReadOneMachine(t *testing.T) {
 	}
 }
 
-// TestReadmeTable checks that the tables of the pages are those of the results they name.
+// TestReadmeTable checks that the tables of the pages match the results that they name.
 func TestReadmeTable(t *testing.T) {
 	const day = "2026-11-26-vm-2cpu-root-"
 	quick := []string{day + "life-2.json", day + "agent-2.json", day + "network-3.json", day + "checkpoint.json", day + "review.json", day + "loop-5.json"}

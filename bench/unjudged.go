@@ -13,24 +13,24 @@ import (
 const (
 	cableMAC   = "02:00:00:00:00:01" // the kernel's end
 	insideMAC  = "02:00:00:00:00:02"
-	cableAddr  = "198.18.0.1" // as the gateway's, so that the inside is the same
+	cableAddr  = "198.18.0.1" // the gateway's, so that the inside is the same
 	cableMTU   = 65520
 	cableNet   = "15"
 	cableProto = 0x0300 // ETH_P_ALL, in network order
 )
 
-// buildUnjudged builds a bothy whose sandboxes have no gateway: the baseline for ours. The card is
-// the usual way to connect gVisor, a socket on one end of a cable of the kernel's.
+// buildUnjudged builds a bothy whose sandboxes have no gateway: the baseline for ours. The card is the
+// usual way to connect gVisor, a socket on one end of a cable of the kernel.
 func (b *bench) buildUnjudged(ctx context.Context) (*bothy, error) {
 	return b.buildOther(ctx, "unjudged", other{filepath.Join("internal", "driver", "gvisor", "network.go"), map[string]string{
 		"QDisc: config.QDiscNone,": fmt.Sprintf("QDisc: config.QDiscNone,\n"+
 			"LinkAddress: net.HardwareAddr{2, 0, 0, 0, 0, 2}, IsPacket: []bool{true}, PreConfigured: true,\n"+
 			"Neighbors: []boot.Neighbor{{IP: net.ParseIP(%q).To4(), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}}},", cableAddr),
-		"TXChecksumOffload: true,": "", // the kernel at the other end looks
+		"TXChecksumOffload: true,": "", // the kernel at the other end checks it
 	}})
 }
 
-// lay lays the cable and hands its far end to the keeper that asks.
+// lay makes the cable and gives its far end to the keeper that asks.
 func (a *arena) lay(ctx context.Context) error {
 	for _, line := range []string{
 		"link add cable type veth peer name card",

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// A sandbox with a network starts later than one without. These name the difference, within the
-// same round.
+// A sandbox with a network starts later than one without. These name the difference, within the same
+// round.
 const (
 	caseLink   = "run --rm, added by the network"
 	noNetwork  = "bothy without a network"

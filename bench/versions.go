@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// askVersion is how programs tell their version.
+// askVersion has the commands with which programs print their version.
 var askVersion = map[string][]string{
 	"bwrap":   {"bwrap", "--version"},
 	"runc":    {"runc", "--version"},
@@ -20,7 +20,7 @@ var askVersion = map[string][]string{
 	"rg":      {"rg", "--version"},
 }
 
-// versions lists the versions of the measured programs. A missing program is left out.
+// versions lists the versions of the measured programs. It leaves out missing programs.
 func versions(ctx context.Context, root string, b *bothy) map[string]string {
 	list := map[string]string{"commit": commit(ctx, root)}
 	var own struct{ Version, GVisor, Go string }
@@ -38,8 +38,7 @@ func versions(ctx context.Context, root string, b *bothy) map[string]string {
 	return list
 }
 
-// commit is the commit that is measured. A tree with other changes than in
-// this directory is marked.
+// commit returns the commit that is measured. It marks a tree with changes outside of this directory.
 func commit(ctx context.Context, root string) string {
 	git := func(args ...string) *exec.Cmd {
 		return exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...)

@@ -12,7 +12,7 @@ var workloads = []workload{
 				name: "git status, 20k files",
 				once: "git -C repo status >/dev/null", // the index learns the inodes of this place
 				run:  "git -C repo status --porcelain --branch >status",
-				// The seed changed some files: a status that says nothing proves nothing.
+				// The seed changed some files: an empty status would prove nothing.
 				check: "grep -q ' M ' status; grep -q ' D ' status; grep -q '??' status; sha256sum <status",
 			},
 			{

@@ -1,7 +1,6 @@
 #!/bin/sh
-# A tour: builds bothy, runs it on the directory you stand in, and shows what a
-# sandbox is. Needs Go and git. Leaves nothing behind. Ends with 0 only if
-# everything it says is true.
+# A tour: builds bothy, runs it on the current directory, and shows how a sandbox works. Needs Go and git.
+# Leaves nothing behind. Exits with 0 only if everything that it prints is true.
 set -eu
 
 source=$(cd "$(dirname "$0")/.." && pwd -P)
@@ -28,7 +27,7 @@ echo "building bothy ..."
 (cd "$source" && CGO_ENABLED=0 go build -o "$tmp/" ./cmd/...)
 (umask 077 && echo "secret of $(id -un)" >"$canary")
 
-# What runs inside. It gets two arguments and prints one fact a line.
+# The script that runs inside. It gets two arguments and prints one fact per line.
 # shellcheck disable=SC2016
 inside='
 echo "kernel $(uname -sr)"

@@ -71,12 +71,12 @@ func TestClient(t *testing.T) {
 	})
 }
 
-// toBegin are the time limits for a command that must report that it has begun. They are tried in
+// toBegin are the time limits for a command that must report that it has started. They are tried in
 // order: a limit may be too short on a busy machine.
 var toBegin = []time.Duration{2 * time.Second, 10 * time.Second, time.Minute}
 
-// TestClientErrors checks that Bothy's own failures differ from those of the program inside, which
-// may end with the same codes.
+// TestClientErrors checks that Bothy's own failures differ from those of the program inside, which may
+// end with the same codes.
 func TestClientErrors(t *testing.T) {
 	harness.AsUser(t)
 	clientTest(t, func(t *testing.T, c *client.Client, proj string) {
@@ -149,14 +149,14 @@ func TestLoopSandbox(t *testing.T) {
 		if code != 3 || output != "b in /tmp\n" || err != nil {
 			t.Errorf("%d, %q, %v", code, output, err)
 		}
-		// The timeout ends all processes of the command, also one that left its session.
+		// The timeout ends all processes of the command, including one that left its session.
 		for _, limit := range toBegin {
 			code, output, err = c.ExecInSandbox(ctx, names[0], []string{"sh", "-c", "sleep 32101 & (setsid sleep 32102 &); until [ $(" + countSleeps + ") = 2 ]; do sleep 0.1; done; echo begun; sleep 32103"}, client.ExecOptions{Timeout: limit})
 			if strings.Contains(output, "begun") {
 				break
 			}
 		}
-		output, _ = strings.CutSuffix(output, "Terminated\n") // a shell may live to say so of its child
+		output, _ = strings.CutSuffix(output, "Terminated\n") // a shell may live long enough to report this of its child
 		if code != spec.ExitTimeout || output != "begun\n" || err != nil {
 			t.Errorf("too long: %d, %q, %v", code, output, err)
 		}

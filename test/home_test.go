@@ -17,24 +17,23 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// path is where scripts and tests find programs: those that a sandbox finds
-// too, and bothy.
+// path returns the PATH of scripts and tests: that of a sandbox, and bothy.
 func path() string {
 	return lab.bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
-// home is the state directory of one test. It notes every sandbox that lived in it, so that its
-// leftovers can be told from other processes.
+// home is the state directory of one test. It records every sandbox that lived in it, so that its
+// leftovers can be distinguished from other processes.
 type home struct {
 	dir  string
-	also string // another directory of the test's; no process may mention it
+	also string // another directory of the test; no process may mention it
 	stop chan struct{}
 	done sync.WaitGroup
-	free func() // calls the watchdog off
+	free func() // stops the watchdog
 	ids  map[string]bool
 }
 
-// newHome makes a state directory with a short path, for at most so long.
+// newHome makes a state directory with a short path, for at most this long.
 func newHome(t *testing.T, limit time.Duration) (*home, error) {
 	dir, err := os.MkdirTemp("/tmp", "bh")
 	if err != nil {
@@ -64,7 +63,7 @@ func (h *home) watch() {
 	}
 }
 
-// end removes all sandboxes and complains about leftovers.
+// end removes all sandboxes and reports leftovers.
 func (h *home) end(t *testing.T) {
 	t.Helper()
 	for _, dir := range h.states() {
@@ -93,7 +92,7 @@ func (h *home) end(t *testing.T) {
 	_ = store.RemoveTree(filepath.Dir(h.dir))
 }
 
-// states lists the state directory and those a test made below it.
+// states lists the state directory and those that a test made below it.
 func (h *home) states() []string {
 	dirs := []string{h.dir}
 	for _, top := range []string{h.dir, h.also} {
@@ -138,16 +137,16 @@ func (h *home) processes() []string {
 	return left
 }
 
-// pids are the processes that mention a directory of the test's.
+// pids returns the processes that mention a directory of the test.
 func (h *home) pids() []int { return others(h.mentioned) }
 
-// mentioned tells whether a process, by its place in /proc, mentions such a directory.
+// mentioned reports whether a process, given by its directory in /proc, mentions such a directory.
 func (h *home) mentioned(proc string) bool {
 	line, _ := os.ReadFile(filepath.Join(proc, "cmdline"))
 	return bytes.Contains(line, []byte(h.dir)) || h.also != "" && bytes.Contains(line, []byte(h.also))
 }
 
-// others are the processes whose place in /proc fulfils a condition. This process is left out.
+// others returns the processes whose directory in /proc meets a condition, without this process.
 func others(is func(proc string) bool) (pids []int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -158,7 +157,7 @@ func others(is func(proc string) bool) (pids []int) {
 	return pids
 }
 
-// cgroups looks for control groups of the sandboxes seen.
+// cgroups looks for control groups of the recorded sandboxes.
 func (h *home) cgroups() []string {
 	var left []string
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {

@@ -23,18 +23,16 @@ type images struct {
 	docker   *imagetest.Docker
 }
 
-// imagesKey is where a script keeps it.
+// imagesKey is the key under which a script keeps it.
 type imagesKey struct{}
 
-// image publish REPOSITORY:TAG [USER [TEXT]] makes an image with a few programs of
-// the host, to be run as USER, with TEXT in /etc/os-release and in its user's home,
-// and publishes it. IMAGES is the registry's host and port.
-// image save FILE TAG [USER [TEXT]] writes one as docker save does, image layout DIR
-// TAG … as an OCI image layout.
-// image feature REPOSITORY:TAG DIR publishes a feature of development containers.
-// image odd FILE TAG KIND writes one that is not as images should be: see odd.
-// image docker TAG … gives one to the Docker of this machine, as docker build does.
-// image stop ends the registry: its address does not answer any more.
+// cmdImage is the script command image. "image publish REPOSITORY:TAG [USER [TEXT]]" makes an image with
+// a few programs of the host, to be run as USER, with TEXT in /etc/os-release and in its user's home,
+// and publishes it. IMAGES is the registry's host and port. "image save FILE TAG [USER [TEXT]]" writes
+// one as docker save does, and "image layout DIR TAG …" as an OCI image layout. "image feature
+// REPOSITORY:TAG DIR" publishes a feature of development containers. "image odd FILE TAG KIND" writes
+// one with unusual content: see odd. "image docker TAG …" gives one to the Docker of this machine, as
+// docker build does. "image stop" stops the registry: its address does not answer any more.
 func cmdImage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: image publish|save|layout|daemon|docker|odd|stop")
@@ -81,7 +79,7 @@ func cmdImage(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// archived is a directory as a tar archive.
+// archived returns a directory as a tar archive.
 func archived(ts *testscript.TestScript, dir string) []byte {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -90,8 +88,8 @@ func archived(ts *testscript.TestScript, dir string) []byte {
 	return out.Bytes()
 }
 
-// odd are layers over an image that make it one of a hostile maker, or of a careless
-// one: all of it means nothing outside.
+// odd are layers over an image that make it look like one of a hostile maker, or of a careless one: none
+// of it has a meaning outside.
 var odd = map[string][]imagetest.Entry{
 	"engine": {
 		imagetest.Symlink("usr/bin/env", "/bin/env"), imagetest.Symlink("usr/bin/engine", "/bin/sh"),
@@ -109,7 +107,7 @@ var odd = map[string][]imagetest.Entry{
 	},
 }
 
-// tiny is an image with a few programs.
+// tiny returns an image with a few programs.
 func tiny(t *testing.T, user, text string) *imagetest.Image {
 	t.Helper()
 	if text == "" {
@@ -143,13 +141,13 @@ func withDocker(t *testing.T) *imagetest.Image {
 		))
 }
 
-// programs is a layer of programs of this host.
+// programs returns a layer of programs of this host.
 func programs(t *testing.T) []byte {
 	t.Helper()
 	return layerOf(t, "cat", "id", "ls", "rm", "stat", "mkdir", "chown", "readlink", "touch", "env", "grep", "sleep", "true", "chmod", "ln", "truncate", "getent")
 }
 
-// layerOf is a layer of programs of this host with the libraries they are linked to.
+// layerOf returns a layer of programs of this host with the libraries that they are linked to.
 func layerOf(t *testing.T, names ...string) []byte {
 	t.Helper()
 	files := harness.Programs(t, names...)

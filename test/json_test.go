@@ -11,10 +11,9 @@ import (
 	"testing"
 )
 
-// lookUp finds a value in a JSON document by a path of keys and indices with
-// dots between them: "sandboxes.0.name". The path "." is the whole document;
-// KEY=VALUE in it picks the first element of an array that has that:
-// "status.limits.limit=memory.enforced".
+// lookUp finds a value in a JSON document by a path of keys and indices, separated by dots:
+// "sandboxes.0.name". The path "." is the whole document. KEY=VALUE in it selects the first element of
+// an array with that value: "status.limits.limit=memory.enforced".
 func lookUp(doc, path string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(doc))
 	d.UseNumber()
@@ -62,7 +61,7 @@ func lookIn(v any, step string) (any, error) {
 	return nil, fmt.Errorf("%q asked of a %T", step, v)
 }
 
-// text is a value as scripts write it.
+// text returns a value as scripts write it.
 func text(v any) string {
 	if s, ok := v.(string); ok {
 		return s

@@ -18,22 +18,20 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// ordinary is the uid and gid of the user that root runs the tests as a second
-// time. No account goes with it.
+// ordinary is the uid and gid of the user as whom root runs the tests a second time. No account has it.
 const ordinary = 54321
 
 // lab is shared by all tests of this process.
 var lab struct {
 	bin     string // directory with the bothy under test
 	scripts string // directory with the scripts
-	user    string // directory of the ordinary user; root only
-	self    string // this test binary, where the ordinary user can reach it
+	user    string // directory of the ordinary user; only for root
+	self    string // this test binary, where the ordinary user can access it
 	wall    error  // why no sandbox can be made here
 }
 
-// Variables by which root's process tells the ordinary user's where things are.
-// Set by hand, the first names a directory with a bothy to be tested instead
-// of one built from these sources.
+// Variables through which root's process passes paths to the ordinary user's. Set by hand, the first
+// names a directory with a bothy to test instead of one built from these sources.
 const (
 	binVar     = "BOTHY_TEST_BIN"
 	scriptsVar = "BOTHY_TEST_SCRIPTS"
@@ -160,15 +158,14 @@ func namespaces() error {
 	return nil
 }
 
-// asBoth runs a test as root and as an ordinary user, or only as the latter
-// when that is who we are.
+// asBoth runs a test as root and as an ordinary user, or only as the latter if we are not root.
 func asBoth(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	callers(t, test, func(t *testing.T) { t.Parallel(); again(t) })
 }
 
-// callers runs something as everybody it is to be run as: by root also as the ordinary
-// user, unless one runs the same tests anyway.
+// callers runs a function for each caller: root also runs it as the ordinary user, unless an ordinary
+// user runs the same tests anyway.
 func callers(t *testing.T, test, again func(t *testing.T)) {
 	t.Helper()
 	for _, name := range harness.Callers() {

@@ -11,9 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/modelserver"
 )
 
-// models VAR SCRIPT [KEY] has a server of models at a port of the loopback that VAR is set to,
-// until the script ends. With a key it refuses requests without that key, and requests to any name
-// but localhost.
+// cmdModels is the script command "models VAR SCRIPT [KEY]". It runs a server of models on a port of the
+// loopback, to which it sets VAR, until the script ends. With a key it refuses requests without that
+// key, and requests to any name but localhost.
 func cmdModels(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || len(args) > 3 {
 		ts.Fatalf("usage: models VAR SCRIPT [KEY]")

@@ -7,19 +7,18 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// notes are the commands of a user's notes, as written: each has one line or more, and an empty
-// line separates them.
+// notes are the commands in a user's notes: each has one line or more, and an empty line separates them.
 type notes struct {
 	list    []string
 	run     []bool
-	instead []string // of words that stand for a name or a place
+	instead []string // of words that represent a name or a path
 }
 
-// notesKey is where a script keeps them.
+// notesKey is the key under which a script keeps them.
 type notesKey struct{}
 
-// notes read FILE [WORD INSTEAD]... reads commands. Text that begins with # is a comment.
-// notes done wants that every one of them has been run.
+// cmdNotes is the script command notes. "notes read FILE [WORD INSTEAD]..." reads commands. Text that
+// begins with # is a comment. "notes done" fails unless every one of them has been run.
 func cmdNotes(ts *testscript.TestScript, neg bool, args []string) {
 	n := ts.Value(notesKey{}).(*notes)
 	switch {
@@ -48,8 +47,8 @@ func cmdNotes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// note [-t] LINE [WORD INSTEAD]... runs the command that begins with that line, as a shell
-// does; with -t one at the terminal that ttyin made.
+// cmdNote is the script command "note [-t] LINE [WORD INSTEAD]...". It runs the command that begins with
+// that line, as a shell does; with -t one at the terminal that ttyin made.
 func cmdNote(ts *testscript.TestScript, neg bool, args []string) {
 	shell := ""
 	if len(args) > 0 && args[0] == "-t" {

@@ -21,14 +21,14 @@ type registry struct {
 	versions map[string]*registrytest.Version // by NAME@VERSION
 }
 
-// registryKey is where a script keeps it.
+// registryKey is the key under which a script keeps it.
 type registryKey struct{}
 
-// registry publish NAME@VERSION DIR [PART...] makes a package of a directory. Packages of the same
-// version belong to it as parts. Files that begin with #! are programs. The commands of a
-// package.json there are published as registries do.
-// registry corrupt NAME@VERSION changes its bytes and not its hash.
-// registry stop ends it: its address does not answer any more.
+// cmdRegistry is the script command registry. "registry publish NAME@VERSION DIR [PART...]" makes a
+// package from a directory. Packages of the same version belong to it as parts. Files that begin with #!
+// are programs. The commands of a package.json there are published as registries do. "registry corrupt
+// NAME@VERSION" changes its bytes and not its hash. "registry stop" stops it: its address does not
+// answer any more.
 func cmdRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: registry publish|corrupt|stop")

@@ -27,8 +27,8 @@ import (
 )
 
 // scriptTime is how long one script may take on a slow and busy machine: docker-inside, which takes a
-// minute by itself, takes nine beside a dozen other sandboxes on two processors. Who installs makes
-// images of hundreds of packages.
+// minute by itself, takes nine next to a dozen other sandboxes on two processors. Tests that install
+// packages make images with hundreds of them.
 var scriptTime = func() time.Duration {
 	if os.Getenv(installsVar) != "" {
 		return 30 * time.Minute
@@ -58,7 +58,7 @@ func TestScript(t *testing.T) {
 	callers(t, each(runScript), each(func(t *testing.T, _ string) { again(t) }))
 }
 
-// isForRoot reports whether root must run a script, too: its first line says so. The other scripts
+// isForRoot reports whether root must run a script, too, according to its first line. The other scripts
 // behave the same for root.
 func isForRoot(t *testing.T, file string) bool {
 	t.Helper()
@@ -69,7 +69,7 @@ func isForRoot(t *testing.T, file string) bool {
 	return strings.HasPrefix(string(text), "# As root, too.\n")
 }
 
-// scriptT runs a script in the test it is asked from, not in one below it.
+// scriptT runs a script in the calling test, not in a subtest.
 type scriptT struct{ *testing.T }
 
 func (s scriptT) Run(_ string, f func(testscript.T)) { f(s) }
@@ -119,12 +119,12 @@ func setUp(t *testing.T, env *testscript.Env) error {
 	return nil
 }
 
-// installsVar has package managers install from their registries. Its value is a network
-// that these are in, if that is one which is closed by itself.
+// installsVar makes package managers install from their registries. Its value is the network of the
+// registries, if that is a private one.
 const installsVar = "BOTHY_INSTALLS"
 
-// condition answers [root], [user], [account] (the caller has one), [cgroup] (this caller's limits can be
-// enforced) and [inside:PROGRAM] (a sandbox has that program).
+// condition evaluates [root], [user], [account] (the caller has one), [cgroup] (this caller's limits can
+// be enforced) and [inside:PROGRAM] (a sandbox has that program).
 func condition(cond string) (bool, error) {
 	switch cond {
 	case "root":
@@ -150,7 +150,7 @@ func condition(cond string) (bool, error) {
 	return false, fmt.Errorf("unknown condition %q", cond)
 }
 
-// canLimit asks doctor; the scripts hold it to both answers.
+// canLimit asks doctor. The scripts check both answers.
 func canLimit() (bool, error) {
 	dir, err := os.MkdirTemp("", "doctor")
 	if err != nil {
@@ -167,7 +167,7 @@ func canLimit() (bool, error) {
 	return v == "ok", err
 }
 
-// commands are those of the scripts, beside the usual ones of testscript.
+// commands are the commands of the scripts, in addition to those of testscript.
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"bothy":      cmdBothy,
 	"sh":         cmdSh,
@@ -197,15 +197,15 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"clean":      cmdClean,
 }
 
-// bothy ARG... runs the binary under test.
+// cmdBothy is the script command "bothy ARG...". It runs the binary under test.
 func cmdBothy(ts *testscript.TestScript, neg bool, args []string) {
 	run(ts, neg, append([]string{"bothy"}, args...))
 }
 
-// slow matches the message that a sandbox takes its time, as it may while many tests run at once.
+// slow matches the message that a sandbox is slow, as it may be while many tests run at once.
 var slow = regexp.MustCompile(`(?m)^bothy: sandbox \S+ (does not answer yet; |is being made by another bothy).*\n`)
 
-// quiet wants that the last command wrote nothing to standard error.
+// cmdQuiet is the script command quiet. It fails if the last command wrote to standard error.
 func cmdQuiet(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: quiet")
@@ -215,7 +215,7 @@ func cmdQuiet(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// sh SCRIPT [ARG...] runs a line of shell.
+// cmdSh is the script command "sh SCRIPT [ARG...]". It runs a shell command line.
 func cmdSh(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 0 {
 		ts.Fatalf("usage: sh SCRIPT [ARG...]")
@@ -233,7 +233,8 @@ func run(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// code N COMMAND [ARG...] wants a command to end with exactly that code.
+// cmdCode is the script command "code N COMMAND [ARG...]". It fails unless the command exits with
+// exactly that code.
 func cmdCode(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: code N COMMAND [ARG...]")
@@ -255,7 +256,8 @@ func cmdCode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// json PATH [= TEXT | ~ REGEXP | len N] looks into the last standard output.
+// cmdJSON is the script command "json PATH [= TEXT | ~ REGEXP | len N]". It checks the last standard
+// output.
 func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 0 {
 		ts.Fatalf("usage: json PATH [= TEXT | ~ REGEXP | len N]")
@@ -269,8 +271,8 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// hint REGEXP wants the last standard error to be an error in the form of this
-// house with a hint that matches.
+// cmdHint is the script command "hint REGEXP". It fails unless the last standard error is an error in
+// Bothy's form with a hint that matches.
 func cmdHint(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: hint REGEXP")
@@ -297,8 +299,8 @@ func cmdHint(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// eventually REGEXP COMMAND [ARG...] repeats a command until it succeeds and
-// its standard output matches; "! eventually" until it fails or does not.
+// cmdEventually is the script command "eventually REGEXP COMMAND [ARG...]". It repeats a command until
+// it succeeds and its standard output matches; with "!" until it fails or does not match.
 func cmdEventually(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: eventually REGEXP COMMAND [ARG...]")
@@ -315,7 +317,8 @@ func cmdEventually(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// printable FILE... wants no control characters but line breaks and tabs.
+// cmdPrintable is the script command "printable FILE...". It allows no control characters except line
+// breaks and tabs.
 func cmdPrintable(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args {
 		for i, r := range ts.ReadFile(name) {
@@ -326,7 +329,7 @@ func cmdPrintable(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// random FILE SIZE makes a file of random bytes.
+// cmdRandom is the script command "random FILE SIZE". It makes a file of random bytes.
 func cmdRandom(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: random FILE SIZE")
@@ -340,7 +343,7 @@ func cmdRandom(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(f.Close())
 }
 
-// same FILE FILE wants two files with the same bytes.
+// cmdSame is the script command "same FILE FILE". It fails unless both files have the same bytes.
 func cmdSame(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: same FILE FILE")
@@ -351,8 +354,8 @@ func cmdSame(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// mine FILE... wants files that belong to the caller. Directories count with
-// all that is in them.
+// cmdMine is the script command "mine FILE...". It fails unless the files belong to the caller,
+// including everything in directories.
 func cmdMine(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args {
 		ts.Check(filepath.WalkDir(ts.MkAbs(name), func(path string, d os.DirEntry, err error) error {
@@ -372,8 +375,8 @@ func cmdMine(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// mode OCTAL FILE... wants files with those permission bits, set-uid and the
-// like included.
+// cmdMode is the script command "mode OCTAL FILE...". It fails unless the files have those permission
+// bits, including set-uid and the like.
 func cmdMode(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: mode OCTAL FILE...")
@@ -389,8 +392,8 @@ func cmdMode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scratch VAR DIR makes a directory of this test's in DIR and sets VAR to it.
-// Without a DIR that can be written to the script is skipped.
+// cmdScratch is the script command "scratch VAR DIR". It makes a directory of this test in DIR and sets
+// VAR to it. If DIR cannot be written to, the script is skipped.
 func cmdScratch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: scratch VAR DIR")
@@ -401,7 +404,7 @@ func cmdScratch(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], dir)
 }
 
-// socket PATH listens on a unix socket until the script ends.
+// cmdSocket is the script command "socket PATH". It listens on a unix socket until the script ends.
 func cmdSocket(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: socket PATH")
@@ -411,7 +414,7 @@ func cmdSocket(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(func() { l.Close() })
 }
 
-// freeport VAR sets a variable to a port of the loopback that is free.
+// cmdFreePort is the script command "freeport VAR". It sets a variable to a free port of the loopback.
 func cmdFreePort(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: freeport VAR")
@@ -422,8 +425,8 @@ func cmdFreePort(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 }
 
-// greeter VAR TEXT sends a text to every client that connects, at a port of the loopback that VAR
-// is set to, until the script ends.
+// cmdGreeter is the script command "greeter VAR TEXT". It sends a text to every client that connects, on
+// a port of the loopback to which it sets VAR, until the script ends.
 func cmdGreeter(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: greeter VAR TEXT")
@@ -434,8 +437,8 @@ func cmdGreeter(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// waiter VAR has a server on this host's loopback that says hello, and nothing more for
-// as long as the caller stays. Its port is in VAR.
+// cmdWaiter is the script command "waiter VAR". It runs a server on this host's loopback that says
+// hello, and nothing more for as long as the caller stays. Its port is in VAR.
 func cmdWaiter(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: waiter VAR")
@@ -449,7 +452,7 @@ func cmdWaiter(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// serve answers on a port of this host's loopback, which is in a variable then.
+// serve answers on a port of this host's loopback, to which it sets a variable.
 func serve(ts *testscript.TestScript, variable string, answer func(net.Conn)) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	ts.Check(err)
@@ -466,7 +469,7 @@ func serve(ts *testscript.TestScript, variable string, answer func(net.Conn)) {
 	}()
 }
 
-// visit HOST PORT prints the message of the server there.
+// cmdVisit is the script command "visit HOST PORT". It prints the message of the server there.
 func cmdVisit(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: visit HOST PORT")
@@ -485,8 +488,8 @@ func cmdVisit(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// deb FILE builds a Debian package "hello-bothy" with /usr/bin/hello-bothy in
-// it.
+// cmdDeb is the script command "deb FILE". It builds a Debian package "hello-bothy" with
+// /usr/bin/hello-bothy in it.
 func cmdDeb(ts *testscript.TestScript, neg bool, args []string) {
 	tree := ts.MkAbs("deb-tree")
 	for name, content := range map[string]string{
@@ -502,8 +505,8 @@ func cmdDeb(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(ts.Exec("dpkg-deb", "--root-owner-group", "-b", tree, ts.MkAbs(args[0])))
 }
 
-// keep VAR sets a variable to the last standard output, without its last line
-// break.
+// cmdKeep is the script command "keep VAR". It sets a variable to the last standard output, without its
+// last line break.
 func cmdKeep(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: keep VAR")
@@ -511,7 +514,8 @@ func cmdKeep(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSuffix(ts.ReadFile("stdout"), "\n"))
 }
 
-// clean wants no process of any sandbox of this state directory to run.
+// cmdClean is the script command clean. It fails if a process of any sandbox of this state directory
+// runs.
 func cmdClean(ts *testscript.TestScript, neg bool, args []string) {
 	h := &home{dir: ts.Getenv("BOTHY_HOME")}
 	var left []string

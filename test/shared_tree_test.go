@@ -22,9 +22,9 @@ const (
 	treeSeed  = "BOTHY_TREE_SEED"
 )
 
-// TestSharedTree has a shell on the host and one inside work on one tree by turns, in no
-// order, and two shells of the host do the same in a tree of their own. Both pairs must see
-// the same, step by step: contents, modes, names, what can be executed.
+// TestSharedTree has a shell on the host and one inside work on one tree in random turns, and two shells
+// of the host do the same in a tree of their own. Both pairs must see the same at each step: contents,
+// modes, names, which files can be executed.
 func TestSharedTree(t *testing.T) {
 	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
@@ -64,7 +64,7 @@ func TestSharedTree(t *testing.T) {
 			}
 		}
 		all := "find . -name .git -prune -o -printf '%p %y %m %l\\n' | sort; find . -name .git -prune -o -type f -exec cksum {} + | sort"
-		pairs[1][0].do(t, all) // docs/reference/files.md: the first look at another name of a file may be of before
+		pairs[1][0].do(t, all) // docs/reference/files.md: the first look at another name of a file may show its earlier state
 		want := pairs[0][1].do(t, all)
 		for side := range pairs {
 			if got := pairs[side][0].do(t, all); got != want {
@@ -74,7 +74,7 @@ func TestSharedTree(t *testing.T) {
 	})
 }
 
-// treeShell is a shell that does one step after the other.
+// treeShell is a shell that performs one step after the other.
 type treeShell struct {
 	in  io.WriteCloser
 	out *bufio.Reader
@@ -119,7 +119,7 @@ func (s *treeShell) do(t *testing.T, step string) string {
 	}
 }
 
-// stepMaker makes up steps.
+// stepMaker generates steps.
 type stepMaker struct {
 	r    *rand.Rand
 	held [2]bool // whether a side has a file open: then nothing is executed
@@ -163,18 +163,18 @@ func (g *stepMaker) next(side int) string {
 		"touch -d @1000000 " + p + "; stat -c %Y " + p,
 		"cp -p " + p + " " + q,
 		"chmod 755 " + p,
-		"[ -d " + p + " ] || chmod 644 " + p, // of a directory root would have more rights than the agent
+		"[ -d " + p + " ] || chmod 644 " + p, // root would have more rights to a directory than the agent
 		"stat -c '%s %a %F' " + p,
 		"ls -A . d f",
 		"tar cf - d | tar tf - | sort",
-		"find . -name .git -prune -o -print | sort", // whose objects have times in them
+		"find . -name .git -prune -o -print | sort", // git's objects contain times
 		"mv d f; mv f d",
 		"git init -q . && git add -A && git -c user.name=n -c user.email=e -c safe.directory=* commit -q -m " + w + "; git rev-list --count HEAD",
 		"git stash -q; git status --porcelain",
 	}
 	if g.r.IntN(12) == 0 && !g.held[side] {
 		g.held[side] = true
-		return ": > held; exec 3>> held" // of its own: no step names it
+		return ": > held; exec 3>> held" // its own file: no step names it
 	}
 	if g.held == [2]bool{} {
 		steps = append(steps,

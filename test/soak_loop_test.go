@@ -17,10 +17,10 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// soakIterations is the variable that makes the soak of a loop longer, as 500; at least 2.
+// soakIterations is the variable that makes the soak of a loop longer, such as 500; at least 2.
 const soakIterations = "BOTHY_SOAK_ITERATIONS"
 
-// scribe is an agent that writes down which iteration it is told to be in.
+// scribe is an agent that writes down the number of its iteration.
 const scribe = `version: 1
 name: scribe
 title: Scribe
@@ -40,8 +40,8 @@ headless:
   success: [{type: bye}]
 `
 
-// TestSoakLoop checks that a loop of many iterations, whose process is killed every now and then,
-// loses none, repeats none, and leaves only its own sandbox.
+// TestSoakLoop checks that a loop of many iterations, whose process is killed now and then, loses none,
+// repeats none, and leaves only its own sandbox.
 func TestSoakLoop(t *testing.T) {
 	harness.Sweep(t, "soak")
 	iterations := 15
@@ -96,11 +96,11 @@ func TestSoakLoop(t *testing.T) {
 	})
 }
 
-// paced is of how many iterations the pace is told.
+// paced is the number of iterations whose pace is reported.
 const paced = 50
 
-// paces are the medians of the times from the start of one iteration to that of the next, among the
-// first and the last iterations: a loop must not become slower with its history.
+// paces returns the median time from the start of one iteration to that of the next, among the first and
+// the last iterations: a loop must not become slower with its history.
 func paces(t *testing.T, events []string) (first, last time.Duration) {
 	t.Helper()
 	var took []time.Duration
@@ -129,7 +129,7 @@ func paces(t *testing.T, events []string) (first, last time.Duration) {
 	return median(took[:n]), median(took[len(took)-n:])
 }
 
-// runs are the directories of runs.
+// runs returns the directories of runs.
 func (l *lodging) runs() []string {
 	list, _ := filepath.Glob(filepath.Join(l.home.dir, "runs", "*"))
 	return list
@@ -154,8 +154,8 @@ func (l *lodging) soakStatus() soakStatus {
 	return s
 }
 
-// killedWithin kills a loop some time after it is there. It is true if the loop had recorded
-// its end by then.
+// killedWithin kills a loop some time after it appears. It returns true if the loop had recorded its end
+// by then.
 func (l *lodging) killedWithin(cmd *exec.Cmd, after time.Duration) bool {
 	l.t.Helper()
 	out, err := os.Create(filepath.Join(l.t.TempDir(), "out"))

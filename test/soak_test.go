@@ -22,18 +22,18 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// Variables that make the soak longer, as BOTHY_SOAK=2h, or repeat one that failed.
+// Variables that make the soak longer, such as BOTHY_SOAK=2h, or repeat one that failed.
 const (
 	soakTime = "BOTHY_SOAK"
 	soakSeed = "BOTHY_SOAK_SEED"
 )
 
-// soakSteps is how many steps are done where no time is given.
+// soakSteps is the number of steps if no time is given.
 const soakSteps = 60
 
-// TestSoak does random things to some sandboxes, and compares their content with a model that is a
-// few maps: files are written, removed, saved, restored, forked, exported and imported, applied and
-// discarded, with stops and kills in between.
+// TestSoak does random things to some sandboxes, and compares their content with a simple model of maps:
+// files are written, removed, saved, restored, forked, exported and imported, applied and discarded,
+// with stops and kills in between.
 func TestSoak(t *testing.T) {
 	harness.Sweep(t, "soak")
 	terminalTest(t, func(t *testing.T, l *lodging) {
@@ -64,7 +64,7 @@ func TestSoak(t *testing.T) {
 	})
 }
 
-// files are contents by their paths.
+// files are contents by path.
 type files map[string]string
 
 // state is the content of a sandbox: its home, its root layer, and its changes to the project. A
@@ -82,11 +82,11 @@ type soakBox struct {
 	name string
 	state
 	points map[string]state
-	// past are the states of the root layer since a save that surely succeeded.
+	// past has the states of the root layer since a save that certainly succeeded.
 	past []files
 }
 
-// saved notes that the root layer is on the disk as it is.
+// saved records that the root layer is on the disk in its current state.
 func (b *soakBox) saved() { b.past = []files{maps.Clone(b.root)} }
 
 type soak struct {
@@ -104,7 +104,7 @@ func (s *soak) note(format string, args ...any) {
 	s.done = append(s.done, fmt.Sprintf(format, args...))
 }
 
-// fresh is a name that nothing has.
+// fresh returns an unused name.
 func (s *soak) fresh(prefix string) string {
 	s.next++
 	return prefix + strconv.Itoa(s.next)
@@ -118,13 +118,13 @@ func (s *soak) create() {
 	s.boxes[b.name] = b
 }
 
-// any is one of the sandboxes.
+// any returns one of the sandboxes.
 func (s *soak) any() *soakBox {
 	names := slices.Sorted(maps.Keys(s.boxes))
 	return s.boxes[names[s.r.IntN(len(names))]]
 }
 
-// point is one of the checkpoints of a sandbox; empty if it has none.
+// point returns one of the checkpoints of a sandbox, or "".
 func (s *soak) point(b *soakBox) string {
 	names := slices.Sorted(maps.Keys(b.points))
 	if len(names) == 0 {
@@ -173,7 +173,7 @@ func (s *soak) stop(b *soakBox) {
 	b.saved()
 }
 
-// content is something to write: short as a rule.
+// content returns a text to write, usually a short one.
 func (s *soak) content() string {
 	c := s.fresh("content-")
 	if s.r.IntN(8) == 0 {
@@ -188,7 +188,7 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// names are those files have.
+// soakNames are the names of files.
 var soakNames = []string{"one", "two words", "deep/er/three", "deep/four", "-five", "sïx", "seven\nlines"}
 
 func (s *soak) file() string { return soakNames[s.r.IntN(len(soakNames))] }
@@ -246,7 +246,7 @@ func (s *soak) change(b *soakBox) {
 	}
 }
 
-// view is the project as a sandbox sees it.
+// view returns the project as a sandbox sees it.
 func (b *soakBox) view(host files) files {
 	v := maps.Clone(host)
 	for name, text := range b.over {
@@ -316,7 +316,7 @@ func (s *soak) fork(b *soakBox) {
 	s.add(name, from)
 }
 
-// carry has a checkpoint leave and come back.
+// carry exports a checkpoint and imports it again.
 func (s *soak) carry(b *soakBox) {
 	p := s.point(b)
 	if p == "" {
@@ -332,7 +332,7 @@ func (s *soak) carry(b *soakBox) {
 	s.add(name, b.points[p])
 }
 
-// apply brings changes to the project. The command's output tells the outcome of each.
+// apply applies changes to the project. The command's output tells the outcome of each.
 func (s *soak) apply(b *soakBox) {
 	s.note("apply %s", b.name)
 	cmd := s.l.command("apply", "--json", b.name)
@@ -350,7 +350,7 @@ func (s *soak) apply(b *soakBox) {
 		return
 	}
 	view := b.view(s.host)
-	left := map[string]bool{} // changes of which nothing was said
+	left := map[string]bool{} // changes that the output did not mention
 	for name := range b.over {
 		text, is := view[name]
 		if was, there := s.host[name]; is != there || text != was {
@@ -383,7 +383,7 @@ func (s *soak) apply(b *soakBox) {
 	s.settle()
 }
 
-// unquote reads a path as git quotes it.
+// unquote decodes a path that git quoted.
 func unquote(q string) (string, error) {
 	var b strings.Builder
 	for body := strings.Trim(q, `"`); body != ""; {
@@ -436,8 +436,8 @@ func (s *soak) edit() {
 	s.settle()
 }
 
-// kill ends a keeper in the middle. It may lose changes of the root layer since its last save, and
-// nothing else.
+// kill kills a keeper in the middle of its work. It may lose changes of the root layer since its last
+// save, and nothing else.
 func (s *soak) kill(b *soakBox) {
 	s.note("kill %s", b.name)
 	s.inside(b, "", "true")
@@ -470,7 +470,7 @@ func (s *soak) forget(b *soakBox) {
 	}
 }
 
-// compare looks into a sandbox.
+// compare checks the content of a sandbox.
 func (s *soak) compare(b *soakBox) {
 	s.same(b.name+"'s home", s.read(s.inside(b, "", "sh", "-ec", `set -- ~/soak; `+soakList)), b.home)
 	s.same(b.name+"'s root", s.read(s.inside(b, "", "sudo", "sh", "-ec", soakList, "-", "/opt/soak")), b.root)

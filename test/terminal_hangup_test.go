@@ -18,8 +18,8 @@ var departures = map[string]func(*terminal){
 	"SIGKILL":         func(tm *terminal) { _ = tm.cmd.Process.Kill() },
 }
 
-// TestTerminalHangUp checks that a program at a terminal, of exec or of run with a command, is hung
-// up when its terminal goes away, as over ssh. With the detach keys it goes on.
+// TestTerminalHangUp checks that a program at a terminal, of exec or of run with a command, is hung up
+// when its terminal goes away, as over ssh. After the detach keys it continues.
 func TestTerminalHangUp(t *testing.T) {
 	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {

@@ -21,8 +21,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// testTime is how long a test may take on a slow and busy machine; the soaks, which are
-// told by hand to take longer, have hours.
+// testTime is how long a test may take on a slow and busy machine. The soaks have hours if they are made
+// longer by hand.
 var testTime = func() time.Duration {
 	if os.Getenv(soakTime)+os.Getenv(soakIterations) != "" {
 		return 12 * time.Hour
@@ -63,7 +63,7 @@ func newLodging(t *testing.T) *lodging {
 	return l
 }
 
-// command is a bothy, to be run in the project.
+// command returns a bothy to be run in the project.
 func (l *lodging) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(l.t.Context(), filepath.Join(lab.bin, "bothy"), args...)
 	cmd.Dir, cmd.Env = l.proj, l.env
@@ -97,7 +97,7 @@ type terminal struct {
 	seen   int // how much of it was expected already
 }
 
-// terminal opens one and runs a bothy on it.
+// terminal opens a terminal and runs a bothy on it.
 func (l *lodging) terminal(args ...string) *terminal {
 	l.t.Helper()
 	tm := openTerminal(l.t)
@@ -115,7 +115,7 @@ func openTerminal(t *testing.T) *terminal {
 		}
 	})
 	tm.resize(24, 80)
-	// Settings that no default would bring back.
+	// Settings that no default would restore.
 	s := tm.settings()
 	s.Iflag |= unix.IXANY
 	s.Lflag &^= unix.ECHOK
@@ -151,7 +151,7 @@ func (tm *terminal) read() {
 	}
 }
 
-// press sends keys as they are.
+// press sends keys unchanged.
 func (tm *terminal) press(keys string) {
 	tm.t.Helper()
 	if _, err := tm.Emulator.WriteString(keys); err != nil {
@@ -169,7 +169,7 @@ func (tm *terminal) expect(pattern string) []string {
 	return groups
 }
 
-// comes is expect for output that may not come in time. Then it returns no groups.
+// comes is expect for output that may not arrive in time. Then it returns no groups.
 func (tm *terminal) comes(pattern string, within time.Duration) []string {
 	re := regexp.MustCompile("(?s)" + pattern)
 	for deadline := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
@@ -180,7 +180,7 @@ func (tm *terminal) comes(pattern string, within time.Duration) []string {
 	}
 }
 
-// match looks once, and gives the groups, or nil.
+// match checks once, and returns the groups, or nil.
 func (tm *terminal) match(re *regexp.Regexp) (groups []string) {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
@@ -196,8 +196,8 @@ func (tm *terminal) match(re *regexp.Regexp) (groups []string) {
 	return groups
 }
 
-// again presses keys until their effect is shown: the program that they are for may not read yet,
-// and nothing shows when it does.
+// again presses keys until their effect is shown: the program may not read them yet, and nothing shows
+// when it does.
 func (tm *terminal) again(keys, pattern string) {
 	tm.t.Helper()
 	for deadline := time.Now().Add(patience); ; {
@@ -211,7 +211,7 @@ func (tm *terminal) again(keys, pattern string) {
 	}
 }
 
-// shown is the output that expect has not matched yet.
+// shown returns the output that expect has not matched yet.
 func (tm *terminal) shown() string {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
@@ -235,7 +235,7 @@ func (tm *terminal) works(command, behind string) {
 	tm.expect(fmt.Sprintf("works-%d", tm.asked+1000))
 }
 
-// code waits for the end of the program and gives its exit code.
+// code waits for the end of the program and returns its exit code.
 func (tm *terminal) code() int {
 	tm.t.Helper()
 	select {
@@ -277,7 +277,7 @@ const (
 	detachKeys = ctrlQuit + ctrlQuit
 )
 
-// terminalTest runs a test as both users, beside others.
+// terminalTest runs a test as both users, concurrently with others.
 func terminalTest(t *testing.T, test func(t *testing.T, l *lodging)) {
 	needWall(t)
 	t.Parallel()
@@ -313,7 +313,7 @@ func TestTerminalShell(t *testing.T) {
 			t.Errorf("size %q after a change", got)
 		}
 
-		// It has no offsets, and says so as on Linux: programs write another way then.
+		// It has no offsets, and reports that as on Linux: programs then write in another way.
 		if _, err := exec.LookPath("perl"); err == nil {
 			write := fmt.Sprintf(`perl -e '$text = "x"; syscall(%d, 0, $text, 1, 0); print $! + 0'`, unix.SYS_PWRITE64)
 			if got, want := tm.ask(write), strconv.Itoa(int(unix.ESPIPE)); got != want {
@@ -333,7 +333,7 @@ func TestTerminalShell(t *testing.T) {
 	})
 }
 
-// TestTerminalSettings checks that the user's terminal settings count inside.
+// TestTerminalSettings checks that the user's terminal settings apply inside.
 func TestTerminalSettings(t *testing.T) {
 	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
@@ -383,7 +383,7 @@ func TestTerminalSettings(t *testing.T) {
 	})
 }
 
-// pixels is resize for a terminal that knows how large its characters are.
+// pixels is resize for a terminal that knows the size of its characters.
 func (tm *terminal) pixels(rows, cols, width, height uint16) {
 	tm.t.Helper()
 	size := unix.Winsize{Row: rows, Col: cols, Xpixel: width, Ypixel: height}
@@ -412,8 +412,8 @@ func TestTerminalBulk(t *testing.T) {
 	})
 }
 
-// TestTerminalLeft checks that processes left on a program's terminal do not keep its session
-// alive: neither one that writes for ever, nor one that only holds the terminal open.
+// TestTerminalLeft checks that processes left on a program's terminal do not keep its session alive:
+// neither one that writes for ever, nor one that only holds the terminal open.
 func TestTerminalLeft(t *testing.T) {
 	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
@@ -434,7 +434,7 @@ func TestTerminalKeys(t *testing.T) {
 		tm := l.terminal("run", "shell", ".")
 		tm.ask("true")
 
-		// Ctrl-C is the program's.
+		// Ctrl-C goes to the program.
 		tm.works("sleep 1000", "; echo ended with $?")
 		tm.press(ctrlC)
 		tm.ask("true")
@@ -444,8 +444,8 @@ func TestTerminalKeys(t *testing.T) {
 		tm.expect("caught-4")
 		tm.expect("code-7")
 
-		// Job control. The kernel inside forgets a Ctrl-Z that comes while sleep is being executed,
-		// just after works returns (docs/design/run.md).
+		// Job control. The kernel inside loses a Ctrl-Z that arrives while sleep is being executed, just
+		// after works returns (docs/design/run.md).
 		tm.works("sleep 1001", "")
 		tm.again(ctrlZ, `Stopped +.*sleep 1001`)
 		if got := tm.ask("jobs"); !strings.Contains(got, "Stopped") {
@@ -460,7 +460,7 @@ func TestTerminalKeys(t *testing.T) {
 		tm.expect(`fg\r\n.*sleep 1001`)
 		tm.again(ctrlC+"echo code-$?\r", "code-130")
 
-		// Ctrl-\ once is the program's too, a little later.
+		// Ctrl-\ once goes to the program too, a little later.
 		tm.works("sleep 1002", "; echo code-$?")
 		tm.press(ctrlQuit)
 		tm.expect("code-131")
@@ -539,7 +539,7 @@ func TestTerminalDetach(t *testing.T) {
 			t.Errorf("the shell with pid %s says %q", pid, got)
 		}
 
-		// Its program goes on meanwhile.
+		// Its program continues meanwhile.
 		tm2.press("for i in 1 2 3; do sleep 0.3; echo tick-$((i*11)); done; echo all-$((6*7)) > done\r")
 		tm2.expect("tick-11")
 		tm2.press(detachKeys)
@@ -550,7 +550,7 @@ func TestTerminalDetach(t *testing.T) {
 			return string(b) == "all-42\n"
 		})
 
-		// A program that looks at its size late still redraws for a user who attaches again.
+		// A program that reads its size late still redraws for a user who attaches again.
 		tm2 = openTerminal(t)
 		tm2.resize(40, 100)
 		tm2.start(l.command("run", "shell", "."))
@@ -640,7 +640,7 @@ func TestTerminalDetachKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// A command started by exec -it goes on as well.
+		// A command started by exec -it continues as well.
 		tm = l.terminal("exec", "-it", "shell-proj", "sh", "-c", "echo up-$((1+1)); sleep 1; echo over > over")
 		tm.expect("up-2")
 		tm.press(detachKeys)
@@ -753,7 +753,7 @@ func TestTerminalRestore(t *testing.T) {
 	})
 }
 
-// kill ends processes of this lodging by the name they run under.
+// kill kills processes of this lodging by the name they run under.
 func (l *lodging) kill(name string) {
 	l.t.Helper()
 	killed := 0
@@ -805,7 +805,7 @@ func TestTerminalExec(t *testing.T) {
 			t.Errorf("exit code %d after Ctrl-C", code)
 		}
 
-		// A command that cannot be run, or is not there.
+		// A command that cannot be run, or does not exist.
 		tm.start(l.command("exec", "-it", "shell-proj", "no-such-program"))
 		tm.expect("bothy: error: .*no-such-program")
 		if code := tm.code(); code != 127 {
@@ -817,7 +817,7 @@ func TestTerminalExec(t *testing.T) {
 		}
 		tm.restored(before)
 
-		// An archive has names and bytes in it that the inside chose.
+		// An archive contains names and bytes that the inside chose.
 		tm.start(l.command("cp", "shell-proj:/etc/passwd", "-"))
 		tm.expect("an archive is nothing for a terminal")
 		if code := tm.code(); code != 2 || strings.Contains(tm.shown(), "ustar") {
@@ -1067,7 +1067,7 @@ func TestTerminalHostJobs(t *testing.T) {
 		tm.press("fg\r")
 		tm.expect("later-4")
 
-		// A shell that is begun in the background waits to be fetched.
+		// A shell that is started in the background waits to be brought to the foreground.
 		tm.press("bothy run shell . &\r")
 		tm.again("\r", "Stopped")
 		tm.press("fg\r")

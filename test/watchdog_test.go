@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// If a command never ends, or its child holds its output open, the whole run would end at go test's
-// own deadline, and all results would be lost. So each home has a time limit for everything that
-// was started with it.
+// If a command never ends, or its child holds its output open, the whole run would end at go test's own
+// deadline, and all results would be lost. So each home has a time limit for everything that was started
+// with it.
 
-// guard ends all processes that still run with this home when its time is over, and makes that a
-// failure. It sends SIGQUIT first, so that they print where they are.
+// guard kills all processes that still run with this home when its time is over, and makes that a
+// failure. It sends SIGQUIT first, so that they print their stacks.
 func (h *home) guard(t *testing.T, limit time.Duration) (release func()) {
 	done := make(chan struct{})
 	dog := time.AfterFunc(limit, func() {
@@ -35,8 +35,8 @@ func (h *home) guard(t *testing.T, limit time.Duration) (release func()) {
 	}
 }
 
-// users are the processes that were started with this home as their state directory,
-// and those of its sandboxes.
+// users returns the processes that were started with this home as their state directory, and those of
+// its sandboxes.
 func (h *home) users() []int {
 	return others(func(proc string) bool {
 		env, _ := os.ReadFile(filepath.Join(proc, "environ"))

@@ -21,7 +21,7 @@ import (
 // Measured is the result of a client.
 type Measured struct {
 	Count   int     `json:"count"` // requests or connections
-	Bytes   int64   `json:"bytes"` // carried, of bulk
+	Bytes   int64   `json:"bytes"` // of bulk transfers
 	Seconds float64 `json:"seconds"`
 	P50     float64 `json:"p50_ms"` // of one request or connection
 	P99     float64 `json:"p99_ms"`
@@ -36,7 +36,7 @@ type load struct {
 	until      time.Time
 }
 
-// client does one kind of work for a while and tells how much came of it:
+// client does one kind of work for a while and reports how much was done:
 //
 //	small   requests on connections that stay
 //	new     a connection for each request
@@ -83,7 +83,7 @@ func client(args []string) error {
 	return tell(m)
 }
 
-// trusting is how a client speaks TLS with a server that an authority vouches for.
+// trusting returns the configuration with which a client trusts an authority's servers.
 func trusting(name string, authority []byte) *tls.Config {
 	c := &tls.Config{ServerName: name, RootCAs: x509.NewCertPool(), NextProtos: []string{"http/1.1"}}
 	c.RootCAs.AppendCertsFromPEM(authority)
@@ -112,7 +112,7 @@ func (l *load) find(addr, dns, port string) error {
 	return nil
 }
 
-// worker is one of several that work at once.
+// worker is one of several concurrent workers.
 type worker struct {
 	*load
 	conn  net.Conn
@@ -121,8 +121,8 @@ type worker struct {
 	bytes int64
 }
 
-// run runs the workers until the time is over. Work that is unfinished then does not count, except
-// for its bytes. All workers connect before the clock starts.
+// run runs the workers until the time is over. Work that is then unfinished does not count, except for
+// its bytes. All workers connect before the clock starts.
 func (l *load) run(n int, span time.Duration, work func(*worker) error) (*Measured, error) {
 	workers := make([]*worker, n)
 	errs := make([]error, n)
@@ -186,8 +186,8 @@ func (w *worker) dial() error {
 	return nil
 }
 
-// tunnel asks a proxy for a connection. It reads the answer byte by byte: the bytes after it are
-// not the proxy's.
+// tunnel asks a proxy for a connection. It reads the answer byte by byte: the bytes after it are the
+// server's.
 func tunnel(conn net.Conn, addr, auth string) error {
 	if auth != "" {
 		auth = "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(auth)) + "\r\n"
@@ -258,13 +258,13 @@ func new1(w *worker) error {
 	return nil
 }
 
-// bulkSize is one large body: more than fits into a second.
+// bulkSize is the size of a large body: more than fits into a second.
 const bulkSize = 1 << 34
 
-// chunk is how much is read or written at once.
+// chunk is the number of bytes read or written at once.
 const chunk = 256 << 10
 
-// down reads a body until the time is over. The connection is of no use then.
+// down1 reads a body until the time is over. The connection cannot be used afterwards.
 func down1(w *worker) error {
 	if _, err := w.ask(w.get(fmt.Sprintf("/bulk/%d", int64(bulkSize)))); err != nil {
 		return err
@@ -280,7 +280,7 @@ func down1(w *worker) error {
 	return nil
 }
 
-// up writes bodies, and counts those that were answered.
+// up1 writes bodies, and counts those that were answered.
 func up1(w *worker) error {
 	const size = 16 << 20
 	if _, err := fmt.Fprintf(w.conn, "POST /up HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n", w.name, size); err != nil {

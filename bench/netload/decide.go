@@ -14,8 +14,8 @@ type Decided struct {
 	Request float64 `json:"request_us"`
 }
 
-// decide times decisions by a thousand rules of every kind, of which the last
-// one holds.
+// decide measures the time of decisions by a thousand rules of every kind, of which the last one
+// matches.
 func decide([]string) error {
 	p, err := thousand()
 	if err != nil {
@@ -35,7 +35,7 @@ func decide([]string) error {
 	return tell(Decided{Connect: connect, Request: request})
 }
 
-// thousand are rules for names, wildcards, ranges and requests.
+// thousand returns rules for names, wildcards, ranges and requests.
 func thousand() (*policy.Policy, error) {
 	var text strings.Builder
 	text.WriteString("version: 1\nallow:\n")
@@ -52,7 +52,7 @@ func thousand() (*policy.Policy, error) {
 	return policy.Compile(1, policy.Input{Layer: policy.LayerUser, Block: f.Block})
 }
 
-// timeOf is the mean time of one decision.
+// timeOf returns the mean time of one decision.
 func timeOf(p *policy.Policy, q policy.Query) (float64, error) {
 	if d := p.Decide(q); !d.Allowed() {
 		return 0, fmt.Errorf("it was to be allowed: %s", d.Reason())

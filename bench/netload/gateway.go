@@ -20,16 +20,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Gateway is what a running one tells.
+// Gateway is the output of a running gateway.
 type Gateway struct {
-	Namespace string `json:"namespace"` // where its clients belong
+	Namespace string `json:"namespace"` // the network namespace for its clients
 	DNS       string `json:"dns"`
 	Authority string `json:"authority"` // its certificate
 }
 
-// runGateway is a gateway whose card is a device of the kernel, in a network
-// namespace that has nothing else: clients there are on the kernel's stack, and
-// everything they send is judged. It runs until its standard input ends.
+// runGateway runs a gateway whose card is a device of the kernel, in a network namespace that has
+// nothing else: clients there use the kernel's stack, and everything that they send is judged. It runs
+// until its standard input ends.
 func runGateway(args []string) error {
 	fs := flag.NewFlagSet("gateway", flag.ContinueOnError)
 	file := fs.String("policy", "", "policy.yaml")
@@ -88,8 +88,8 @@ func readRoots(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// device makes the namespace and the device in it. The thread that is in the
-// namespace stays for as long as the process, and never does anything else.
+// device makes the namespace and the device in it. The thread in the namespace stays as long as the
+// process, and never does anything else.
 func device() (namespace string, fd int, err error) {
 	done := make(chan struct{})
 	go func() {

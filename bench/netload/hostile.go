@@ -17,14 +17,14 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 )
 
-// attack opens connections on which a gateway has to hold something until they end.
+// attack opens connections that make a gateway use memory until they end.
 type attack struct {
 	port  string
 	conns int
 	hold  func(*load, net.Conn)
 }
 
-// attacks are ways to have a gateway hold much.
+// attacks are ways to make a gateway use much memory.
 var attacks = map[string]attack{
 	"heads":      {silentSecure, 40, func(l *load, c net.Conn) { l.streams(c, "GET", "/", 105<<10, 0) }},
 	"bodies":     {silentSecure, 40, func(l *load, c net.Conn) { l.streams(c, "POST", "/", 0, 16<<10) }},
@@ -34,8 +34,8 @@ var attacks = map[string]attack{
 	"questions":  {"53", 250, func(_ *load, c net.Conn) { _, _ = c.Write([]byte{0xf, 0xff, 0}) }},
 }
 
-// hostile makes one attack, tells when it has all that it can have, and ends it when standard
-// input ends.
+// hostile makes one attack, reports when it has reached its maximum, and ends it when standard input
+// ends.
 func hostile(args []string) error {
 	var l load
 	fs := flag.NewFlagSet("hostile", flag.ContinueOnError)
@@ -84,7 +84,7 @@ func hostile(args []string) error {
 	return err
 }
 
-// begin opens connections, and returns when each of them holds what it can, or after a while.
+// begin opens connections, and returns when each of them has reached its maximum, or after a while.
 func (a attack) begin(l *load) (open int, refused error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -113,8 +113,8 @@ func (a attack) begin(l *load) (open int, refused error) {
 	return open, refused
 }
 
-// streams opens as many as there may be on one connection, and reads none of their answers: each
-// stream has a window of no bytes.
+// streams opens as many streams as one connection allows, and reads none of their answers: each stream
+// has a window of no bytes.
 func (l *load) streams(c net.Conn, method, path string, head, body int) {
 	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
 		return
@@ -147,12 +147,12 @@ func (l *load) streams(c net.Conn, method, path string, head, body int) {
 	}
 }
 
-// unfinished sends a head over HTTP/1 that does not end.
+// unfinished sends an endless head over HTTP/1.
 func (l *load) unfinished(c net.Conn) {
 	_, _ = fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s:%s\r\nX-Large: %s", l.name, silentSecure, strings.Repeat("~", 120<<10))
 }
 
-// zeros has no end.
+// zeros is an endless stream of zeros.
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { return len(b), nil }

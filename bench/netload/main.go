@@ -30,5 +30,5 @@ func main() {
 	}
 }
 
-// tell writes one line of JSON for who started this.
+// tell writes one line of JSON for the process that started this one.
 func tell(v any) error { return json.NewEncoder(os.Stdout).Encode(v) }

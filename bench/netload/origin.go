@@ -23,10 +23,10 @@ import (
 	"time"
 )
 
-// origin is the server at the far end, as light as possible: its cost is in every number. It speaks
-// just enough HTTP/1.1 for programs that look into it, on port 80 in the clear and on 443 in TLS,
-// until its standard input ends. It leaves its authority, and a second one for proxies that need
-// one given, in a directory.
+// origin is the server at the far end, as light as possible, because its cost is part of every number.
+// It speaks just enough HTTP/1.1 for programs that look into it, on port 80 in clear text and on 443 in
+// TLS, until its standard input ends. It writes its authority, and a second one for proxies that need
+// one, to a directory.
 func origin(args []string) error {
 	fs := flag.NewFlagSet("origin", flag.ContinueOnError)
 	addr := fs.String("addr", "", "address to listen at")
@@ -69,14 +69,14 @@ func accept(l net.Listener) {
 	}
 }
 
-// Answers: a small one, and the piece large ones are made of.
+// Answers: a small one, and the piece that large ones consist of.
 var (
 	small = []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\n" + strings.Repeat("x", 100))
 	piece = bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
 )
 
-// serve answers requests until the client goes. /bulk/N is N bytes; a body is
-// read and forgotten.
+// serve answers requests until the client leaves. /bulk/N is N bytes; a request's body is read and
+// discarded.
 func serve(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	r := bufio.NewReaderSize(c, 64<<10)
@@ -118,8 +118,8 @@ func writeBulk(c net.Conn, size string) error {
 	return nil
 }
 
-// readHead reads the head of a request or an answer: the second word of its
-// first line, and the length of the body.
+// readHead reads the head of a request or an answer. It returns the second word of its first line, and
+// the length of the body.
 func readHead(r *bufio.Reader) (word string, length int64, err error) {
 	for first := true; ; first = false {
 		line, err := r.ReadSlice('\n')
@@ -166,8 +166,8 @@ func certificates(dir, name string) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
-// authority makes one and writes NAME.pem, NAME.key and both together. Its key
-// is RSA: not every proxy can use another.
+// authority makes an authority and writes NAME.pem, NAME.key and both together. Its key is RSA, because
+// not every proxy supports others.
 func authority(dir, name string) (*x509.Certificate, *rsa.PrivateKey, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

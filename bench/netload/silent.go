@@ -14,7 +14,7 @@ const (
 	silentPlain  = "82"  // no protocol at all
 )
 
-// silence serves clients that want a gateway to hold as much as it can.
+// silence serves clients that want a gateway to use as much memory as possible.
 func silence(addr string, cert tls.Certificate) error {
 	secure, err := net.Listen("tcp", net.JoinHostPort(addr, silentSecure))
 	if err != nil {
@@ -34,7 +34,7 @@ func silence(addr string, cert tls.Certificate) error {
 	return nil
 }
 
-// keepWaiting answers /flood without end, and nothing else.
+// keepWaiting answers /flood endlessly, and nothing else.
 func keepWaiting(w http.ResponseWriter, r *http.Request) {
 	for r.URL.Path == "/flood" {
 		if _, err := w.Write(piece); err != nil {
@@ -44,7 +44,7 @@ func keepWaiting(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// flood writes to each client without end, and reads nothing.
+// flood writes to each client endlessly, and reads nothing.
 func flood(l net.Listener) {
 	for {
 		c, err := l.Accept()

@@ -12,13 +12,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// nobody judges. What a keeper asks of a gateway that works is not asked here.
+// nobody is a gateway that does not judge. It lacks the parts of a gateway that the bench does not use.
 type nobody struct{ keeper.Gateway }
 
 func (nobody) SetPolicy(*policy.Policy)   {}
 func (nobody) SetLoans([]wire.Loan) error { return nil }
 
-// Certificate is one that the inside can be made to trust, and nobody uses.
+// Certificate returns a certificate for the inside to trust. It is never used.
 func (nobody) Certificate() []byte {
 	a, err := ca.New("nobody")
 	if err != nil {
@@ -27,7 +27,7 @@ func (nobody) Certificate() []byte {
 	return a.Certificate()
 }
 
-// KnownHosts is nobody whom ssh would trust.
+// KnownHosts returns nothing: ssh trusts no authority.
 func (nobody) KnownHosts() []byte { return nil }
 
 func (nobody) Flows() []spec.Flow { return nil }

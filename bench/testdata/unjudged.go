@@ -14,14 +14,14 @@ import (
 	"github.com/bothy-dev/bothy/internal/keeper"
 )
 
-// network takes the place of cmd/bothy-keeper/network.go in a binary that only the
-// bench builds: at the other end of the card is the kernel, and no gateway.
+// network replaces cmd/bothy-keeper/network.go in a binary that only the bench builds: at the other end
+// of the card is the kernel instead of a gateway.
 type network struct{}
 
 // plugged is the network that keepers get.
 var plugged keeper.Network = network{}
 
-// Open gets the card from the bench: a keeper may not make such a socket.
+// Open gets the card from the bench, because a keeper may not make such a socket.
 func (network) Open(keeper.NetworkOptions) (*driver.Network, keeper.Gateway, error) {
 	card, err := receive("@bothy-bench-card")
 	if err != nil {

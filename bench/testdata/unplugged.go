@@ -5,8 +5,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/keeper"
 )
 
-// network takes the place of cmd/bothy-keeper/network.go in a binary that only the
-// bench builds: its sandboxes have no card.
+// network replaces cmd/bothy-keeper/network.go in a binary that only the bench builds: its sandboxes
+// have no card.
 type network struct{}
 
 // plugged is the network that keepers get.

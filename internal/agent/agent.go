@@ -18,13 +18,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Source says where a program comes from, Platform which package contains it.
+// Source is the origin of a program. Platform is the package that contains it.
 type (
 	Source   = spec.AgentSource
 	Platform = spec.AgentPlatform
 )
 
-// checkSource refuses an invalid source.
+// checkSource rejects an invalid source.
 func checkSource(s Source) error {
 	if len(s.Platforms) == 0 {
 		return spec.Errorf(spec.ErrUsage, "the source %s names no platform", s.Package)
@@ -37,7 +37,7 @@ func checkSource(s Source) error {
 	return nil
 }
 
-// PlatformFor finds a source's package for a target, and the key it was found under.
+// PlatformFor finds a source's package for a target, and the key under which it was found.
 func PlatformFor(s Source, t Target) (key string, p Platform, err error) {
 	for _, key := range t.keys() {
 		if p, ok := s.Platforms[key]; ok {
@@ -48,18 +48,18 @@ func PlatformFor(s Source, t Target) (key string, p Platform, err error) {
 		WithHint("it is made for %s", strings.Join(slices.Sorted(maps.Keys(s.Platforms)), ", "))
 }
 
-// Request asks for a program.
+// Request is a request for a program.
 type Request struct {
-	Name    string `json:"name"` // under which it is installed
+	Name    string `json:"name"` // under which the program is installed
 	Source  Source `json:"source"`
 	Version string `json:"version"` // a version or a tag; empty is latest
 	Target  Target `json:"target"`
 }
 
-// Latest is the tag in use when none is named.
+// Latest is the tag that is used if none is named.
 const Latest = "latest"
 
-// Check refuses an invalid request, and fills in the defaults.
+// Check rejects an invalid request, and fills in the defaults.
 func (r *Request) Check() error {
 	if err := CheckName(r.Name); err != nil {
 		return err
@@ -73,19 +73,19 @@ func (r *Request) Check() error {
 	return checkSource(r.Source)
 }
 
-// Exact reports whether a version is an exact one, not a tag.
+// Exact reports whether a version is exact, not a tag.
 func Exact(version string) bool {
 	v := "v" + version
 	return semver.IsValid(v) && semver.Canonical(v) == v
 }
 
-// AtLeast tells whether an exact version is another one or newer.
+// AtLeast reports whether an exact version is another one or newer.
 func AtLeast(version, least string) bool {
 	return Exact(version) && semver.Compare("v"+version, "v"+least) >= 0
 }
 
-// checkVersion refuses text that is neither a version nor a tag. npm's ranges are neither:
-// a request pins one version.
+// checkVersion rejects text that is neither a version nor a tag. npm's ranges are neither: a request
+// pins one version.
 func checkVersion(v string) error {
 	if Exact(v) {
 		return nil

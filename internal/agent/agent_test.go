@@ -125,7 +125,7 @@ func TestTargetOf(t *testing.T) {
 	}
 }
 
-// install puts an installation as the installing process does.
+// install makes an installation as the installing process does.
 func install(t *testing.T, st *store.Store, name, release, platform string) Installation {
 	t.Helper()
 	h, err := HomeOf(st, name)
@@ -134,7 +134,7 @@ func install(t *testing.T, st *store.Store, name, release, platform string) Inst
 	dir, root, err := h.New()
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(root, "x"), []byte(release), 0o500))
-	for path, want := range map[string]os.FileMode{dir: 0o700, root: 0o755} { // any user inside sees the latter
+	for path, want := range map[string]os.FileMode{dir: 0o700, root: 0o755} { // every user inside sees the latter
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
@@ -161,7 +161,7 @@ func TestInstalled(t *testing.T) {
 	}
 	install(t, st, "tool", "2.0.0", "linux/amd64/musl")
 	install(t, st, "other", "0.1.0", "any")
-	// None of these is one.
+	// None of these is an installation.
 	home := filepath.Join(st.Agents(), "tool")
 	for dir, manifest := range map[string]string{
 		"3.0.0": "", "3.1.0": "{", "3.2.0": `{"version":1,"name":"tool","release":"9.9.9","platform":"any","binary":"x"}`,

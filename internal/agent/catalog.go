@@ -22,9 +22,9 @@ const Shell = "shell"
 // Ralph is the command that runs a default agent. The descriptions say which agent that is.
 const Ralph = "ralph"
 
-// Our descriptions are written in YAML and read as the equivalent JSON: reading YAML takes
-// milliseconds, and every run reads one. A test compares the two, and with -update writes
-// the JSON.
+// builtin has our descriptions. They are written in YAML and read as the equivalent JSON: reading YAML
+// takes milliseconds, and every run reads one. A test compares the two, and with -update writes the
+// JSON.
 //
 //go:generate go test -run ^TestBuiltinJSON$ -update
 //go:embed agents/*.yaml agents/*.json
@@ -36,8 +36,8 @@ const (
 	maxSize = 256 << 10
 )
 
-// Catalog has all agents: those that come with Bothy, and those in a directory of the
-// user's, one file NAME.yaml for each. The user's have precedence.
+// Catalog has all agents: those that come with Bothy, and those in a directory of the user, one file
+// NAME.yaml for each. The user's have precedence.
 type Catalog struct {
 	dir  string
 	read *memory
@@ -51,7 +51,7 @@ func NewCatalog(dir string) Catalog { return Catalog{dir, &memory{of: map[string
 // decoding it takes milliseconds.
 type memory struct {
 	mu sync.Mutex
-	of map[string]reading // by the name
+	of map[string]reading // by name
 }
 
 // reading is a decoded description with its text.
@@ -112,8 +112,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Called is [Catalog.Find] for an agent to run: it refuses a runtime, which only other
-// agents run on.
+// Called is [Catalog.Find] for an agent to run: it rejects a runtime, on which only other agents run.
 func (c Catalog) Called(name string) (*spec.Agent, error) {
 	a, err := c.Find(name)
 	if err == nil && a.Runtime {
@@ -142,7 +141,7 @@ func (c Catalog) Find(name string) (*spec.Agent, error) {
 	for _, n := range names {
 		d, err := c.open(n)
 		if err != nil || d.ours && !bytes.Contains(d.data, []byte(name)) {
-			continue // ours write their aliases plainly, and decoding all takes milliseconds
+			continue // ours write their aliases plainly; decoding all takes milliseconds
 		}
 		if a, err := c.decode(d); err == nil && slices.Contains(a.Aliases, name) {
 			return a, nil
@@ -153,9 +152,9 @@ func (c Catalog) Find(name string) (*spec.Agent, error) {
 		WithHint("%sthere are: %s, %s", c.misnamed(name), strings.Join(names, ", "), Shell)
 }
 
-// In returns the agent that a sandbox was made for. It is nil for the shell, and for a program of
-// the user's own. If the description of the agent is gone, In returns an error of class
-// [spec.ErrConflict]: a command that took the agent for a program would hand its prompt to a shell.
+// In returns the agent that a sandbox was made for. It is nil for the shell, and for a program of the
+// user's own. If the description of the agent is gone, In returns an error of class [spec.ErrConflict]:
+// a command that took the agent for a program would pass its prompt to a shell.
 func (c Catalog) In(sb *spec.Sandbox) (*spec.Agent, error) {
 	if sb.Agent == Shell || len(sb.Command) > 0 {
 		return nil, nil
@@ -168,8 +167,7 @@ func (c Catalog) In(sb *spec.Sandbox) (*spec.Agent, error) {
 	return a, err
 }
 
-// misnamed explains why a file that seems to match a name does not count; "" if no file
-// matches.
+// misnamed explains why a file that seems to match a name does not count. It is "" if no file matches.
 func (c Catalog) misnamed(name string) string {
 	files, _ := c.Ignored()
 	for _, f := range files {
@@ -180,7 +178,7 @@ func (c Catalog) misnamed(name string) string {
 	return ""
 }
 
-// WhyIgnored says what a file of [Catalog.Ignored] should be called.
+// WhyIgnored tells how to rename a file of [Catalog.Ignored].
 func WhyIgnored(file string) string {
 	return file + " is not read: a description is called NAME" + ext + ", and NAME has lower-case letters, digits and '-', and is not " + Shell
 }
@@ -220,7 +218,7 @@ func (c Catalog) Default(command string) (*spec.Agent, error) {
 	return ours[0], nil
 }
 
-// isRuntime tells whether a description is of a runtime for other agents.
+// isRuntime reports whether a description is of a runtime for other agents.
 func (c Catalog) isRuntime(name string) bool {
 	d, err := c.open(name)
 	if err != nil || !bytes.Contains(d.data, []byte("runtime:")) {
@@ -311,8 +309,8 @@ func (c Catalog) decode(d document) (*spec.Agent, error) {
 	return a, nil
 }
 
-// inherit fills in a user's description that replaces ours: if it does not say for which
-// commands it is the default, ours does. [] means none.
+// inherit completes a user's description that replaces ours: if it does not list the commands for which
+// it is the default, it inherits our list. [] means none.
 func (c Catalog) inherit(a *spec.Agent) {
 	if a.Default != nil || CheckName(a.Name) != nil {
 		return

@@ -183,8 +183,8 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// TestInstead checks that a description that replaces ours is the default where ours was,
-// unless it says otherwise. Text that we wrote once can still be read.
+// TestInstead checks that a description that replaces ours is the default for the same commands, unless
+// it says otherwise. Text that we wrote in earlier versions can still be read.
 func TestInstead(t *testing.T) {
 	ours, err := NewCatalog("").Default(Ralph)
 	if err != nil {
@@ -248,7 +248,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// driven is a description with a change to its headless section.
+// driven returns a description with a change to its headless section.
 func driven(old, new string) string {
 	return strings.Replace(own+`headless:
   args: [-p, --json]
@@ -333,7 +333,7 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// installed is a description with one more line about the program's source.
+// installed returns a description with one more line about the program's source.
 func installed(line string) string {
 	return "version: 1\nname: mine\ntitle: Mine\nprogram: mine\ninstall:\n  package: x\n  platforms: {any: {binary: x}}\n  " + line + "\n"
 }
@@ -618,7 +618,8 @@ func TestMistakeIsNotMissing(t *testing.T) {
 	}
 }
 
-// TestHomeLendsOwnCredentials checks that a description names for a file only what may be lent to its agent.
+// TestHomeLendsOwnCredentials checks that a description can name for a file only credentials that may be
+// lent to its agent.
 func TestHomeLendsOwnCredentials(t *testing.T) {
 	_, err := Decode([]byte("version: 1\nname: a\ntitle: A\nprogram: a\ncredentials: [openai]\nhome: [{path: x, text: y, lent: [github]}]\n"))
 	if !errors.Is(err, spec.ErrUsage) {

@@ -122,7 +122,7 @@ func check(a *spec.Agent) error {
 	return checkInstall(a)
 }
 
-// checkRuntime refuses keys in a runtime's description that only an agent may have.
+// checkRuntime rejects keys in a runtime's description that only an agent may have.
 func checkRuntime(a *spec.Agent) error {
 	bare := spec.Agent{
 		Version: a.Version, Name: a.Name, Aliases: a.Aliases, Title: a.Title, Runtime: a.Runtime,
@@ -134,7 +134,7 @@ func checkRuntime(a *spec.Agent) error {
 	return nil
 }
 
-// mayBeLent tells whether something of a service can be lent to an agent by itself.
+// mayBeLent reports whether something of a service can be lent to an agent by itself.
 func mayBeLent(a *spec.Agent, service string) bool {
 	if service == LentServer || service == LentModel {
 		return a.Server != nil
@@ -175,7 +175,7 @@ func checkEnv(where string, env map[string]string) error {
 	return nil
 }
 
-// wordKey stands for the made-up key in a mock's settings for an agent.
+// wordKey is the placeholder of the made-up key in a mock's settings for an agent.
 const wordKey = "{key}"
 
 func checkMock(m *spec.AgentMock) error {
@@ -188,7 +188,7 @@ func checkMock(m *spec.AgentMock) error {
 	return checkEnv("mock", m.Env)
 }
 
-// Env are the variables that an agent has, as NAME=VALUE.
+// Env returns the variables of an agent, as NAME=VALUE.
 func Env(a *spec.Agent) (env []string) {
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		env = append(env, name+"="+a.Env[name])

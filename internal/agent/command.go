@@ -7,13 +7,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Takes tells whether the user's arguments are for an agent, by their first word. Otherwise
-// they are a command of their own.
+// Takes reports whether the user's arguments are for an agent, by their first word. Otherwise they are a
+// command of their own.
 func Takes(a *spec.Agent, args []string) bool {
 	return len(args) == 0 || strings.HasPrefix(args[0], "-") || slices.Contains(a.Subcommands, args[0])
 }
 
-// Command is the command of an agent with all permissions, and with the user's arguments.
+// Command returns the command of an agent with all permissions, and with the user's arguments.
 func Command(a *spec.Agent, args []string) []string {
 	argv := []string{a.Program}
 	if len(args) > 0 && slices.Contains(a.Subcommands, args[0]) {
@@ -32,10 +32,9 @@ func checkSubcommands(a *spec.Agent) error {
 	return nil
 }
 
-// Headless is the command of an agent that does one job without a terminal, and its
-// standard input. Without a model, the agent chooses its own; a description can say how to
-// name one. The same is true of a session to continue: without one, the agent begins with a
-// fresh memory.
+// Headless returns the command of an agent that does one job without a terminal, and its standard input.
+// Without a model, the agent chooses its own; a description can tell how to name one. The same applies
+// to a session to continue: without one, the agent starts with a fresh memory.
 func Headless(a *spec.Agent, prompt, model, session string) (argv []string, stdin string) {
 	h := a.Headless
 	argv = append([]string{a.Program}, h.Args...)

@@ -4,8 +4,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/helper"
 )
 
-// Argv0 is the name under which the binary installs. It is given one
-// Order (see package helper).
+// Argv0 is the name under which the binary installs. It gets one Order (see package helper).
 const Argv0 = "bothy-install"
 
 // Order is the task of the installing process.
@@ -25,8 +24,7 @@ const (
 	Unpacking   Phase = "unpacking"
 )
 
-// Event reports the progress of an installation. Bytes of Total are done; Total is 0 if it
-// is unknown.
+// Event reports the progress of an installation. Bytes of Total are done; Total is 0 if it is unknown.
 type Event struct {
 	Phase   Phase  `json:"phase"`
 	Version string `json:"version,omitempty"` // once it is known
@@ -34,15 +32,15 @@ type Event struct {
 	Total   int64  `json:"total,omitempty"`
 }
 
-// Result is a program that can be used.
+// Result is a usable program.
 type Result struct {
 	Installation
-	// Fresh: it was installed just now.
+	// Fresh is set if the program was installed just now.
 	Fresh bool `json:"fresh,omitempty"`
-	// Notices are for the user to read: why another version than the newest is
-	// used, which settings are not honoured.
+	// Notices are for the user: why another version than the newest is used, which settings are not
+	// honoured.
 	Notices []string `json:"notices,omitempty"`
 }
 
-// Message is one line of the installing process.
+// Message is one line of the installing process's output.
 type Message = helper.Message[Event, Result]

@@ -8,9 +8,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Expand replaces each {WORD} in the text of a file by its value, as a JSON string without
-// its quotes. A brace that no word of small letters follows is literal. {WORD:-N} is the
-// last N characters.
+// Expand replaces each {WORD} in the text of a file with its value, as a JSON string without its quotes.
+// A brace that is not followed by a word of lower-case letters is literal. {WORD:-N} is the last N
+// characters.
 func Expand(text string, lookup func(word string) (value string, ok bool)) (string, error) {
 	var out strings.Builder
 	for {
@@ -36,13 +36,13 @@ func Expand(text string, lookup func(word string) (value string, ok bool)) (stri
 	return out.String(), nil
 }
 
-// HowToGet tells a person how a sandbox comes by a program that Bothy does not
-// install; empty if the description does not say.
+// HowToGet tells a person how to get a program into a sandbox that Bothy does not install. It is empty
+// if the description does not say.
 func HowToGet(a *spec.Agent, sandbox string) string {
 	return strings.ReplaceAll(a.Get, "{sandbox}", sandbox)
 }
 
-// isWord tells a word from the JSON and TOML that files are made of.
+// isWord distinguishes a word from the JSON and TOML in files.
 func isWord(s string) bool {
 	if s == "" || s[0] < 'a' || s[0] > 'z' {
 		return false

@@ -20,7 +20,7 @@ type server struct {
 	Enabled  bool            `json:"enabled"`
 	Disabled bool            `json:"disabled"`
 
-	Allowed []string `json:"tools"` // Copilot's: which it may use
+	Allowed []string `json:"tools"` // Copilot's: the tools that it may use
 
 	// Codex's.
 	StartTimeout float64  `json:"startup_timeout_sec"`
@@ -34,9 +34,8 @@ type server struct {
 	Headers     map[string]any `json:"headers"`     // likewise
 }
 
-// confidential tells whether a word of a command looks like a secret, or as if the next
-// word may be one. It names a secret, is an option for one, or is the address of a server
-// with one.
+// confidential reports whether a word of a command looks like a secret, or as if the next word may be
+// one. It names a secret, is an option for one, or is the address of a server with one.
 func confidential(word string) bool {
 	lower := strings.ToLower(word)
 	has := func(signs ...string) bool {
@@ -53,13 +52,13 @@ func confidential(word string) bool {
 	return assigns(word) || hasUser(word) || hasQuery(word) || vault.SecretIn(word)
 }
 
-// hasQuery tells a URL with more than a path, where keys often are.
+// hasQuery reports whether a word is a URL with more than a path, where keys often are.
 func hasQuery(word string) bool {
 	_, rest, ok := strings.Cut(word, "://")
 	return ok && strings.ContainsAny(rest, "?#")
 }
 
-// hasUser tells a word with USER:PASSWORD@SERVER in it, or a URL with a user. A package may
+// hasUser reports whether a word contains USER:PASSWORD@SERVER, or is a URL with a user. A package may
 // have its scope or version after a colon: npm:@acme/tasks@1.2.
 func hasUser(word string) bool {
 	if _, rest, ok := strings.Cut(word, "://"); ok {
@@ -80,8 +79,8 @@ func hasUser(word string) bool {
 	}
 }
 
-// namesUser tells an option followed by USER:PASSWORD, in the same word or the next. A user
-// alone is not a secret, and python -u takes none.
+// namesUser reports whether an option is followed by USER:PASSWORD, in the same word or the next. A user
+// alone is not a secret, and the -u of python takes no user.
 func namesUser(words []string) bool {
 	for i, word := range words {
 		value, ok := userIn(word)
@@ -109,9 +108,8 @@ func userIn(word string) (value string, ok bool) {
 	return value, ok && short && strings.Trim(switches, "sSfFLkivgN") == ""
 }
 
-// harmless tells whether nothing in an entry looks like a secret, is unknown, or is in a
-// place for secrets. It cannot detect a secret that looks like a word, in a place for
-// words.
+// harmless reports whether nothing in an entry looks like a secret, is unknown, or is in a place for
+// secrets. It cannot detect a secret that looks like a word, in a place for words.
 func harmless(entry json.RawMessage) bool {
 	var s server
 	d := json.NewDecoder(strings.NewReader(string(entry)))
@@ -127,7 +125,7 @@ func harmless(entry json.RawMessage) bool {
 	return !slices.ContainsFunc(names, vault.SecretIn) && harmlessCommand(append(program, s.Args...))
 }
 
-// program returns the command as its words.
+// program returns the words of the command.
 func (s *server) program() (words []string, err error) {
 	var one string
 	switch {

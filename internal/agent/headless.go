@@ -38,7 +38,7 @@ func checkHeadless(h *spec.AgentHeadless) error {
 	for _, args := range []struct {
 		key  string
 		args []string
-		word string // must occur in one of them; if empty, in none
+		word string // must occur in one of them; if empty, no word may occur
 		none bool   // they may be missing
 	}{
 		{"args", h.Args, "", false},
@@ -81,7 +81,7 @@ func checkWords(key string, args []string, word string, none bool) error {
 	return nil
 }
 
-// checkOutput requires each success to be an end, too.
+// checkOutput requires that each success is also an end.
 func checkOutput(h *spec.AgentHeadless) error {
 	if CheckName(h.Output) != nil {
 		return spec.Errorf(spec.ErrUsage, "headless: output: %q is no name of a form: %s, events, or another of lower-case letters, digits and '-'", h.Output, OutputText)
@@ -136,7 +136,7 @@ func checkTranscript(t *spec.AgentTranscript) error {
 	return nil
 }
 
-// implies tells whether every match of one also matches the other.
+// implies reports whether every match of one also matches the other.
 func implies(e, other spec.AgentEvent) bool {
 	for field, value := range other {
 		if got, ok := e[field]; !ok || got != value {

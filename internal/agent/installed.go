@@ -28,18 +28,18 @@ type Installation struct {
 	Platform  string    `json:"platform"`  // the key of Source.Platforms
 	From      string    `json:"from"`      // the unpacked package, PACKAGE@VERSION
 	Integrity string    `json:"integrity"` // of its tarball, checked
-	Binary    string    `json:"binary"`    // beneath the package's directory
+	Binary    string    `json:"binary"`    // below the package's directory
 	Installed time.Time `json:"installed"`
 
-	// Dir is its directory. It is shared, and is never written to.
+	// Dir is the installation's directory. It is shared, and is never written to.
 	Dir string `json:"dir,omitempty"`
 }
 
 // documentVersion is the version of agent.json.
 const documentVersion = 1
 
-// ID tells an installation from others of its name: the release, and any unusual platform
-// it is made for.
+// ID distinguishes an installation from others of its name: by the release, and by any unusual platform
+// that it is made for.
 func (i Installation) ID() string { return dirName(i.Release, i.Platform) }
 
 // Root is the package's directory, which sandboxes see.
@@ -51,11 +51,10 @@ func (i Installation) Path() string { return filepath.Join(i.Root(), i.Binary) }
 // Size is the size of its files, in bytes.
 func (i Installation) Size() (int64, error) { return store.TreeSize(i.Dir) }
 
-// Names in the directory of a program. A name that begins with a dot is not an
-// installation.
+// Names in the directory of a program. A name that begins with a dot is not an installation.
 const (
 	lockName     = ".lock"
-	partPrefix   = ".part-" // a download that is not complete
+	partPrefix   = ".part-" // an incomplete download
 	newPrefix    = ".new-"  // being unpacked
 	gonePrefix   = ".gone-" // being removed
 	manifestName = "agent.json"
@@ -73,21 +72,20 @@ func HomeOf(st *store.Store, name string) (Home, error) {
 	return Home{filepath.Join(st.Agents(), name), name}, nil
 }
 
-// Make makes the directory.
+// Make creates the directory.
 func (h Home) Make() error { return os.MkdirAll(h.dir, 0o700) }
 
 // Lock is the path of the lock for changing the directory.
 func (h Home) Lock() string { return filepath.Join(h.dir, lockName) }
 
-// Part is the file of an incomplete download. It is named by a digest of the expected file,
-// so that no other download continues it.
+// Part is the file of an incomplete download. Its name is a digest of the expected file, so that no
+// other download continues it.
 func (h Home) Part(digest []byte) string {
 	return filepath.Join(h.dir, partPrefix+hex.EncodeToString(digest[:min(len(digest), 16)]))
 }
 
-// New makes a directory to unpack into. The caller holds the lock. Every user inside may
-// read the unpacked package, but not the directory around it; that keeps other users of the
-// host out.
+// New makes a directory to unpack into. The caller holds the lock. Every user inside may read the
+// unpacked package, but not the directory around it, which keeps other users of the host out.
 func (h Home) New() (dir, root string, err error) {
 	dir = filepath.Join(h.dir, newPrefix+unique())
 	root = filepath.Join(dir, packageName)
@@ -103,8 +101,8 @@ func unique() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Put turns the files unpacked into dir into an installation. They are durable already. The
-// manifest is written last: a directory without one does not count.
+// Put turns the files unpacked into dir into an installation. They are already durable. The manifest is
+// written last: a directory without one does not count.
 func (h Home) Put(dir string, i Installation) (Installation, error) {
 	i.Document, i.Name, i.Dir = documentVersion, h.name, ""
 	if err := store.WriteJSON(filepath.Join(dir, manifestName), i); err != nil {
@@ -151,7 +149,7 @@ func validID(id string) bool {
 	return id != "" && id[0] != '.' && !strings.ContainsAny(id, "/\x00")
 }
 
-// Get reads one installation. If it is not complete, the error is fs.ErrNotExist.
+// Get reads one installation. If it is incomplete, the error is fs.ErrNotExist.
 func (h Home) Get(id string) (Installation, error) {
 	i := Installation{}
 	if !validID(id) {
@@ -171,8 +169,7 @@ func (h Home) Get(id string) (Installation, error) {
 	return i, nil
 }
 
-// List returns the installations, the newest release first. It leaves out those that cannot
-// be read.
+// List returns the installations, the newest release first. It leaves out unreadable ones.
 func (h Home) List() ([]Installation, error) {
 	entries, err := os.ReadDir(h.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -211,7 +208,7 @@ func (h Home) Newest(platform string) (Installation, bool) {
 	return list[n], true
 }
 
-// Installed returns all installations, by name, newest first.
+// Installed returns all installations, sorted by name, newest first.
 func Installed(st *store.Store) ([]Installation, error) {
 	entries, err := os.ReadDir(st.Agents())
 	if errors.Is(err, fs.ErrNotExist) {

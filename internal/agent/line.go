@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Some arguments of a command are lines themselves, which a shell splits into words. A
-// secret in such a line is as confidential as one in an argument of its own.
+// Some arguments of a command are themselves lines, which a shell splits into words. A secret in such a
+// line is as confidential as one in a separate argument.
 
 const (
 	upper  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
@@ -15,8 +15,8 @@ const (
 	digits = "0123456789"
 )
 
-// harmlessCommand tells whether nothing in a command looks like a secret, as far as that is
-// possible: it does not understand a program inside an argument, such as a shell's.
+// harmlessCommand reports whether nothing in a command looks like a secret, as far as that is possible:
+// it does not understand a program inside an argument, such as a shell's.
 func harmlessCommand(args []string) bool {
 	words := wordsOf(args)
 	return !givesProgram(words) && !givesLine(args) && !namesUser(words) && !setsVariable(args, words) && !slices.ContainsFunc(words, confidential)
@@ -33,7 +33,7 @@ func wordsOf(args []string) (words []string) {
 	return words
 }
 
-// isLine tells an argument that may contain more than one word.
+// isLine reports whether an argument may contain more than one word.
 func isLine(arg string) bool { return strings.ContainsFunc(arg, separates) }
 
 func separates(r rune) bool { return strings.ContainsRune(" \t\r\n;&|()<>{}$`", r) }
@@ -43,9 +43,9 @@ func split(line string) []string {
 	return strings.FieldsFunc(strings.NewReplacer("'", "", `"`, "").Replace(line), separates)
 }
 
-// givesProgram tells a shell, or another interpreter, with an option that takes a program
-// text. Options after a script's name belong to the script, but only the interpreter knows
-// which word that is.
+// givesProgram reports whether words start a shell, or another interpreter, with an option that takes a
+// program text. Options after a script's name belong to the script, but only the interpreter knows which
+// word that is.
 func givesProgram(words []string) bool {
 	for i, word := range words {
 		letter := programOption(word)
@@ -56,7 +56,8 @@ func givesProgram(words []string) bool {
 	return false
 }
 
-// givesLine tells such an option followed by a line, for any program: npx -c, for example.
+// givesLine reports whether an option for a line is followed by one, for any program: npx -c, for
+// example.
 func givesLine(args []string) bool {
 	for i := range len(args) - 1 {
 		if (takesProgram(args[i], "c") || takesProgram(args[i], "e")) && len(args[i]) < 3 && isLine(args[i+1]) {
@@ -66,8 +67,8 @@ func givesLine(args []string) bool {
 	return false
 }
 
-// programOption is the letter of an interpreter's option for a program text; empty if the
-// word is not a known interpreter.
+// programOption returns the letter of an interpreter's option for a program text, or "" if the word is
+// not a known interpreter.
 func programOption(word string) string {
 	name := strings.ToLower(path.Base(strings.ReplaceAll(word, `\`, "/")))
 	switch strings.TrimRight(strings.TrimSuffix(name, ".exe"), digits+".-") {
@@ -82,7 +83,7 @@ func programOption(word string) string {
 	return ""
 }
 
-// takesProgram tells the option itself, which may be one of several letters: bash -lc.
+// takesProgram reports whether a word is that option, which may be one of several letters: bash -lc.
 func takesProgram(option, letter string) bool {
 	switch name, _, _ := strings.Cut(option, "="); name {
 	case "eval", "--eval", "--command", "--call", "--run":
@@ -94,7 +95,7 @@ func takesProgram(option, letter string) bool {
 	return strings.HasPrefix(option, "-") && !strings.HasPrefix(option, "--") && strings.Contains(strings.ToLower(option), letter)
 }
 
-// assigns tells a word with NAME=VALUE anywhere in it: a command's environment is as
+// assigns reports whether a word contains NAME=VALUE anywhere: a command's environment is as
 // confidential as the key env.
 func assigns(word string) bool {
 	word = strings.TrimPrefix(word, "-e") // docker's
@@ -112,7 +113,7 @@ func assigns(word string) bool {
 	return false
 }
 
-// setsVariable tells an assignment to a variable of any name, where it cannot be anything
+// setsVariable reports whether words assign to a variable of any name, where a word cannot be anything
 // else: in a line, and after env or an option for it.
 func setsVariable(args, words []string) bool {
 	variables := false
@@ -127,7 +128,7 @@ func setsVariable(args, words []string) bool {
 	})
 }
 
-// assignsAny tells name=value.
+// assignsAny reports whether a word is name=value.
 func assignsAny(word string) bool {
 	name, value, ok := strings.Cut(word, "=")
 	return ok && name != "" && value != "" && strings.Trim(name, upper+lower+digits+"+") == ""

@@ -105,8 +105,8 @@ func checkPaths(s *vault.Service, paths []string) error {
 	return terms.Check()
 }
 
-// checkTokens checks which tokens of other programs an agent takes. It does not check the
-// names of the tools; the package that looks for the tokens knows them.
+// checkTokens checks which tokens of other programs an agent takes. It does not check the names of the
+// tools: the package that looks for the tokens knows them.
 func checkTokens(a *spec.Agent) error {
 	for i, t := range a.Tokens {
 		fail := func(format string, args ...any) error {

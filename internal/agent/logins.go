@@ -11,9 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// LoginFiles are the files below a home in which any described agent keeps its login: the
-// user may run it in a sandbox of another agent, or in one of the shell. A description that
-// cannot be read may be of any agent, and is an error.
+// LoginFiles returns the files below a home in which any described agent keeps its login: the user may
+// run it in a sandbox of another agent, or in one of the shell. A description that cannot be read may be
+// of any agent, and is an error.
 func (c Catalog) LoginFiles() ([]string, error) {
 	entries, err := builtin.ReadDir("agents")
 	if err != nil { // they are in the binary
@@ -87,8 +87,8 @@ func loginsOf(a *spec.Agent) []string {
 	return files
 }
 
-// plainLogins is loginsOf for one of our descriptions. They write it plainly. Decoding them
-// all takes milliseconds, which is too long for a fork.
+// plainLogins is loginsOf for one of our descriptions. They write it plainly, and decoding them all
+// takes milliseconds, which is too long for a fork.
 func plainLogins(text string) (files []string) {
 	section := ""
 	for line := range strings.Lines(text) {

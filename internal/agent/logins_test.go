@@ -35,7 +35,7 @@ func TestLoginFiles(t *testing.T) {
 	}
 }
 
-// TestLoginFilesOfUser checks that the user's descriptions count beside ours, also one that
+// TestLoginFilesOfUser checks that the user's descriptions count in addition to ours, including one that
 // replaces ours. A description that cannot be read is not skipped.
 func TestLoginFilesOfUser(t *testing.T) {
 	dir := t.TempDir()

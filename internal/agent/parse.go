@@ -37,8 +37,8 @@ func parse(data []byte) (*spec.Agent, error) {
 	return &a.Agent, nil
 }
 
-// obsolete are keys of a description that have no effect any more. Users still have them,
-// because we wrote them.
+// obsolete holds keys of a description that have no effect any more. Users still have them, because we
+// wrote them.
 type obsolete struct {
 	Prompt json.RawMessage `json:"prompt"`
 }

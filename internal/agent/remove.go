@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// IDs gives the installations of a release, or all with an empty one: damaged
-// ones too, which [Home.List] leaves out.
+// IDs returns the installations of a release, or all if it is empty. It includes damaged ones, which
+// [Home.List] leaves out.
 func (h Home) IDs(release string) ([]string, error) {
 	entries, err := os.ReadDir(h.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -27,9 +27,8 @@ func (h Home) IDs(release string) ([]string, error) {
 	return ids, nil
 }
 
-// Remove removes an installation, damaged ones too, unless inUse gives an error.
-// Nothing is installed under that name meanwhile; that no sandbox begins to use it
-// is the caller's to see to.
+// Remove removes an installation, even a damaged one, unless inUse returns an error. Nothing is
+// installed under that name meanwhile. The caller must ensure that no sandbox starts to use it.
 func Remove(st *store.Store, name, id string, inUse func() error) error {
 	h, err := HomeOf(st, name)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Conditions that stand in for services, in lent of a file: the sandbox uses the user's own
+// Conditions that replace services in a file's list of lent credentials: the sandbox uses the user's own
 // model server, and the server's name for its model is known.
 const (
 	LentServer = "model-server"
@@ -23,7 +23,7 @@ const (
 	WordModel     = "server-model"
 )
 
-// noKey is the agent's key if the server wants none: most agents want some text.
+// noKey is the agent's key if the server requires none: most agents require some text.
 const noKey = "none"
 
 // ServerWord returns the value of such a word; ok is false for other words.
@@ -86,8 +86,8 @@ func checkServer(s *spec.AgentServer) error {
 	return checkEnv("server: model", s.Model)
 }
 
-// ForServer refuses an agent that cannot be told of a model server of its user's own; nil stands
-// for a shell, and for any other program, which is told nothing.
+// ForServer rejects an agent that cannot be configured for its user's own model server. nil means a shell
+// or any other program, for which Bothy configures nothing.
 func ForServer(a *spec.Agent, s *spec.ModelServer) error {
 	switch {
 	case a == nil || s == nil:

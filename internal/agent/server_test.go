@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Every agent that can be told of a model server is told in words that it can be reached by from
-// inside, and has something for a key.
+// TestServerEnv checks that every agent that can be told of a model server gets an address that works
+// inside, and a text for the key.
 func TestServerEnv(t *testing.T) {
 	c := NewCatalog("")
 	names, err := c.Names()

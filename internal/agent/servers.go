@@ -10,13 +10,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Servers are MCP servers by their names, each as the agent's configuration has it.
+// Servers are MCP servers by name, each in the form of the agent's configuration.
 type Servers map[string]json.RawMessage
 
-// ReadServers returns the MCP servers in a configuration file, in JSON or TOML. It reads
-// the global ones and those of a project; on equal names the project's count. It also
-// returns the names of the withheld ones, which may contain a secret: a sandbox must get
-// none.
+// ReadServers returns the MCP servers in a configuration file, in JSON or TOML. It reads the global ones
+// and those of a project; if names are equal, the project's count. It also returns the names of those
+// withheld, which may contain a secret: a sandbox must not get them.
 func ReadServers(at *spec.AgentServers, data []byte, project string) (servers Servers, withheld []string, err error) {
 	paths := [][]string{{at.Key}}
 	if at.Projects != "" && project != "" {
@@ -48,8 +47,7 @@ func ReadServers(at *spec.AgentServers, data []byte, project string) (servers Se
 	return servers, withheld, nil
 }
 
-// jsonServers returns the value at a path of members in a JSON configuration; nil if it is
-// missing.
+// jsonServers returns the value at a path of members in a JSON configuration, or nil if it is missing.
 func jsonServers(data []byte, path []string) (json.RawMessage, error) {
 	for _, name := range path {
 		var members map[string]json.RawMessage
@@ -64,8 +62,7 @@ func jsonServers(data []byte, path []string) (json.RawMessage, error) {
 	return data, nil
 }
 
-// AddServers returns the text of a file of this name with servers added under a key.
-// Existing ones stay.
+// AddServers returns the text of a file of this name with servers added under a key. Existing ones stay.
 func AddServers(file, text, key string, servers Servers) (string, error) {
 	if len(servers) == 0 {
 		return text, nil

@@ -222,7 +222,7 @@ func TestReadServersOfNothing(t *testing.T) {
 	}
 }
 
-// Codex keeps them in TOML.
+// TestServersInTOML checks servers in TOML, the format of Codex.
 func TestServersInTOML(t *testing.T) {
 	const config = `
 model = "x"

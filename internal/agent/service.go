@@ -30,7 +30,7 @@ func checkAllow(a *spec.Agent) error {
 	return nil
 }
 
-// Variables are the variables in which one of an agent's credentials is looked for.
+// Variables returns the variables that may hold one of an agent's credentials.
 func Variables(a *spec.Agent, service string) []string {
 	if own, ok := a.Services[service]; ok {
 		return own.Env
@@ -41,8 +41,8 @@ func Variables(a *spec.Agent, service string) []string {
 	return nil
 }
 
-// Terms returns the lease terms of a service that an agent's description defines; none for
-// a service that the vault knows.
+// Terms returns the lease terms of a service that an agent's description defines. ok is false for a
+// service that the vault knows.
 func Terms(a *spec.Agent, service string) (t vault.Terms, ok bool) {
 	own, ok := a.Services[service]
 	if ok {

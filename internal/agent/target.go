@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Target is the system a program shall run on. A template's C library may differ from the
-// host's.
+// Target is the system that a program is to run on. A template's C library may differ from the host's.
 type Target struct {
 	OS       string `json:"os"`   // as Go names it
 	Arch     string `json:"arch"` // as Go names it
@@ -22,8 +21,7 @@ const (
 	Musl  = "musl"
 )
 
-// baseline marks programs for processors without AVX2, which ordinary builds of
-// some need.
+// baseline marks programs for processors without AVX2, which the ordinary builds of some programs need.
 const baseline = "baseline"
 
 // anyTarget is the key of a program that runs everywhere.
@@ -40,7 +38,7 @@ func (t Target) parts() []string {
 	return parts
 }
 
-// keys are a target's keys, the most specific first.
+// keys returns a target's keys, the most specific first.
 func (t Target) keys() []string {
 	machine := t.OS + "/" + t.Arch
 	list := []string{machine, anyTarget}
@@ -53,7 +51,7 @@ func (t Target) keys() []string {
 	return list
 }
 
-// dirName is the directory of a version for a platform. It omits the host's usual platform.
+// dirName returns the directory of a version for a platform. It omits the host's usual platform.
 func dirName(version, key string) string {
 	parts := strings.Split(key, "/")
 	if len(parts) > 2 {

@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// versionParts are how many numbers a version has.
+// versionParts is the number of numbers in a version.
 const versionParts = 3
 
 func checkTold(a *spec.Agent) error {
@@ -26,8 +26,7 @@ func checkTold(a *spec.Agent) error {
 	return nil
 }
 
-// VersionTold is the version that a file tells; empty if it does not tell one, and
-// no other.
+// VersionTold returns the version in a file, or "" if it has none or more than one.
 func VersionTold(t *spec.AgentTold, text string) string {
 	parts := make([]string, len(t.Lines))
 	for line := range strings.Lines(text) {

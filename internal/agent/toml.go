@@ -8,11 +8,11 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// isTOML tells configurations in TOML from those in JSON.
+// isTOML reports whether a configuration is in TOML, not JSON.
 func isTOML(file string) bool { return strings.HasSuffix(file, ".toml") }
 
-// tomlServers returns the value at a path of tables in a TOML configuration, converted to
-// JSON; nil if it is missing.
+// tomlServers returns the value at a path of tables in a TOML configuration, converted to JSON, or nil
+// if it is missing.
 func tomlServers(data []byte, path []string) (json.RawMessage, error) {
 	var at any
 	if err := toml.Unmarshal(data, &at); err != nil {

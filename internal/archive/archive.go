@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileID recognizes another name of the same file, and a directory that is met again.
+// fileID recognizes another name of the same file, and a directory that is reached again.
 type fileID struct{ dev, ino uint64 }
 
 func id(st *unix.Stat_t) fileID { return fileID{st.Dev, st.Ino} }
 
-// errChanged says that another program changed a file during the copy.
+// errChanged reports that another program changed a file during the copy.
 var errChanged = errors.New("it changed while it was copied")
 
-// openDir opens one directory in another, itself and no link to it. It checks before and after
-// the open: gVisor follows a link for O_DIRECTORY, whatever O_NOFOLLOW says.
+// openDir opens a directory inside another one, but not a link to one. It checks before and after the
+// open: gVisor follows a link for O_DIRECTORY, despite O_NOFOLLOW.
 func openDir(parent int, name string) (int, error) {
 	var before, behind unix.Stat_t
 	if err := unix.Fstatat(parent, name, &before, unix.AT_SYMLINK_NOFOLLOW); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/racetest"
 )
 
-// file is the compared properties of a file.
+// file has the properties of a file that are compared.
 type file struct {
 	mode  fs.FileMode
 	body  string
@@ -57,7 +57,7 @@ func tree(t testing.TB, dir string, without ...string) map[string]file {
 			}
 			f.body, f.inode = string(b), st.Ino
 		case info.Mode()&fs.ModeSymlink != 0:
-			f.body, f.mtime = mustReadlink(t, p), time.Time{} // links are made now
+			f.body, f.mtime = mustReadlink(t, p), time.Time{} // links are created now
 		}
 		rel, err := filepath.Rel(dir, p)
 		files[rel] = f

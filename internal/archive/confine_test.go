@@ -52,8 +52,8 @@ func TestExtractRenameIsAPrison(t *testing.T) {
 	}
 }
 
-// TestExtractNeverFollowsLinksWithinRoot checks that Extract follows no link, as its comment
-// says: even one that stays below the root leads to files beside the archive's.
+// TestExtractNeverFollowsLinksWithinRoot checks that Extract follows no link, as its comment says: even
+// a link that stays below the root leads to files other than the archive's.
 func TestExtractNeverFollowsLinksWithinRoot(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, ".ssh/authorized_keys", "alive", 0o600)
@@ -148,7 +148,8 @@ func TestExtractOutward(t *testing.T) {
 	}
 }
 
-// TestWriteNeverLeavesTheTree swaps a file for a link while Write reads the tree.
+// TestWriteNeverLeavesTheTree checks that Write stays in the tree if a file is swapped for a link
+// meanwhile.
 func TestWriteNeverLeavesTheTree(t *testing.T) {
 	base := t.TempDir()
 	secret := put(t, base, "secret", "SECRET", 0o600)

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Destination opens the directory into which a copy of name goes when the user asks for path, as
-// cp does. It also returns the copy's new name; empty if the name stays. The name "." means the
-// contents of a directory, which Destination makes if it is missing.
+// Destination opens the directory into which a copy of name goes if the user asks for path, as cp does.
+// It also returns the copy's new name, or "" if the name stays. The name "." means the contents of a
+// directory, which Destination makes if it is missing.
 //
 // open opens a directory; for anything else it returns unix.ENOTDIR. Only open looks at the path,
 // because the path may change meanwhile; so Destination makes a directory in an opened one.

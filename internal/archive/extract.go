@@ -15,27 +15,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ExtractOptions say how Extract writes.
+// ExtractOptions are the options of Extract.
 type ExtractOptions struct {
 	// Rename, if not empty, replaces the first element of every name.
 	Rename string
 	// MaxBytes bounds the sum of all files; zero means no bound.
 	MaxBytes int64
-	// Outward says that the archive comes from a sandbox and is extracted for a user. No other
-	// user may write to the files, whatever their modes, and existing directories keep their
-	// modes.
+	// Outward is set if the archive comes from a sandbox and is extracted for a user. No other user may
+	// write to the files, whatever their modes, and existing directories keep their modes.
 	Outward bool
-	// NoHoles refuses a file with holes: a small archive can claim one that takes years to write,
-	// and Write makes none.
+	// NoHoles rejects a file with holes: a small archive can claim one that takes years to write, and
+	// Write makes none.
 	NoHoles bool
 
 	exact bool // owners, all bits of modes, and pipes
 }
 
-// Extract writes the archive beneath root. It passes through no symbolic link,
-// neither one that was there nor one that came with the archive. Existing files
-// are replaced by new ones, so that a hard link to them is cut and never
-// written through. Set-uid bits, devices and pipes are left out.
+// Extract writes the archive below root. It follows no symbolic link, neither an existing one nor one
+// from the archive. Existing files are replaced by new ones, so that a hard link to them is cut and
+// never written through. Set-uid bits, devices and pipes are left out.
 func Extract(r io.Reader, root *os.Root, o ExtractOptions) error {
 	fd, err := dirHandle(root)
 	if err != nil {
@@ -132,14 +130,14 @@ func (x *extractor) entry(h *tar.Header, r io.Reader) error {
 
 var errOutside = errors.New("its name leads out of the directory")
 
-// maxName bounds names, and so the depth of a path: all of its directories may have to be made.
-// Linux takes 4 KiB at once. maxShown is how much of a name is shown.
+// maxName bounds names, and so the depth of a path: all of its directories may have to be made. Linux
+// takes 4 KiB at once. maxShown is the part of a name that errors show.
 const (
 	maxName  = 64 << 10
 	maxShown = 256
 )
 
-// name makes an archive's name local, or refuses it, both before and after a rename.
+// name makes an archive's name local, or rejects it, both before and after a rename.
 func (x *extractor) name(name string) (string, error) {
 	if len(name) > maxName {
 		return "", fmt.Errorf("its name has %d bytes", len(name))
@@ -158,7 +156,7 @@ func (x *extractor) name(name string) (string, error) {
 	return name, nil
 }
 
-// enter opens the directory of a name, and makes its missing parts.
+// enter opens the directory of a name, and creates its missing parts.
 func (x *extractor) enter(dir string) error {
 	if x.parent >= 0 && x.parentName == dir {
 		return nil
@@ -208,8 +206,8 @@ func openOrMake(parent int, name string) (fd int, made bool, err error) {
 	return fd, made, err
 }
 
-// replaceBy makes a link under a name. If the name exists, the link is made beside it and renamed:
-// at every moment the name leads to the old file or to the link.
+// replaceBy makes a link under a name. If the name exists, the link is made next to it and renamed: at
+// every moment the name leads to the old file or to the link.
 func (x *extractor) replaceBy(name string, makeLink func(dir int, as string) error) error {
 	if name == "." {
 		return errOutside
@@ -234,7 +232,7 @@ func (x *extractor) replaceBy(name string, makeLink func(dir int, as string) err
 	if err := makeLink(x.parent, temp); err != nil {
 		return err
 	}
-	// Renamed to another name of the same file, it would stay.
+	// If it is renamed to another name of the same file, it would stay.
 	defer func() { _ = unix.Unlinkat(x.parent, temp, 0) }()
 	delete(x.made, name)
 	err = unix.Renameat(x.parent, temp, x.parent, base)
@@ -277,8 +275,8 @@ func (x *extractor) file(name string, mode uint32, h *tar.Header, r io.Reader) e
 	return nil
 }
 
-// replace writes a file beside its name, and renames it once it is whole. So a reader, even after
-// an interruption, finds the old file or the new one.
+// replace writes a file next to its name, and renames it once it is complete. So a reader, even after an
+// interruption, finds the old file or the new one.
 func (x *extractor) replace(base string, mode uint32, h *tar.Header, r io.Reader) error {
 	if err := x.replaceable(base); err != nil {
 		return err
@@ -287,7 +285,7 @@ func (x *extractor) replace(base string, mode uint32, h *tar.Header, r io.Reader
 	if err != nil {
 		return err
 	}
-	defer f.Close() // which unlocks it: it has its name by then
+	defer f.Close() // this unlocks it, after it got its name
 	err = copyHoles(f, r, h.Size)
 	if err == nil && x.o.exact {
 		err = f.Chown(h.Uid, h.Gid)
@@ -331,7 +329,7 @@ func (x *extractor) replaceable(base string) error {
 	return errSpecial
 }
 
-// link gives a file of this archive another name. It refuses other files.
+// link gives a file of this archive another name. It rejects other files.
 func (x *extractor) link(name, old string) error {
 	old, err := x.name(old)
 	if err != nil {
@@ -393,8 +391,8 @@ func hasHoles(h *tar.Header) bool {
 	return h.Typeflag == tar.TypeGNUSparse
 }
 
-// copyHoles writes a file without its zeros: a small archive can claim a file of terabytes, and
-// gets it as long as it has only zeros.
+// copyHoles writes a file without its zeros: a small archive can claim a file of terabytes, which works
+// as long as it has only zeros.
 func copyHoles(f *os.File, r io.Reader, size int64) error {
 	buf := make([]byte, 64<<10)
 	var at int64

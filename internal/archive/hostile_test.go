@@ -27,8 +27,7 @@ type item struct {
 	mode int64
 }
 
-// pack writes the entries as they are, in Go's own or, where that refuses to,
-// in the oldest form.
+// pack writes the entries as they are, in Go's own format or, if that refuses to, in the oldest one.
 func pack(t testing.TB, items ...item) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -305,8 +304,8 @@ func TestExtractBounds(t *testing.T) {
 	}
 }
 
-// TestExtractHugeSize checks that a header that promises more than comes gives an error, and
-// takes no memory.
+// TestExtractHugeSize checks that a header that promises more than the stream has is an error, and takes
+// no memory.
 func TestExtractHugeSize(t *testing.T) {
 	for _, size := range []int64{1 << 20, 1 << 33, math.MaxInt64} {
 		var b bytes.Buffer
@@ -323,7 +322,7 @@ func TestExtractHugeSize(t *testing.T) {
 	}
 }
 
-// TestExtractTruncated checks streams that end anywhere and come in any portions.
+// TestExtractTruncated checks streams that end anywhere and arrive in any portions.
 func TestExtractTruncated(t *testing.T) {
 	whole := pack(t, item{name: "d/", kind: tar.TypeDir}, item{name: "d/f", body: strings.Repeat("x", 700)}, item{name: "d/l", kind: tar.TypeSymlink, link: "f"})
 	for n := 1; n < 2*512+700; n += 97 { // up to the end of the file's content

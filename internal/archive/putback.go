@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goneName is the first entry that [PutBack] reads: names to remove before anything is put back,
-// each with a zero byte after it.
+// goneName is the first entry that [PutBack] reads. It lists names to remove before anything is put
+// back, each with a zero byte after it.
 const goneName = "gone"
 
 // maxGone bounds that list, in bytes.
@@ -33,9 +33,9 @@ func WriteGone(w *tar.Writer, names []string) error {
 	return err
 }
 
-// PutBack removes and replaces files at a path below a directory, as an archive of that path
-// says, with the archive's owners and full modes. It follows no link: it replaces a link on the
-// way to the path by a directory. It may be interrupted anywhere, and repeated.
+// PutBack removes and replaces files at a path below a directory, as an archive of that path says, with
+// the archive's owners and full modes. It follows no link: it replaces a link on the way to the path
+// with a directory. It may be interrupted anywhere, and repeated.
 func PutBack(r io.Reader, dir, rel string) error {
 	rel = path.Clean(rel)
 	if rel == "." || !filepath.IsLocal(rel) {

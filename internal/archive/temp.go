@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tempPrefix marks a file that is being written, beside the name that it gets when it is
-// whole.
+// tempPrefix marks a file that is being written, next to the name that it gets when it is complete.
 const tempPrefix = ".bothy-cp-"
 
 // linkSuffix follows the name of a file that is locked while a link is made.
@@ -19,8 +18,8 @@ const linkSuffix = ".link"
 // tempTries bounds how often a new file may be taken for a leftover before it is locked.
 const tempTries = 16
 
-// createTemp makes a file in a directory, locked as long as it is open: one that is not locked
-// was left by a copy that was killed.
+// createTemp makes a file in a directory, locked as long as it is open: an unlocked one was left by a
+// copy that was killed.
 func createTemp(dir int) (*os.File, string, error) {
 	for range tempTries {
 		temp := tempPrefix + rand.Text()

@@ -29,8 +29,8 @@ func tarOf(t *testing.T, name, text string) []byte {
 	return b.Bytes()
 }
 
-// TestExtractCutShort checks that a file that comes only in part is missing, or is still the
-// earlier one, and that nothing is left beside it.
+// TestExtractCutShort checks that a file that arrives only in part is missing, or is still the earlier
+// one, and that nothing is left next to it.
 func TestExtractCutShort(t *testing.T) {
 	for name, before := range map[string]string{"new": "", "there": "old", "deep/new": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestExtractAfterKill(t *testing.T) {
 }
 
 // TestLinkKeepsWhatItCannotReplace checks that the file that a link would replace stays until the
-// link exists, even if the link fails, and that nothing is left beside it.
+// link exists, even if the link fails, and that nothing else is left.
 func TestLinkKeepsWhatItCannotReplace(t *testing.T) {
 	const killed = tempPrefix + "KILLED"
 	regular := tar.Header{Name: "first", Mode: 0o644, Typeflag: tar.TypeReg}
@@ -123,7 +123,7 @@ func TestLinkKeepsWhatItCannotReplace(t *testing.T) {
 	for name, c := range map[string]struct {
 		headers []tar.Header
 		fails   bool
-		becomes string // of which file it has the content; "" for a symbolic link
+		becomes string // the file whose content it has; "" for a symbolic link
 	}{
 		"a symbolic link":                {[]tar.Header{link(tar.TypeSymlink, "somewhere")}, false, ""},
 		"one that is too long":           {[]tar.Header{link(tar.TypeSymlink, strings.Repeat("x", 5000))}, true, "old"},

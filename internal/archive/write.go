@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteOptions say how Write reads the file system.
+// WriteOptions are the options of Write.
 type WriteOptions struct {
 	// Follow archives the targets of symbolic links instead of the links.
 	Follow bool
-	// MayFollow is asked with the link's path before a symbolic link is followed.
+	// MayFollow is called with the link's path before a symbolic link is followed.
 	MayFollow func(link string) error
-	// Straight refuses a path that contains a symbolic link, or ends with one.
+	// Straight rejects a path that contains a symbolic link, or ends with one.
 	Straight bool
-	// Special also notes devices, sockets and pipes: their existence, not their contents.
+	// Special also records devices, sockets and pipes: their existence, not their contents.
 	Special bool
 	// Open opens the directory of the file or tree; without it, any part of the path may be a
 	// link. Write finds the source in there by its name.
@@ -35,8 +35,8 @@ type WriteOptions struct {
 	Name string
 }
 
-// Write archives the file or tree at src, in the order of its names. Devices, sockets
-// and pipes are left out, unless they are asked for.
+// Write archives the file or tree at src, in the order of its names. It leaves out devices, sockets and
+// pipes, unless Special is set.
 func Write(w io.Writer, src string, o WriteOptions) error {
 	src = filepath.Clean(src)
 	dir, base := filepath.Split(src)
@@ -78,10 +78,10 @@ func Write(w io.Writer, src string, o WriteOptions) error {
 	return cmp.Or(a.tw.Close(), a.unread.err())
 }
 
-// errOdd says that the source itself cannot be archived.
+// errOdd reports that the source itself cannot be archived.
 var errOdd = errors.New("it is a device, a pipe or a socket; only files, directories and links are copied")
 
-// errMissing says that a path does not exist.
+// errMissing reports that a path does not exist.
 type errMissing struct{ path string }
 
 func (m *errMissing) Error() string   { return "there is no " + m.path }
@@ -151,7 +151,7 @@ func openStraight(dir string) (int, error) {
 	return fd, err
 }
 
-// notLink refuses a name of an open directory that is a link.
+// notLink rejects a name of an open directory that is a link.
 func notLink(dir int, name string) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -186,13 +186,13 @@ func Stream(src string, o WriteOptions, read func(io.Reader) error) error {
 type writer struct {
 	tw     *tar.Writer
 	follow bool
-	// mayFollow is asked before.
+	// mayFollow is called before a link is followed.
 	mayFollow func(link string) error
 	// special includes anything other than a file, a directory or a link.
 	special bool
 	unread  unread
 	links   map[fileID]string // files with several names, by their first
-	above   []fileID          // the directories we are in, to notice circles of links
+	above   []fileID          // the current directory and those around it, to notice circles of links
 }
 
 // add archives one entry of an open directory.
@@ -304,7 +304,7 @@ func (*oddKind) Error() string { return "neither a file nor a directory" }
 // a pipe with this target.
 const socketMark = "socket"
 
-// addOdd notes a file that is not opened, or leaves it out.
+// addOdd records a file that is not opened, or leaves it out.
 func (a *writer) addOdd(odd *oddKind, name string) error {
 	switch {
 	case a.special:

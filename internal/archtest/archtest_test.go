@@ -20,18 +20,18 @@ import (
 	"github.com/bothy-dev/bothy/internal/program"
 )
 
-// goPackage is what go list tells about a package.
+// goPackage holds the fields that go list prints for a package.
 type goPackage struct {
 	ImportPath, Name, Doc, Dir string
 	GoFiles, Imports           []string
 }
 
-// short is the path of a package below the module.
+// short is the path of a package within the module.
 func (p goPackage) short() string { return shorten(p.ImportPath) }
 
 func shorten(path string) string { return strings.TrimPrefix(path, module+"/") }
 
-// packages lists every package of the module that is more than tests.
+// packages lists every package of the module that has non-test code.
 var packages = sync.OnceValues(func() ([]goPackage, error) {
 	out, err := run(nil, "go", "list", "-json=ImportPath,Name,Doc,Dir,GoFiles,Imports", "./...")
 	if err != nil {
@@ -115,7 +115,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// under reports whether an import path is root or lies below it.
+// under reports whether an import path is root or a package below it.
 func under(path, root string) bool { return path == root || strings.HasPrefix(path, root+"/") }
 
 func isSuite(pkg string) bool {
@@ -156,7 +156,7 @@ func TestLinked(t *testing.T) {
 		}
 		for dep := range strings.FieldsSeq(string(out)) {
 			for path, why := range reasons {
-				// A package of the standard library is meant without those below it.
+				// An entry for a standard library package does not cover the packages below it.
 				if dep == path || strings.Contains(path, ".") && under(dep, path) {
 					t.Errorf("%s links %s: %s", command, dep, why)
 				}
@@ -250,7 +250,7 @@ func parseInit(line string) (c initCost, ok bool) {
 	return initCost{f[1], b, a}, err1 == nil && err2 == nil
 }
 
-// build gives the path of a program; all are made once.
+// build returns the path of a program. All programs are built once.
 func build(t *testing.T, command string) string {
 	t.Helper()
 	if _, err := built(); err != nil {
@@ -261,7 +261,7 @@ func build(t *testing.T, command string) string {
 
 var built = sync.OnceValues(func() ([]byte, error) { return run(nil, "go", "build", "-o", work+"/", "./cmd/...") })
 
-// work is a directory for as long as the tests run.
+// work is a directory that exists as long as the tests run.
 var work string
 
 func TestMain(m *testing.M) {
@@ -275,7 +275,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// trace gives the init trace of a program that ends at once, as it is told nothing to do.
+// trace returns the init trace of a program that gets nothing to do and exits at once.
 func trace(t *testing.T, command string, args ...string) []initCost {
 	t.Helper()
 	cmd := exec.Command(build(t, command), args...)
@@ -305,7 +305,7 @@ func TestInit(t *testing.T) {
 				t.Errorf("init takes %d KiB and %d allocations, the budget is %d KiB and %d. The largest:\n%s",
 					sum.bytes>>10, sum.allocs, budget.bytes>>10, budget.allocs, strings.Join(large, "\n"))
 			}
-			for range 4 { // what runs beside an init is counted as its own now and then
+			for range 4 { // other work of the runtime is sometimes counted as part of an init
 				if own > initOwnBytes {
 					_, again, _ := total(trace(t, command, "version"))
 					own = min(own, again)
@@ -318,7 +318,7 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// total sums what inits cost, and what those of our own packages do; it names the large ones.
+// total sums the cost of all inits and of those of our own packages, and names the large ones.
 func total(costs []initCost) (sum initCost, own int, large []string) {
 	for _, c := range costs {
 		sum.bytes += c.bytes

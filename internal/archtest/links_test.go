@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// TestLinks follows the links of the pages to files of this repository, and to headings.
+// TestLinks checks that links of the pages to files of this repository, and to headings, have a target.
 func TestLinks(t *testing.T) {
 	root := filepath.Join("..", "..")
 	pages := map[string]*page{}
@@ -44,14 +44,14 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// page is what of a page others lead to, and where it leads itself within this repository.
+// page holds the anchors of a page, and its links within this repository.
 type page struct {
 	anchors map[string]bool
 	links   []string
 }
 
 var (
-	pageLink = regexp.MustCompile(`\]\(([^):\s]+)\)`) // with a colon it leads elsewhere
+	pageLink = regexp.MustCompile(`\]\(([^):\s]+)\)`) // one with a colon leads elsewhere
 	codeSpan = regexp.MustCompile("`[^`\n]+`")
 )
 
@@ -80,7 +80,7 @@ func readPage(t *testing.T, path string) *page {
 	return p
 }
 
-// add adds the anchor of a heading, as GitHub makes it. The second of the same name has a number.
+// add adds the anchor of a heading, as GitHub makes it. A repeated heading gets a number.
 func (p *page) add(heading string) {
 	name := strings.Map(func(r rune) rune {
 		switch {

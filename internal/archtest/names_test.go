@@ -15,9 +15,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 )
 
-// TestNoAgentByName keeps what is known of an agent in its description: no string of
-// the code has the name of one, nor of its program, but for what namedBy admits and
-// what a command says of itself in its help.
+// TestNoAgentByName checks that agents are described only in their descriptions: no string of the code
+// contains the name of an agent or of its program, except where namedBy allows it and in the help text
+// of a command.
 func TestNoAgentByName(t *testing.T) {
 	names := namesOfAgents(t)
 	used := map[string]bool{}
@@ -58,7 +58,7 @@ func TestNoAgentByName(t *testing.T) {
 
 func admitted() []string { return slices.Sorted(maps.Keys(namedBy)) }
 
-// namesOfAgents matches those of all agents that come with Bothy, as whole words.
+// namesOfAgents matches the names of all agents that come with Bothy, as whole words.
 func namesOfAgents(t *testing.T) *regexp.Regexp {
 	t.Helper()
 	catalog := agent.NewCatalog("")
@@ -83,7 +83,7 @@ func namesOfAgents(t *testing.T) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(?:^|[^a-z])(?:` + strings.Join(words, "|") + `)(?:[^a-z]|$)`)
 }
 
-// stringsBut gives the string literals of a file, but for those within some nodes.
+// stringsBut returns the string literals of a file, except those within some nodes.
 func stringsBut(file *ast.File, skip map[ast.Node]bool) (list []*ast.BasicLit) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		if skip[n] {
@@ -97,7 +97,7 @@ func stringsBut(file *ast.File, skip map[ast.Node]bool) (list []*ast.BasicLit) {
 	return list
 }
 
-// help is what a person reads of the commands of a file: see helpFields.
+// help returns the help text of a file's commands: see helpFields.
 func help(file *ast.File) map[ast.Node]bool {
 	found := map[ast.Node]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {

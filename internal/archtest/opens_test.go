@@ -11,15 +11,15 @@ import (
 	"testing"
 )
 
-// openers open a path by its name, and follow every link in it.
+// openers open a path by its name and follow every link in it.
 var openers = map[string]bool{
 	"os.Open": true, "os.OpenFile": true, "os.ReadFile": true, "os.OpenRoot": true, "os.DirFS": true, "os.ReadDir": true, "os.Create": true, "os.WriteFile": true,
 	"path/filepath.EvalSymlinks": true, "path/filepath.Walk": true, "path/filepath.WalkDir": true,
 	module + "/internal/store.ReadFile": true, module + "/internal/store.OpenRegular": true,
 }
 
-// opensByName are the files of packages which get paths from a person that open others by name. What a person
-// names is opened by package hostpath: a link may have been made by a sandbox.
+// opensByName lists files of packages that get paths from a person and open other paths by name. Package
+// hostpath opens the paths that a person names, because a sandbox may have made a link.
 var opensByName = map[string]string{
 	"internal/settings/settings.go":     "the settings, in the directory that the system has for them",
 	"internal/cli/runs/flow_build.go":   "a draft in the run's own directory",
@@ -35,7 +35,7 @@ var opensByName = map[string]string{
 // starters find or start a program of the host by its name.
 var starters = map[string]bool{"os/exec.LookPath": true, "os/exec.Command": true, "os/exec.CommandContext": true}
 
-// startsByName are the files that may. All others have hostpath find the program.
+// startsByName lists the files that may use starters. In all others hostpath finds the program.
 var startsByName = map[string]string{
 	"internal/hostpath/program.go": "it is what finds programs",
 	"internal/doctor/ask.go":       "/proc/self/exe",
@@ -47,21 +47,21 @@ var startsByName = map[string]string{
 	"client/client.go":             "it starts bothy for a program that is not ours",
 }
 
-// TestNamedPaths checks that packages which get paths from a person leave opening them to hostpath.
+// TestNamedPaths checks that packages that get paths from a person leave opening them to hostpath.
 func TestNamedPaths(t *testing.T) {
 	checkCalls(t, openers, opensByName, func(pkg string) bool {
 		return under(pkg, "internal/cli") || slices.Contains([]string{"internal/settings", "internal/provision", "internal/builder", "internal/workspace"}, pkg)
 	}, "opens a path by name: let hostpath open what a person names, or give the reason in opensByName")
 }
 
-// TestPrograms checks that hostpath alone finds programs of the host.
+// TestPrograms checks that only hostpath finds programs of the host.
 func TestPrograms(t *testing.T) {
 	checkCalls(t, starters, startsByName, func(pkg string) bool {
 		return !under(pkg, "examples") && !under(pkg, "test") && !under(pkg, "bench") && pkg != "internal/driver/fake"
 	}, "finds or starts a program by name: hostpath refuses one that a sandbox may have written")
 }
 
-// checkCalls refuses calls in files that are not listed, and files that are listed and call nothing of the kind.
+// checkCalls rejects such calls in files that are not listed, and listed files without such a call.
 func checkCalls(t *testing.T, calls map[string]bool, listed map[string]string, counts func(pkg string) bool, why string) {
 	t.Helper()
 	found := map[string]bool{}
@@ -89,7 +89,7 @@ func checkCalls(t *testing.T, calls map[string]bool, listed map[string]string, c
 	}
 }
 
-// callsOf names the functions of other packages that a file uses, by the path of the package.
+// callsOf names the functions of other packages that a file uses, qualified by package path.
 func callsOf(t *testing.T, path string) (list []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)

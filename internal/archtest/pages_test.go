@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// maxPageLines is the most lines that a page of the documentation may have. A longer page answers
-	// more than one question.
+	// maxPageLines is the maximum number of lines of a documentation page. A longer page answers more
+	// than one question.
 	maxPageLines = 300
-	// maxReadmeLines is the most lines of the page that people read first.
+	// maxReadmeLines is the maximum number of lines of the README.
 	maxReadmeLines = 120
 )
 

@@ -1,14 +1,13 @@
-// What follows is policy, not a record of the code. Do not change it to make a
-// build pass: change the code, or argue for a new rule.
+// This file is policy, not a record of the code. Do not change it to make a build pass: change the code,
+// or argue for a new rule.
 package archtest
 
 // module is the path of the main module.
 const module = "github.com/bothy-dev/bothy"
 
-// layers gives every package its place, bottom to top. A package imports only
-// packages from lines above its own: what stands on one line does not know each
-// other. A name that ends in /... stands for a tree, within which imports are
-// free.
+// layers gives every package its place, bottom to top. A package imports only packages from lines above
+// its own, so packages on one line do not know each other. A name that ends in /... is a tree; imports
+// within it are free.
 //
 //	words · leaves · mechanisms · the inside · the wall · who owns it · the host's view · work in it ·
 //	the command line · the programs · programs that use them · tests of it all
@@ -54,8 +53,8 @@ var exceptions = map[string]string{
 	// "importer imported": "reason",
 }
 
-// doors maps an import, and everything below it, to the packages that may use
-// it. An empty list closes it to all. Tests are free.
+// doors maps an import, and everything below it, to the packages that may use it. An empty list allows
+// no package. Tests are free.
 var doors = []struct {
 	path string
 	by   []string
@@ -87,10 +86,9 @@ var doors = []struct {
 // link them.
 var suites = []string{"internal/driver/drivertest", "internal/driver/fake", "internal/gateway/insidetest", "internal/gateway/grpctest", "internal/leaktest", "internal/racetest", "internal/smalldisk", "internal/keeper/keepertest", "internal/task/tasktest", "internal/trust/clienttest", "internal/agent/registrytest", "internal/image/imagetest", "internal/credential/credentialtest", "internal/archtest", "test", "bench"}
 
-// namedBy are the files and packages whose strings may have the name of an agent, each
-// with its reason. Everybody else learns what there is to know of one from its
-// description: a user's own agent must lack nothing that one of ours has. Comments,
-// examples and tests are free.
+// namedBy lists the files and packages whose strings may contain the name of an agent, each with its
+// reason. All other code learns about an agent from its description, so that a user's own agent lacks
+// nothing that ours have. Comments, examples and tests are free.
 var namedBy = map[string]string{
 	"internal/vault/service.go":         "providers and their variables, some of which are called as an agent is; services are named by descriptions",
 	"internal/price/usual.go":           "models, which are called so by whoever sells them",
@@ -99,8 +97,8 @@ var namedBy = map[string]string{
 	"internal/gateway/inspect/limit.go": "headers with which providers tell of limits",
 }
 
-// helpFields are those of a cobra.Command with help for a person, whose examples may
-// name agents: a literal beside these keys is nothing that code goes by.
+// helpFields are the fields of a cobra.Command that hold help text, whose examples may name agents. The
+// code does not depend on literals under these keys.
 var helpFields = []string{"Long", "Example", "Args"}
 
 // notLinked is what a program must not link, with the reason.
@@ -118,7 +116,7 @@ var notLinked = map[string]map[string]string{
 		"github.com/moby/buildkit": "bothy-build has it",
 		"github.com/spf13/pflag":   "it has no command line",
 	},
-	"cmd/bothy-build": { // BuildKit brings what it brings
+	"cmd/bothy-build": { // BuildKit decides the rest
 		"testing":           "a test's code",
 		"gvisor.dev/gvisor": "the keeper has it",
 		"github.com/moby/buildkit/solver/llbsolver/ops":  "plans are carried out by package builder",
@@ -149,8 +147,8 @@ var linkedNowhere = map[string]string{
 // guestDeps is all that bothy-guest may link from outside the standard library and this module.
 var guestDeps = []string{"golang.org/x/sys/unix"}
 
-// pins are versions that move only together, or not at all. Those marked must
-// be there; the others hold as soon as somebody brings the module in.
+// pins are versions that move only together, or not at all. Required modules must be present; the others
+// are checked as soon as the module is a dependency.
 var pins = []struct {
 	module, version string
 	required        bool
@@ -166,8 +164,8 @@ var pins = []struct {
 	{"modernc.org/sqlite", "v1.60.1", true, "v1.61 does not tidy"},
 }
 
-// initBudgets bound what the init functions of a program allocate. gVisor starts bothy-keeper again
-// for the sentry and the gofer, and inside every sudo is a bothy-guest. Bytes and allocations do not
+// initBudgets bound the allocations of a program's init functions. gVisor starts bothy-keeper again for
+// the sentry and the gofer, and every sudo in a sandbox runs a bothy-guest. Bytes and allocations do not
 // flake; milliseconds do. Lower the numbers when they fall; raising them takes an argument.
 var initBudgets = map[string]struct{ bytes, allocs int }{
 	"cmd/bothy":        {1 << 20, 10_000},
@@ -176,6 +174,6 @@ var initBudgets = map[string]struct{ bytes, allocs int }{
 }
 
 const (
-	initOwnBytes  = 4 << 10  // of all our own packages together: no work in init
+	initOwnBytes  = 4 << 10  // of all our own packages together: init does no work
 	initNamedFrom = 64 << 10 // packages above this are named in the failure
 )

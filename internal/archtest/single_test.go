@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// singles are functions that are called, and types of which values are made, at one
-// place. So whatever way leads to a running sandbox, it leads through there.
+// singles are functions that are called, and types that are instantiated, in one place only. So every
+// way to a running sandbox goes through that place.
 var singles = map[string]struct{ file, why string }{
 	"internal/keeper.NetworkOptions": {"internal/keeper/network.go", "there is one place from which a sandbox gets its network, with the policy in force"},
 	"internal/driver.Network":        {"cmd/bothy-keeper/network.go", "a card has a gateway at its other end"},
@@ -43,8 +43,8 @@ func TestSingles(t *testing.T) {
 	}
 }
 
-// made yields what a file calls, and of what it makes values, by package and name, as
-// often as it does: of this module's packages, and of its own.
+// made yields the functions that a file calls and the types that it instantiates, of this module's
+// packages and its own, qualified by package. It repeats them as often as the file uses them.
 func made(t *testing.T, p goPackage, name string) func(yield func(string) bool) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)

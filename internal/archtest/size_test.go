@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// maxLines is the most lines that a file of the product may have. A longer file answers more than one
+// maxLines is the maximum number of lines of a source file. A longer file answers more than one
 // question.
 const maxLines = 500
 

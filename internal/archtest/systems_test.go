@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The command line, the client and the public types are built for other systems, too. What needs
-// Linux there says so when it is called.
+// TestOtherSystems checks that the command line, the client and the public types build for other
+// systems, too. Functions that need Linux return an error there.
 func TestOtherSystems(t *testing.T) {
 	for _, target := range [][2]string{{"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"}} {
 		t.Run(target[0]+"/"+target[1], func(t *testing.T) {

@@ -1,19 +1,17 @@
-// Package audit keeps what happened, in files that only grow.
+// Package audit keeps records in files that only grow.
 //
-// A Log holds events, one JSON object per line. An Output holds what a program
-// wrote, byte for byte. Both are bounded: a file that is full is renamed to
-// path.1, which replaces the one before, and a new one begins; so the disk
-// holds at most twice the limit and always the latest part. Read, Follow and
-// Copy read both files in order, while they are written and renamed.
+// A Log holds events, one JSON object per line. An Output holds the output of a program, byte for byte.
+// Both are bounded: a full file is renamed to path.1, which replaces the previous one, and a new one
+// begins; so the disk holds at most twice the limit and always the latest part. Read, Follow and Copy
+// read both files in order, while they are written and renamed.
 //
-// A file has one writer at a time, which may be used from many goroutines, and
-// any number of readers. Each event is a single write, so a process that is
-// killed leaves at most one torn line; readers skip it and the next writer ends
-// it. A full disk loses events, never the writer: the loss is counted, and the
-// first event that fits again is preceded by one that says how much is missing.
+// A file has one writer at a time, which many goroutines may use, and any number of readers. Each event
+// is a single write, so a process that is killed leaves at most one torn line; readers skip it and the
+// next writer ends it. A full disk loses events, but never stops the writer: the loss is counted, and
+// the first event that fits again is preceded by one that tells how much is missing.
 //
-// The kernel has each write at once, but decides itself when it reaches the disk: after a power
-// failure the last lines may be missing.
+// The kernel has each write at once, but decides itself when it reaches the disk: after a power failure
+// the last lines may be missing.
 package audit
 
 import (
@@ -31,7 +29,7 @@ const DefaultMaxBytes = 4 << 20
 // maxEvent bounds one event, and so the memory of a reader.
 const maxEvent = 1 << 20
 
-// Options are the settings of a Log. Its zero value is good.
+// Options are the settings of a Log. The zero value is usable.
 type Options struct {
 	// MaxBytes is the size at which the file becomes the old one. A file holds
 	// at least one event, however small this is. Default DefaultMaxBytes.
@@ -45,7 +43,7 @@ type Log struct {
 	loss loss
 }
 
-// Open opens the log at path to append to it, and makes it if it is missing.
+// Open opens the log at path to append to it, and creates it if it is missing.
 func Open(path string, o Options) (*Log, error) {
 	f, err := openFile(path, o.MaxBytes)
 	if err != nil {
@@ -54,13 +52,12 @@ func Open(path string, o Options) (*Log, error) {
 	return &Log{file: f}, nil
 }
 
-// Write records an event of the given kind. Its fields are a map or a struct. It
-// adds "time" and "event", which must not be among them.
+// Write records an event of the given kind. Its fields are a map or a struct. It adds "time" and
+// "event", which must not be among them.
 //
-// Write never waits for room on the disk. If the event cannot be written, it is
-// lost and counted, and Write returns the error, but only for the first of a
-// row of losses. An event of more than 1 MiB is recorded without its fields, so
-// that nothing can hide by being large, and Write says so.
+// Write never waits for space on the disk. If the event cannot be written, it is lost and counted, and
+// Write returns the error, but only for the first of a row of losses. An event of more than 1 MiB is
+// recorded without its fields, so that nothing can hide by being large, and Write returns an error.
 func (l *Log) Write(kind string, fields any) error {
 	now := time.Now()
 	line, err := encode(now, kind, fields)
@@ -111,7 +108,7 @@ func (l *Log) write(note, line []byte) error {
 	if n >= lead+len(note) {
 		l.loss.noted()
 	}
-	if n >= len(record)-1 { // all but the line end, which the next write adds, is all
+	if n >= len(record)-1 { // everything except the line end, which the next write adds
 		err = nil
 	}
 	if err == nil {
@@ -145,7 +142,7 @@ func (l *Log) Retry() error {
 	return nil
 }
 
-// Close ends the log. If something was lost, this is the last chance to say so.
+// Close ends the log. If something was lost, this is the last chance to record it.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -33,7 +33,7 @@ func openLog(t *testing.T, path string, limit int64) *Log {
 	return l
 }
 
-// number writes events that carry a number each.
+// number writes events, each with a number.
 func number(t *testing.T, l *Log, from, to int) {
 	t.Helper()
 	for n := from; n < to; n++ {
@@ -43,7 +43,7 @@ func number(t *testing.T, l *Log, from, to int) {
 	}
 }
 
-// numbers reads them back.
+// numbers reads the numbers of events.
 func numbers(t *testing.T, path string) []int {
 	t.Helper()
 	var all []int
@@ -387,7 +387,7 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// valid is s as encoding/json takes it.
+// valid returns s as encoding/json takes it.
 func valid(s string) string {
 	var out string
 	b, _ := json.Marshal(s)

@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// BenchmarkWrite measures the record of a request that is let through.
+// BenchmarkWrite measures the record of a request that is allowed.
 func BenchmarkWrite(b *testing.B) {
 	l, err := Open(filepath.Join(b.TempDir(), "log"), Options{})
 	if err != nil {

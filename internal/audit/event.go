@@ -10,17 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// Event is one thing that happened.
+// Event is one recorded event.
 type Event struct {
 	Time   time.Time
 	Kind   string
-	Fields map[string]any // as encoding/json decodes them, without time and event
+	Fields map[string]any // as decoded by encoding/json, without time and event
 
-	// Line is the whole event as the log has it: one JSON object without the line end.
+	// Line is the whole event as in the log: one JSON object without the line end.
 	Line json.RawMessage
 }
 
-// Decode reads the whole event, "time" and "event" included, into v.
+// Decode reads the whole event, including "time" and "event", into v.
 func (e Event) Decode(v any) error {
 	if err := json.Unmarshal(e.Line, v); err != nil {
 		return fmt.Errorf("decode event %s: %w", e.Kind, err)
@@ -28,7 +28,7 @@ func (e Event) Decode(v any) error {
 	return nil
 }
 
-// encode makes the line of an event: time and kind first, for the human reader.
+// encode makes the line of an event: time and kind first, for human readers.
 func encode(now time.Time, kind string, fields any) ([]byte, error) {
 	if m, ok := fields.(map[string]any); ok {
 		for _, taken := range []string{"time", "event"} {
@@ -58,7 +58,7 @@ func encode(now time.Time, kind string, fields any) ([]byte, error) {
 	case tail[0] != '{':
 		return nil, fmt.Errorf("fields are %T, which is no object", fields)
 	default:
-		tail[0] = ',' // the object goes on
+		tail[0] = ',' // the object continues
 	}
 	return escapeInvisible(out.Bytes()), nil
 }
@@ -66,9 +66,8 @@ func encode(now time.Time, kind string, fields any) ([]byte, error) {
 // usualLine is longer than most lines, in bytes.
 const usualLine = 512
 
-// escapeInvisible writes DEL, the C1 controls and invisible characters as \uXXXX, as encoding/json
-// does with the C0 controls: a log holds text that an attacker chose, and people look at it with
-// cat.
+// escapeInvisible writes DEL, the C1 controls and invisible characters as \uXXXX, as encoding/json does
+// with the C0 controls: a log contains text that an attacker chose, and people look at it with cat.
 func escapeInvisible(line []byte) []byte {
 	var out []byte
 	done := 0
@@ -91,7 +90,7 @@ func escapeInvisible(line []byte) []byte {
 	return append(out, line[done:]...)
 }
 
-// appendEscaped appends a character as JSON escapes it: in two halves where one has no room.
+// appendEscaped appends a character as JSON escapes it: as a surrogate pair if it does not fit into one.
 func appendEscaped(out []byte, r rune) []byte {
 	if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
 		return fmt.Appendf(out, `\u%04x\u%04x`, high, low)
@@ -99,19 +98,19 @@ func appendEscaped(out []byte, r rune) []byte {
 	return fmt.Appendf(out, `\u%04x`, r)
 }
 
-// isInvisible reports whether r controls a terminal, changes the order of the shown text, or takes
-// up no space or a blank one, wherever it occurs.
+// isInvisible reports whether r controls a terminal, changes the order of the shown text, or shows
+// nothing or a blank, wherever it occurs.
 func isInvisible(r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
 		return r == 0x7f
-	case r == 0x2028, r == 0x2029, r == 0x2800, r == 0x1d159: // line ends, and signs that show nothing
+	case r == 0x2028, r == 0x2029, r == 0x2800, r == 0x1d159: // line ends, and blank symbols
 		return true
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// decode reads a line. A line that is not an event is left from a crash or a full disk.
+// decode reads a line. A line that is not an event was left by a crash or a full disk.
 func decode(line []byte) (Event, bool) {
 	line = bytes.TrimSpace(line)
 	var fields map[string]any

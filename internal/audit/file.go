@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// file is a file that grows until it is full and is then renamed to the old one. It assumes that it
-// is the only writer.
+// file is a file that grows until it is full and is then renamed to the old one. It assumes that it is
+// the only writer.
 type file struct {
 	path   string
 	max    int64
-	f      *os.File // nil if the last attempt to open it was in vain
+	f      *os.File // nil if the last attempt to open it failed
 	size   int64
 	last   byte // the last byte, if size > 0
 	closed bool
 }
 
-// oldPath is where the file goes when it is full.
+// oldPath returns the name that the file gets when it is full.
 func oldPath(path string) string { return path + ".1" }
 
 func openFile(path string, limit int64) (*file, error) {
@@ -47,7 +47,7 @@ func (f *file) open() error {
 	return nil
 }
 
-// adopt goes on where the last writer stopped.
+// adopt continues where the last writer stopped.
 func (f *file) adopt(opened *os.File) error {
 	info, err := opened.Stat()
 	if err != nil {
@@ -74,8 +74,8 @@ func (f *file) adopt(opened *os.File) error {
 // torn reports whether the file ends inside a line.
 func (f *file) torn() bool { return f.size > 0 && f.last != '\n' }
 
-// makeRoom makes sure that n bytes can be written, by starting a new file if
-// this one would become too large.
+// makeRoom makes sure that n bytes can be written, by starting a new file if this one would become too
+// large.
 func (f *file) makeRoom(n int) error {
 	if f.f == nil {
 		if err := f.open(); err != nil {
@@ -88,9 +88,8 @@ func (f *file) makeRoom(n int) error {
 	return f.rotate()
 }
 
-// rotate can be interrupted anywhere: after the rename the log is whole, and the next open makes
-// the new file. If the file was removed, there is nothing to keep, and rotate only starts a new
-// one.
+// rotate can be interrupted anywhere: after the rename the log is complete, and the next open creates
+// the new file. If the file was removed, rotate only starts a new one.
 func (f *file) rotate() error {
 	err := os.Rename(f.path, oldPath(f.path))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -29,10 +29,10 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// patience is how long anything here may take before it counts as hung.
+// patience is the time after which a test counts as hung.
 const patience = 2 * time.Minute
 
-// follow collects numbers until it has seen the last one, and tells of each.
+// follow collects numbers until it has seen the last one, and reports each.
 func follow(t *testing.T, path string, last int, told func(n int)) []int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -54,10 +54,10 @@ func follow(t *testing.T, path string, last int, told func(n int)) []int {
 	return all
 }
 
-// pace keeps a writer from getting more than two files ahead of its reader. Text that far behind is
-// deleted before it is read.
+// pace keeps a writer from getting more than two files ahead of its reader. Older text is deleted before
+// it is read.
 type pace struct {
-	ahead int64 // as far as it may get
+	ahead int64 // maximum lead
 	done  atomic.Int64
 }
 
@@ -192,8 +192,8 @@ func TestKilledWriter(t *testing.T) {
 	}
 }
 
-// TestAppendBeforeRename checks events that come between the end of the file, as a reader saw it,
-// and the rename that it sees next. They are in the file it is about to leave.
+// TestAppendBeforeRename checks events that are written between the end of the file, as a reader saw it,
+// and the rename that it sees next. They are in the file that the reader is about to leave.
 func TestAppendBeforeRename(t *testing.T) {
 	path := logPath(t)
 	l := openLog(t, path, 1000)

@@ -22,7 +22,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// fill leaves no room on the disk; the function it returns makes it again.
+// fill fills the disk. The returned function frees the space again.
 func fill(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")
@@ -50,7 +50,7 @@ func testFullLog(t *testing.T, dir string) {
 			}
 		}
 		free := fill(t, dir)
-		for err := error(nil); err == nil; err = write() { // the last page still takes some
+		for err := error(nil); err == nil; err = write() { // the last page still has some space
 			if n > 10_000 {
 				t.Fatal("the disk is never full")
 			}
@@ -146,8 +146,8 @@ func testFullOutput(t *testing.T, dir string) {
 	}
 }
 
-// testRetry checks that a log knows of its loss, and reports it without a further event when the
-// disk has room again.
+// testRetry checks that a log knows of its loss, and reports it without a further event when the disk
+// has space again.
 func testRetry(t *testing.T, dir string) {
 	path := filepath.Join(dir, "retry.jsonl")
 	l := openLog(t, path, 20_000)

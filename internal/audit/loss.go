@@ -2,8 +2,8 @@ package audit
 
 import "time"
 
-// KindDropped is the kind of the event that says how many bytes of the log were
-// lost before it, in its field "bytes".
+// KindDropped is the kind of the event that tells how many bytes of the log were lost before it, in its
+// field "bytes".
 const KindDropped = "log.dropped"
 
 // loss counts bytes that could not be written and were not reported yet.
@@ -27,13 +27,13 @@ func (l *loss) note(now time.Time) []byte {
 	}
 	line, err := encode(now, KindDropped, map[string]any{"bytes": l.bytes})
 	if err != nil {
-		return nil // a number always encodes
+		return nil // encoding a number cannot fail
 	}
 	return line
 }
 
-// noted says that the note is on the disk.
+// noted records that the note is on the disk.
 func (l *loss) noted() { l.bytes = 0 }
 
-// end says that writing works again.
+// end records that writing works again.
 func (l *loss) end() { l.bytes, l.ongoing = 0, false }

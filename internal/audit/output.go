@@ -13,11 +13,11 @@ type Output struct {
 	mu   sync.Mutex
 	file *file
 	loss loss
-	err  error // the first of a row of losses, until Err hands it out
+	err  error // the first of a row of losses, until Err returns it
 }
 
-// OpenOutput opens the output kept at path to add to it. It and its old file
-// hold at most maxBytes each; 0 is DefaultMaxBytes.
+// OpenOutput opens the output kept at path to append to it. It and its old file hold at most maxBytes
+// each; 0 means DefaultMaxBytes.
 func OpenOutput(path string, maxBytes int64) (*Output, error) {
 	f, err := openFile(path, maxBytes)
 	if err != nil {
@@ -26,10 +26,10 @@ func OpenOutput(path string, maxBytes int64) (*Output, error) {
 	return &Output{file: f}, nil
 }
 
-// Write adds p. It takes all of p even if the disk does not: an error would end io.Copy, and with
-// it the writing program. A loss is counted, and told in a line of its own before the next bytes
-// that fit: an event of KindDropped, as in a Log. Err has the reason. Write returns an error only
-// after Close.
+// Write adds p. It accepts all of p even if the disk does not: an error would end io.Copy, and with it
+// the writing program. A loss is counted, and reported in a line of its own before the next bytes that
+// fit: an event of KindDropped, as in a Log. Err has the reason. Write returns an error only after
+// Close.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -68,7 +68,7 @@ func (o *Output) tell() error {
 	return nil
 }
 
-// fill writes p, to as many files as it needs, and returns how much arrived.
+// fill writes p, to as many files as it needs, and returns how much was written.
 func (o *Output) fill(p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
@@ -100,8 +100,7 @@ func (o *Output) Err() error {
 	return err
 }
 
-// Close ends the output. If something was lost, this is the last chance to say
-// so.
+// Close ends the output. If something was lost, this is the last chance to record it.
 func (o *Output) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -57,7 +57,7 @@ func TestOutputKeepsTheEnd(t *testing.T) {
 		}
 	}
 	o.Close()
-	o = openOutput(t, path, limit) // goes on
+	o = openOutput(t, path, limit) // continue
 	if _, err := o.Write([]byte("more")); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestFollowOutput(t *testing.T) {
 	const limit = 3000
 	paced := &pace{ahead: limit - 100}
 	go func() {
-		time.Sleep(20 * time.Millisecond) // it is waited for
+		time.Sleep(20 * time.Millisecond) // it waits meanwhile
 		o, err := OpenOutput(path, limit)
 		if err != nil {
 			t.Error(err)

@@ -8,14 +8,13 @@ import (
 	"io/fs"
 )
 
-// Read calls fn for each event of the log at path, oldest first, and stops at the first error of
-// fn, which it returns. Torn lines are left out. If the log does not exist, the error is
-// fs.ErrNotExist.
+// Read calls fn for each event of the log at path, oldest first, and stops at the first error of fn,
+// which it returns. It skips torn lines. If the log does not exist, the error is fs.ErrNotExist.
 func Read(path string, fn func(Event) error) error {
 	return readEvents(context.Background(), path, false, fn)
 }
 
-// ReadExisting is Read that takes a log that does not exist for an empty one.
+// ReadExisting is Read, but treats a log that does not exist as empty.
 func ReadExisting(path string, fn func(Event) error) error {
 	err := Read(path, fn)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -24,9 +23,9 @@ func ReadExisting(path string, fn func(Event) error) error {
 	return err
 }
 
-// Follow is Read without an end: it waits for further events, and for the log itself if there is
-// none yet, until ctx is done or fn returns an error. It returns the error of either. It loses
-// nothing as long as fn keeps up with the writer. Events more than two files behind are gone.
+// Follow is Read without an end: it waits for further events, and for the log itself if it does not
+// exist yet, until ctx is done or fn returns an error. It returns the error of either. It loses nothing
+// as long as fn keeps up with the writer. Events more than two files behind are lost.
 func Follow(ctx context.Context, path string, fn func(Event) error) error {
 	return readEvents(ctx, path, true, fn)
 }
@@ -45,10 +44,10 @@ func readEvents(ctx context.Context, path string, follow bool, fn func(Event) er
 	return nil
 }
 
-// splitter cuts a stream into lines.
+// splitter splits a stream into lines.
 type splitter struct {
 	each func(line []byte) error
-	rest []byte // the beginning of a line
+	rest []byte // the start of a line
 	skip bool   // the line is longer than any event: wait for its end
 }
 
@@ -67,8 +66,8 @@ func (s *splitter) add(p []byte) error {
 	}
 }
 
-// keep adds to the line. maxEvent bounds every line that a Log writes, so a longer line did not
-// come from a Log.
+// keep adds to the line. maxEvent bounds every line that a Log writes, so a longer line did not come
+// from a Log.
 func (s *splitter) keep(p []byte) {
 	if s.skip = s.skip || len(s.rest)+len(p) > maxEvent; s.skip {
 		s.rest = s.rest[:0]
@@ -77,7 +76,7 @@ func (s *splitter) keep(p []byte) {
 	s.rest = append(s.rest, p...)
 }
 
-// end hands out the line. At the end of a file it may be without its line end.
+// end passes on the line. At the end of a file the line may lack its line end.
 func (s *splitter) end() error {
 	line, skip := s.rest, s.skip
 	s.rest, s.skip = s.rest[:0], false

@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// pollEvery is how often a reader that waits looks again. Renames and appends
-// from any process are seen this way, on any file system.
+// pollEvery is how often a waiting reader checks again. It sees renames and appends by any process this
+// way, on any file system.
 const pollEvery = 200 * time.Millisecond
 
-// walk reads the files of a log in the order they were written, while a writer
-// appends to them and renames them.
+// walk reads the files of a log in the order they were written, while a writer appends to them and
+// renames them.
 type walk struct {
 	path    string
 	follow  bool
 	data    func([]byte) error // the next bytes; they are overwritten afterwards
-	fileEnd func() error       // nothing comes in this file any more
+	fileEnd func() error       // called when the file is complete
 
 	file *os.File // the one being read. Its inode cannot be reused while it is open.
 	buf  [32 << 10]byte
 }
 
 func (w *walk) run(ctx context.Context) error {
-	defer func() { w.file.Close() }() // nil is fine
+	defer func() { w.file.Close() }() // Close of nil is fine
 	for {
 		if err := w.drain(ctx); err != nil {
 			return err
@@ -53,7 +53,7 @@ func (w *walk) run(ctx context.Context) error {
 	}
 }
 
-// drain hands out the rest of the file.
+// drain passes on the rest of the file.
 func (w *walk) drain(ctx context.Context) error {
 	for w.file != nil {
 		if err := ctx.Err(); err != nil {
@@ -75,8 +75,8 @@ func (w *walk) drain(ctx context.Context) error {
 	return nil
 }
 
-// advance goes to the next file. The writer has left this one, but may have
-// added to it since we saw its end.
+// advance moves to the next file. The writer has left this one, but may have added to it since we saw
+// its end.
 func (w *walk) advance(ctx context.Context, next *os.File) error {
 	if w.file != nil {
 		if err := w.drain(ctx); err != nil {
@@ -93,8 +93,8 @@ func (w *walk) advance(ctx context.Context, next *os.File) error {
 	return nil
 }
 
-// successor opens the file that was written after the one being read. It returns nil if that is
-// still the newest, and fs.ErrNotExist if the log does not exist.
+// successor opens the file that was written after the one being read. It returns nil if that is still
+// the newest, and fs.ErrNotExist if the log does not exist.
 func (w *walk) successor() (*os.File, error) {
 	for {
 		old, current, err := w.openBoth()
@@ -154,7 +154,7 @@ func (w *walk) wait(ctx context.Context) error {
 	}
 }
 
-// openIfThere gives nil for a file that is missing.
+// openIfThere returns nil for a missing file.
 func openIfThere(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,8 +1,8 @@
-// Package carried answers which settings of the person who runs a command count inside: where
-// they look for programs, their terminal, language, time zone and file mode mask.
+// Package carried selects the settings of the person who runs a command that apply inside: where they
+// look for programs, their terminal, language, time zone and file mode mask.
 //
-// Nothing else of the caller's environment goes in, and no value that could hold a secret: each
-// variable is named here, and has the form that is expected of it.
+// Nothing else of the caller's environment goes in, and no value that could contain a secret: each
+// variable is named here, and must have the expected form.
 package carried
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// terminal are variables that describe the terminal, besides TERM.
+// terminal lists variables that describe the terminal, besides TERM.
 var terminal = []string{"COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "FORCE_COLOR", "CLICOLOR_FORCE"}
 
-// taste are variables that say how programs are to look, with or without a terminal.
+// taste lists variables that determine how programs look, with or without a terminal.
 var taste = []string{"NO_COLOR", "CLICOLOR"}
 
 const (
@@ -26,13 +26,13 @@ const (
 	maxDirs  = 64
 )
 
-// Settings returns the settings of this process. Named are the paths by which the person named the
+// Settings returns the settings of this process. named are the paths by which the person named the
 // shared directories and files.
 func Settings(named []spec.Named, hasTerminal bool) wire.Caller {
 	return settings(os.LookupEnv, host{}, named, hasTerminal)
 }
 
-// host is where files of the host are found; root is empty but for tests.
+// host is where files of the host are found. root is empty except in tests.
 type host struct{ root string }
 
 func settings(lookup func(string) (string, bool), h host, named []spec.Named, hasTerminal bool) wire.Caller {
@@ -51,7 +51,7 @@ func settings(lookup func(string) (string, bool), h host, named []spec.Named, ha
 	return c
 }
 
-// dirs are the directories of a PATH that mean the same in any working directory.
+// dirs returns the directories of a PATH that mean the same in any working directory.
 func dirs(list string) (out []string) {
 	seen := map[string]bool{}
 	for _, d := range filepath.SplitList(list) {
@@ -66,7 +66,7 @@ func dirs(list string) (out []string) {
 	return out
 }
 
-// plain are variables with their values, if those are short and plain.
+// plain returns variables with their values, if those are short and plain.
 func plain(lookup func(string) (string, bool), names []string) (out []string) {
 	for _, name := range names {
 		if v, ok := lookup(name); ok && len(v) <= maxValue && ascii(v) {
@@ -76,8 +76,8 @@ func plain(lookup func(string) (string, bool), names []string) (out []string) {
 	return out
 }
 
-// isZone tells whether a value of TZ means the same inside: a name, or a rule, but no file of the
-// host's besides those that every system has.
+// isZone reports whether a value of TZ means the same inside: a name or a rule, but not a file of the
+// host, except those that every system has.
 func isZone(tz string) bool {
 	if len(tz) > maxValue || !ascii(tz) {
 		return false
@@ -91,7 +91,7 @@ const (
 	zones     = "/usr/share/zoneinfo/"
 )
 
-// zone is the name of the host's time zone; empty if it has none.
+// zone returns the name of the host's time zone, or "".
 func (h host) zone() string {
 	target, err := os.Readlink(h.root + localtime)
 	if err != nil {
@@ -104,8 +104,8 @@ func (h host) zone() string {
 	return name
 }
 
-// umask is the mask of this process. To ask the kernel for it by umask(2) would change it, for
-// all threads.
+// umask returns the mask of this process. Asking the kernel with umask(2) would change it, for all
+// threads.
 func (h host) umask() string {
 	text, err := os.ReadFile(h.root + "/proc/self/status")
 	if err != nil {
@@ -119,8 +119,8 @@ func (h host) umask() string {
 	return ""
 }
 
-// printable tells whether a text is UTF-8 without control characters; a colon would be two
-// directories.
+// printable reports whether a text is UTF-8 without control characters, and without a colon, which would
+// separate two directories.
 func printable(s string) bool {
 	if strings.ToValidUTF8(s, "") != s {
 		return false
@@ -128,7 +128,7 @@ func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == ':' })
 }
 
-// ascii tells whether a text is printable ASCII.
+// ascii reports whether a text is printable ASCII.
 func ascii(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// language are the variables that choose a locale.
+// language lists the variables that choose a locale.
 var language = []string{
 	"LANG", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME",
 	"LC_ADDRESS", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_NAME", "LC_PAPER", "LC_TELEPHONE",
 }
 
-// locale are those variables whose locale the host has, and with one the LANGUAGE. A locale that
+// locale returns those variables whose locale the host has, and LANGUAGE with one of them. A locale that
 // the host lacks, as after ssh from elsewhere, makes programs complain at each start.
 func (h host) locale(lookup func(string) (string, bool)) (out []string) {
 	known := map[string]bool{}
 	for _, name := range language {
 		v, ok := lookup(name)
-		// LANG=C is the default of jobs and containers: inside it becomes C.UTF-8.
+		// LANG=C is the default of jobs and containers. Inside it becomes C.UTF-8.
 		if !ok || v == "" || name == "LANG" && (v == "C" || v == "POSIX") {
 			continue
 		}
@@ -40,7 +40,7 @@ func (h host) locale(lookup func(string) (string, bool)) (out []string) {
 // localeDir is where the C library looks for locales, each in a directory, or all in an archive.
 const localeDir = "/usr/lib/locale/"
 
-// hasLocale tells whether the host's C library knows a locale.
+// hasLocale reports whether the host's C library knows a locale.
 func (h host) hasLocale(name string) bool {
 	switch {
 	case name == "C" || name == "POSIX" || name == "C.UTF-8":
@@ -56,7 +56,7 @@ func (h host) hasLocale(name string) bool {
 	return h.archived(normal(name))
 }
 
-// normal writes the character set as the C library does: de_DE.UTF-8 is de_DE.utf8.
+// normal writes the character set like the C library: de_DE.UTF-8 becomes de_DE.utf8.
 func normal(name string) string {
 	base, set, ok := strings.Cut(name, ".")
 	if !ok {
@@ -76,15 +76,15 @@ func normal(name string) string {
 	return name
 }
 
-// The head of glibc's locale-archive: a magic number, and as its sixth and seventh number the
-// offset and the size of the table of locale names.
+// The head of glibc's locale-archive: a magic number. Its sixth and seventh numbers are the offset and
+// the size of the table of locale names.
 const (
 	archiveMagic = 0xde020109
 	archiveHead  = 14 * 4
 	maxNames     = 1 << 20
 )
 
-// archived tells whether a locale is in the host's archive of them.
+// archived reports whether a locale is in the host's archive.
 func (h host) archived(name string) bool {
 	f, err := os.Open(h.root + localeDir + "locale-archive")
 	if err != nil {

@@ -27,8 +27,8 @@ func (h *host) create(id string, asked, def spec.Limits, note func(string) error
 	return h.build(name, wishes, places)
 }
 
-// checkLimits returns the error that create would return for requested limits, as far as it
-// is known without making anything.
+// checkLimits returns the error that create would return for requested limits, as far as it is known
+// without making anything.
 func (h *host) checkLimits(asked spec.Limits) error {
 	wishes := wishesOf(asked, spec.Limits{})
 	return denied(wishes, h.plan(controllersOf(wishes)))
@@ -81,9 +81,9 @@ func (h *host) build(name string, wishes []wish, places map[string]place) (*Grou
 	return g, report, nil
 }
 
-// makeAll makes the group's directory for each controller that has a place. If the kernel
-// refuses a controller, it loses its place, with the reason. The only error is that the
-// group is in use.
+// makeAll makes the group's directory for each controller that has a place. If the kernel refuses a
+// controller, the controller loses its place, with the reason. The only error is that the group is in
+// use.
 func (h *host) makeAll(name string, places map[string]place) (map[string]string, error) {
 	dirs := make(map[string]string)
 	done := make(map[string]error) // by directory: v1 hierarchies and v2 are shared
@@ -137,7 +137,7 @@ func (h *host) discard(dirs map[string]string, keep []string) {
 	}
 }
 
-// denied is the error for a requested limit that cannot be held.
+// denied returns the error for a requested limit that cannot be enforced.
 func (w wish) denied(r refusal) error {
 	op := fmt.Sprintf("limit %s to %s", w.limit, w.value)
 	return &spec.Error{Class: spec.ErrSandbox, Op: op, Err: errors.New(r.reason), Hint: r.fix}

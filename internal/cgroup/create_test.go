@@ -57,7 +57,7 @@ func v2Scope(f *fake) {
 	f.ordinaryUser("cg/unified/system.slice/run-1.scope")
 }
 
-// v2CrowdedScope is the same with a shell beside the caller.
+// v2CrowdedScope is v2Scope with a shell next to the caller.
 func v2CrowdedScope(f *fake) {
 	v2Scope(f)
 	f.addPID(f.path("cg/unified/system.slice/run-1.scope"), 1111)
@@ -306,12 +306,12 @@ func checkLimits(t *testing.T, g *Group, by map[string]string) {
 	}
 }
 
-// checkUse does with a group what a keeper does.
+// checkUse uses a group as a keeper does.
 func checkUse(t *testing.T, f *fake, g *Group) {
 	t.Helper()
 	for _, pid := range []int{callerPID, callerPID + 1} {
 		if pid == callerPID+1 {
-			for top := range f.tops { // a child is born where its parent is
+			for top := range f.tops { // a child starts in its parent's group
 				f.addPID(f.groupOf(top, "4242"), pid)
 			}
 			continue
@@ -542,8 +542,8 @@ func TestCPUSetIsInherited(t *testing.T) {
 	}
 }
 
-// TestCallerMakesRoom checks that on v2 the caller moves out of its group, which then hands
-// on controllers.
+// TestCallerMakesRoom checks that on v2 the caller moves out of its group, which then hands on
+// controllers.
 func TestCallerMakesRoom(t *testing.T) {
 	f := newFake(t)
 	v2Scope(f)
@@ -560,7 +560,7 @@ func TestCallerMakesRoom(t *testing.T) {
 			t.Errorf("%s hands on %q", dir, got)
 		}
 	}
-	// The caller stays in its leaf, and its next sandbox gets a group beside the first.
+	// The caller stays in its leaf, and its next sandbox gets a group next to the first.
 	next, _, err := f.host().create("ba9876543210", all, spec.Limits{}, unnoted)
 	if err != nil {
 		t.Fatal(err)
@@ -575,8 +575,8 @@ func TestCallerMakesRoom(t *testing.T) {
 
 func unnoted(string) error { return nil }
 
-// TestNotedBeforeItIsMade checks that a caller that dies at any moment of Create leaves no
-// directory that was not noted.
+// TestNotedBeforeItIsMade checks that a caller that dies at any moment of Create leaves only directories
+// that were noted.
 func TestNotedBeforeItIsMade(t *testing.T) {
 	for name, set := range map[string]func(*fake){"v1": v1Root, "v2": v2Plain} {
 		f := newFake(t)

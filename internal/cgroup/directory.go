@@ -24,14 +24,13 @@ const (
 // pause is the interval between checks whether processes have ended.
 const pause = 10 * time.Millisecond
 
-// isName tells whether a directory's name is that of a sandbox's group:
-// "bothy-" and 12 hex digits.
+// isName reports whether a directory's name is that of a sandbox's group: "bothy-" and 12 hex digits.
 func isName(name string) bool {
 	id, ok := strings.CutPrefix(name, prefix)
 	return ok && len(id) == 12 && strings.Trim(id, "0123456789abcdef") == ""
 }
 
-// home is the directory in which the group is made.
+// home returns the directory in which the group is made.
 func (h *host) home(p place) string {
 	if p.version == 2 {
 		return filepath.Join(p.parent, pinPrefix+strconv.Itoa(h.uid))
@@ -109,12 +108,12 @@ func (h *host) enable(dir, controller string) error {
 	return nil
 }
 
-// vanished tells whether an error means that the group was removed.
+// vanished reports whether an error means that the group was removed.
 func vanished(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }
 
-// makeFresh creates a sandbox's directory, in place of an empty one.
+// makeFresh creates a sandbox's directory, and replaces an empty one.
 func (h *host) makeFresh(dir string) error {
 	err := h.removeTree(dir, time.Now().Add(h.patience))
 	if errors.Is(err, unix.EBUSY) {
@@ -134,8 +133,8 @@ func (h *host) makeFresh(dir string) error {
 	return nil
 }
 
-// inheritCPUSet fills the cpuset files of a new v1 group, if its hierarchy also carries
-// cpuset. They are empty at first, and then no process may enter.
+// inheritCPUSet fills the cpuset files of a new v1 group, if its hierarchy also carries cpuset. They are
+// empty at first, and then no process may enter.
 func (h *host) inheritCPUSet(dir string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		value, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
@@ -154,7 +153,7 @@ func isV2(dir string) bool {
 	return err == nil
 }
 
-// remove removes a group, and on v2 also its home if that is empty then.
+// remove removes a group, and on v2 also its home if that is then empty.
 func (h *host) remove(dir string, deadline time.Time) error {
 	if err := h.removeTree(dir, deadline); err != nil {
 		return fmt.Errorf("remove cgroup %s: %w", dir, bare(err))
@@ -163,8 +162,8 @@ func (h *host) remove(dir string, deadline time.Time) error {
 	return nil
 }
 
-// removeTree removes a group and the groups below it. It waits until the deadline for
-// processes that are about to end. A missing group counts as removed.
+// removeTree removes a group and the groups below it. It waits until the deadline for processes that are
+// about to end. A missing group counts as removed.
 func (h *host) removeTree(dir string, deadline time.Time) error {
 	for {
 		err := h.removeOnce(dir)
@@ -210,7 +209,7 @@ func (h *host) tidy(dir string) {
 	}
 }
 
-// bare strips the path from an error that names it already.
+// bare removes the path from an error that names it already.
 func bare(err error) error {
 	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
 		return pathErr.Err

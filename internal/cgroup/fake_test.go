@@ -18,9 +18,8 @@ import (
 // callerPID is the process that calls Create on a fake host.
 const callerPID = 4242
 
-// fake is a machine in a temporary directory. It plays the kernel's part: new
-// groups get their control files, processes move, and the rules of cgroup v2
-// on delegation and inner processes hold.
+// fake is a machine in a temporary directory. It behaves like the kernel: new groups get their control
+// files, processes move, and the rules of cgroup v2 on delegation and inner processes apply.
 type fake struct {
 	t       *testing.T
 	root    string
@@ -59,7 +58,7 @@ func (f *fake) host() *host {
 
 func (f *fake) path(rel string) string { return filepath.Join(f.root, rel) }
 
-// rel strips the temporary directory from a path or a report.
+// rel removes the temporary directory from a path or a report.
 func (f *fake) rel(s string) string {
 	return strings.ReplaceAll(s, f.root+"/", "")
 }
@@ -343,7 +342,7 @@ func (f *fake) standIn(top, dir string) {
 	f.put(f.path("proc/self"), "cgroup", strings.Join(lines, ""))
 }
 
-// groupOf finds the group of a process: the top one unless it was moved.
+// groupOf returns the group of a process: the top one unless it was moved.
 func (f *fake) groupOf(top, pid string) string {
 	found := top
 	filepath.WalkDir(top, func(path string, e os.DirEntry, err error) error {

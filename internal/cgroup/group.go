@@ -19,8 +19,8 @@ type Events struct {
 	PidsDenied int64 // attempts to start a process beyond the host-side cap
 }
 
-// Add moves a process into the group. Children that it starts later are born in the group;
-// earlier ones stay where they are.
+// Add moves a process into the group. Children that it starts later are in the group; earlier ones stay
+// where they are.
 func (g *Group) Add(pid int) error {
 	for _, dir := range g.dirs {
 		err := g.host.kernel.write(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid))
@@ -31,10 +31,10 @@ func (g *Group) Add(pid int) error {
 	return nil
 }
 
-// Memory reports, in bytes, the memory use and the limit of the group's processes. It does
-// not count pages of files on a disk, because they never run the group out of memory. The
-// kernel drops them at once, or after they are written; until then it counts them as
-// active. A limit of zero means that none is set, or that the host does not count memory.
+// Memory returns, in bytes, the memory use and the limit of the group's processes. It does not count
+// pages of files on a disk, because they never make the group run out of memory. The kernel drops them
+// at once, or after they are written; until then it counts them as active. A limit of zero means that
+// none is set, or that the host does not count memory.
 func (g *Group) Memory() (current, limit int64, err error) {
 	dir, m := g.memory()
 	if dir == "" {
@@ -50,9 +50,8 @@ func (g *Group) Memory() (current, limit int64, err error) {
 	return current, limit, err
 }
 
-// Taken is the first result of Memory. If the use is at most enough even with all droppable
-// pages, it returns the sum of both, because the kernel takes far longer to tell what can
-// be dropped.
+// Taken is the first result of Memory. If the use is at most enough even with all droppable pages, it
+// returns the sum of both, because the kernel takes far longer to find out what can be dropped.
 func (g *Group) Taken(enough int64) (int64, error) {
 	dir, m := g.memory()
 	if dir == "" {
@@ -75,14 +74,14 @@ func (g *Group) Taken(enough int64) (int64, error) {
 	return max(current, 0), nil
 }
 
-// memoryNames are the file and field names of a cgroup version's memory counts. Shared
-// memory is not among the droppable: it has no file to be written to.
+// memoryNames are the file and field names of a cgroup version's memory counts. Shared memory is not
+// droppable, because no file exists to which it can be written.
 type memoryNames struct {
 	usage, bound string
 	droppable    [2]string
 }
 
-// memory finds the directory that counts memory; it is "" if none does.
+// memory finds the directory that counts memory, or "".
 func (g *Group) memory() (dir string, m memoryNames) {
 	for _, m := range []memoryNames{
 		{"memory.current", "memory.max", [2]string{"inactive_file", "active_file"}},
@@ -95,8 +94,8 @@ func (g *Group) memory() (dir string, m memoryNames) {
 	return "", memoryNames{}
 }
 
-// Events reads the counters. It works until the group is removed, so also after all its
-// processes have ended.
+// Events reads the counters. It works until the group is removed, even after all its processes have
+// ended.
 func (g *Group) Events() (Events, error) {
 	var e Events
 	for _, c := range []struct {
@@ -120,8 +119,8 @@ func (g *Group) Events() (Events, error) {
 	return e, g.gone()
 }
 
-// Procs lists the processes in the group, in rising order. Processes that are
-// not visible in the caller's process namespace are left out.
+// Procs lists the processes in the group, in ascending order. Processes that are not visible in the
+// caller's process namespace are left out.
 func (g *Group) Procs() ([]int, error) {
 	var all []int
 	for _, dir := range g.dirs {
@@ -146,7 +145,7 @@ func (g *Group) with(file string) string {
 	return ""
 }
 
-// gone reports a directory that does not exist any more.
+// gone reports a directory that no longer exists.
 func (g *Group) gone() error {
 	for _, dir := range g.dirs {
 		if _, err := os.Stat(dir); err != nil {

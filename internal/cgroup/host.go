@@ -12,12 +12,11 @@ import (
 
 // host is the cgroup side of one machine as one process sees it.
 type host struct {
-	proc   string // where the kernel tells about processes: /proc
+	proc   string // the directory of process information: /proc
 	kernel kernel
 	pid    int // the calling process
 	uid    int // its effective user
-	// patience is how long the killed processes of a group may take to go before its
-	// removal fails.
+	// patience is how long the killed processes of a group may take to end before its removal fails.
 	patience time.Duration
 }
 
@@ -125,7 +124,7 @@ func (m mount) dir(group string) (string, bool) {
 	return dir, err == nil && info.IsDir()
 }
 
-// within tells whether path is dir or is below it, and returns the rest.
+// within reports whether path is dir or is below it, and returns the rest.
 func within(path, dir string) (rest string, ok bool) {
 	if dir == "/" {
 		return path, strings.HasPrefix(path, "/")
@@ -152,7 +151,7 @@ func (v view) ownV2() (dir, top string) {
 	return v.locate(v.v2, func(m mount) bool { return m.kind == "cgroup2" })
 }
 
-// locate finds a group in the last fitting mount that shows it.
+// locate finds a group in the last matching mount that shows it.
 func (v view) locate(group string, fits func(mount) bool) (dir, top string) {
 	for _, m := range slices.Backward(v.mounts) {
 		if group == "" || !fits(m) {

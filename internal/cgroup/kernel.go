@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernel has every operation that changes something. Reading is not part of it: control
-// files are read like any other.
+// kernel has every operation that changes something. Reading is not part of it: control files are read
+// like any other.
 type kernel interface {
 	mkdir(dir string) error
 	rmdir(dir string) error
@@ -16,11 +16,11 @@ type kernel interface {
 	write(file, value string) error
 	// access returns the reason why the caller may not write to a path.
 	access(path string) error
-	// kill ends those of the processes that are still members at that moment.
+	// kill kills those of the processes that are still members at that moment.
 	kill(pids []int, members func() ([]int, error)) error
 }
 
-// linux is the real one.
+// linux is the real kernel.
 type linux struct{}
 
 var _ kernel = linux{}
@@ -54,8 +54,8 @@ func (linux) access(path string) error {
 // maxHandles bounds the processes that kill holds at once.
 const maxHandles = 200
 
-// kill opens handles of the processes first, and only then reads the members again. So it
-// leaves a pid alone that was reused by another process meanwhile.
+// kill opens handles of the processes first, and only then reads the members again. So it leaves a pid
+// alone that was reused by another process meanwhile.
 func (linux) kill(pids []int, members func() ([]int, error)) error {
 	handles := make(map[int]int)
 	defer func() {

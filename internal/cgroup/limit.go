@@ -26,9 +26,9 @@ const (
 // wish is one limit to set, and how to set it.
 type wish struct {
 	limit      string // as in spec.Enforcement; empty for our own safety net
-	value      string // as the user would write it
+	value      string // in the user's notation
 	controller string
-	asked      bool // and is not merely a default
+	asked      bool // it is not only a default
 	// set writes the limit into a group. The caveat, if any, is a way around the limit that
 	// remains on this host.
 	set func(h *host, version int, dir string) (caveat string, err error)
@@ -56,8 +56,8 @@ func controllersOf(wishes []wish) []string {
 
 const (
 	period   = 100_000   // microseconds over which the quota counts, the kernel's default
-	minQuota = 1_000     // the kernel takes no smaller one
-	maxPids  = 4_194_304 // the kernel takes no larger cap
+	minQuota = 1_000     // the kernel accepts no smaller one
+	maxPids  = 4_194_304 // the kernel accepts no larger cap
 	freePids = 32_768    // the cap without a limit inside
 )
 
@@ -80,7 +80,7 @@ func pidsMax(n int64) func(*host, int, string) (string, error) {
 	}
 }
 
-// cpuQuota allows the time of so many processors, at least a hundredth of one.
+// cpuQuota allows the time of this many processors, at least a hundredth of one.
 func cpuQuota(cpus float64) func(*host, int, string) (string, error) {
 	quota := max(int64(math.Round(min(cpus, 1e6)*period)), minQuota)
 	return func(h *host, version int, dir string) (string, error) {
@@ -92,13 +92,13 @@ func cpuQuota(cpus float64) func(*host, int, string) (string, error) {
 		}
 		err := h.set(dir, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
 		if errors.Is(err, unix.EINVAL) && outerQuota(dir) <= float64(quota)/period {
-			return "", nil // v1 refuses more than an outer group allows, and that one holds
+			return "", nil // v1 refuses more than an outer group allows, and that one applies
 		}
 		return "", err
 	}
 }
 
-// outerQuota is the number of processors that the v1 groups around a group allow it.
+// outerQuota returns the number of processors that the v1 groups around a group allow it.
 func outerQuota(dir string) float64 {
 	outer := math.Inf(1)
 	for {
@@ -131,7 +131,7 @@ func memoryMax(n int64) func(*host, int, string) (string, error) {
 	}
 }
 
-// hasSwap tells whether the machine can swap at all.
+// hasSwap reports whether the machine can swap at all.
 func (h *host) hasSwap() bool {
 	data, err := os.ReadFile(filepath.Join(h.proc, "swaps"))
 	return err == nil && bytes.Count(data, []byte("\n")) > 1 // the first line is a heading

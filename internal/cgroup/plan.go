@@ -14,7 +14,7 @@ import (
 type place struct {
 	version int    // of cgroup: 1 or 2
 	parent  string // an existing group; empty if the controller is not available
-	// vacate says that the caller has to leave parent first.
+	// vacate is set if the caller has to leave parent first.
 	vacate bool
 	refusal
 }
@@ -70,7 +70,7 @@ func (v view) hasCgroups() bool {
 	})
 }
 
-// placeV1 judges the caller's own group in one hierarchy.
+// placeV1 checks the caller's own group in one hierarchy.
 func (h *host) placeV1(own string) place {
 	p := place{version: 1}
 	if own == "" {

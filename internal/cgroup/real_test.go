@@ -20,8 +20,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// The tests in this file use the host they run on. If it does not allow something, they
-// skip and say why.
+// The tests in this file use the host they run on. If it does not allow something, they skip and print
+// the reason.
 
 // role makes the test binary a process to be limited: see child.
 const role = "CGROUP_TEST_ROLE"
@@ -47,7 +47,7 @@ func child(role string) {
 			kept = append(kept, b)
 		}
 	case "spin":
-		for { // until it is ended
+		for { // until it is killed
 			kept = nil
 		}
 	case "wait":
@@ -66,7 +66,7 @@ func start(t *testing.T, as string) (cmd *exec.Cmd, in io.WriteCloser) {
 	return startIn(t, as, nil)
 }
 
-// startIn does so with attributes; the test is skipped if they are not allowed.
+// startIn is start with attributes. It skips the test if they are not allowed.
 func startIn(t *testing.T, as string, attr *syscall.SysProcAttr) (cmd *exec.Cmd, in io.WriteCloser) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -146,8 +146,7 @@ func TestRealSupport(t *testing.T) {
 	}
 }
 
-// TestRealDefaults checks that a user who may not set limits still gets a sandbox, and is
-// told.
+// TestRealDefaults checks that a user who may not set limits still gets a sandbox, and a report.
 func TestRealDefaults(t *testing.T) {
 	g, report, err := Create(randomID(), spec.Limits{}, all, unnoted)
 	if err != nil {

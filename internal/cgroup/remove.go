@@ -11,22 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killPatience is how long killed processes may take to go. One with much
-// memory needs its time.
+// killPatience is how long killed processes may take to end. A process with much memory needs some time.
 const killPatience = 5 * time.Second
 
 // Remove removes the group's directories. See the function Remove.
 func (g *Group) Remove() error { return g.host.removePath(g.Path()) }
 
-// Remove removes the directories that Group.Path named. It ends no process: while one lives
-// in the group, the removal fails with EBUSY, after waiting up to a second. A missing
-// directory is not an error. Anything that is not the group of a sandbox is refused before
-// anything is touched, since the path may come from a damaged file.
+// Remove removes the directories that Group.Path named. It ends no process: while one lives in the
+// group, the removal fails with EBUSY, after waiting up to a second. A missing directory is not an
+// error. It rejects anything that is not the group of a sandbox before it touches anything, since the
+// path may come from a damaged file.
 func Remove(path string) error { return thisHost().removePath(path) }
 
-// Kill ends all processes in the group that Group.Path named, by SIGKILL, and waits for
-// them to go. It is for cleaning up after a crash: the caller must not be in the group. It
-// refuses the same paths as Remove.
+// Kill ends all processes in the group that Group.Path named, with SIGKILL, and waits for them to end.
+// It is for cleaning up after a crash: the caller must not be in the group. It rejects the same paths as
+// Remove.
 func Kill(path string) error { return thisHost().killPath(path) }
 
 func (h *host) removePath(path string) error {
@@ -91,8 +90,7 @@ func (g *Group) killOnce(pids []int) error {
 	return g.host.kernel.kill(pids, g.Procs)
 }
 
-// check takes a path apart and makes sure that each directory can only be the
-// group of a sandbox.
+// check splits a path and makes sure that each directory can only be the group of a sandbox.
 func (h *host) check(path string) ([]string, error) {
 	if path == "" {
 		return nil, nil

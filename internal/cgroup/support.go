@@ -1,6 +1,6 @@
 package cgroup
 
-// Controller tells whether this caller can bind sandboxes by one controller.
+// Controller reports whether this caller can limit sandboxes with one controller.
 type Controller struct {
 	Name        string `json:"name"` // cpu, memory or pids
 	Enforceable bool   `json:"enforceable"`
@@ -10,9 +10,8 @@ type Controller struct {
 	Fix         string `json:"fix,omitempty"`    // the user's remedy
 }
 
-// Support looks at the host without changing anything, and reports on cpu,
-// memory and pids in this order. It says what Create would try for a sandbox
-// with all limits; the kernel may still refuse a number.
+// Support checks the host without changing anything, and reports on cpu, memory and pids in this order.
+// It tells what Create would try for a sandbox with all limits; the kernel may still refuse a number.
 func Support() []Controller { return thisHost().support() }
 
 func (h *host) support() []Controller {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// placeV2 chooses the group that can hand on the most of the controllers; of
-// equals the nearest.
+// placeV2 chooses the group that can hand on the largest number of the controllers, and the nearest of
+// equal ones.
 func (h *host) placeV2(v view, controllers []string) map[string]place {
 	if len(controllers) == 0 {
 		return nil
@@ -32,7 +32,7 @@ func (h *host) placeV2(v view, controllers []string) map[string]place {
 	return places
 }
 
-// withoutV2 is the refusal where the caller's group on cgroup v2 is not seen.
+// withoutV2 returns the refusal if the caller's group on cgroup v2 is not visible.
 func (v view) withoutV2(controllers []string) refusal {
 	if v.v2 != "" && slices.ContainsFunc(v.mounts, func(m mount) bool { return m.kind == "cgroup2" }) {
 		return refusal{"the caller's own cgroup is not visible", adviceNested}
@@ -63,11 +63,11 @@ type offer struct {
 	vacate bool     // once the caller has left it
 	denied *refusal // it cannot be written to at all
 	busy   bool     // it holds processes, so it hands on nothing new
-	has    []string // controllers it has itself
+	has    []string // its own controllers
 }
 
-// offers judges every group from the caller's own up to the top of the mount.
-// The leaf of a caller that has made room before is not its own in this sense.
+// offers checks every group from the caller's own up to the top of the mount. If the caller has made
+// room before, its leaf does not count as its own group.
 func (h *host) offers(own, top string, wanted []string) []offer {
 	if filepath.Base(own) == callerName && own != top {
 		own = filepath.Dir(own)
@@ -84,8 +84,8 @@ func (h *host) offers(own, top string, wanted []string) []offer {
 func (h *host) offer(dir string, own bool, wanted []string) offer {
 	o := offer{dir: dir, has: fields(dir, "cgroup.controllers")}
 	control := filepath.Join(dir, "cgroup.subtree_control")
-	// To move a process the kernel wants write access to the processes of the
-	// group that encloses both ends, which is this one.
+	// To move a process the kernel requires write access to the processes of the group that encloses
+	// both ends, which is this one.
 	for _, path := range []string{dir, filepath.Join(dir, "cgroup.procs"), control} {
 		if err := h.kernel.access(path); err != nil {
 			r := h.unwritable(dir, 2, err)
@@ -107,8 +107,8 @@ func (h *host) offer(dir string, own bool, wanted []string) offer {
 	return o
 }
 
-// occupied tells whether the processes in a group keep it from handing on
-// controllers. The root is free of that rule. The caller itself can leave.
+// occupied reports whether the processes in a group keep it from handing on controllers. That rule does
+// not apply to the root. The caller itself can leave.
 func (h *host) occupied(dir string, own bool) (busy, vacate bool) {
 	if isRoot(dir) {
 		return false, false
@@ -150,14 +150,14 @@ func (h *host) crowded(dir, controller string) refusal {
 	return refusal{fmt.Sprintf("cgroup %s holds other processes and so cannot hand on the %s controller", dir, controller), fix}
 }
 
-// isRoot tells the root of cgroup v2 from the root of a cgroup namespace: it
-// is the only group without a type.
+// isRoot distinguishes the root of cgroup v2 from the root of a cgroup namespace: it is the only group
+// without a type.
 func isRoot(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "cgroup.type"))
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// fields reads a control file of words; one that is not there has none.
+// fields reads a control file of words. A missing file has none.
 func fields(dir, file string) []string {
 	data, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package dirwatch reports changes in directories of the host, by inotify: a bounded number of
-// directories, each by a descriptor that its owner opened. It follows no path.
+// Package dirwatch reports changes in directories of the host, using inotify. It watches a bounded
+// number of directories, each through a descriptor that its owner opened. It follows no path.
 package dirwatch
 
 import (
@@ -16,7 +16,7 @@ import (
 
 // Change is an event in a watched directory.
 type Change struct {
-	Dir    string // the name that the directory was given to Add with
+	Dir    string // the directory's name in Add
 	Name   string // of the file in it
 	Mask   uint32
 	Cookie uint32
@@ -29,7 +29,7 @@ const (
 
 // Bounds of the collected changes. Further changes within one pause are dropped.
 const (
-	pause      = 50 * time.Millisecond // events are collected so long
+	pause      = 50 * time.Millisecond // time to collect events
 	maxChanges = 1 << 14
 )
 
@@ -42,7 +42,7 @@ type Watcher struct {
 	dirs map[int32]string // by watch descriptor
 }
 
-// New returns a Watcher of at most that many directories.
+// New returns a Watcher for at most this many directories.
 func New(most int) (*Watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -54,7 +54,7 @@ func New(most int) (*Watcher, error) {
 // Close ends Run.
 func (w *Watcher) Close() error { return w.f.Close() }
 
-// Add watches the directory that fd is open at, under a name.
+// Add watches the directory that fd refers to, under a name.
 func (w *Watcher) Add(fd int, name string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,7 +79,7 @@ func (w *Watcher) Add(fd int, name string) error {
 	return nil
 }
 
-// Run hands over the changes, in order and in batches, until Close or the end of ctx.
+// Run passes on the changes, in order and in batches, until Close or the end of ctx.
 func (w *Watcher) Run(ctx context.Context, take func([]Change)) {
 	buf := make([]byte, 64<<10)
 	for ctx.Err() == nil {
@@ -122,7 +122,7 @@ func (w *Watcher) parse(events []byte, b *batch) {
 	}
 }
 
-// batch collects changes, and each that is only a repetition once.
+// batch collects changes, without mere repetitions.
 type batch struct {
 	list []Change
 	seen map[string]uint32 // events of a file since something happened to its name

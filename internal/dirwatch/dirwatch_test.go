@@ -86,8 +86,8 @@ func TestRun(t *testing.T) {
 	wait(t, changes, "other", unix.IN_MOVED_TO)
 }
 
-// TestAddBounds checks that no more directories are watched than it was made for, and that
-// one which is gone makes room.
+// TestAddBounds checks that the number of watched directories is bounded, and that a removed directory
+// makes room for another.
 func TestAddBounds(t *testing.T) {
 	w, dir, changes := start(t, 2)
 	gone := filepath.Join(dir, "gone")

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// askTime bounds the smallest of jobs of an agent, including its installation.
+// askTime bounds an agent's smallest job, including its installation.
 const askTime = 5 * time.Minute
 
 // Job is a command of ours that makes an agent do something.
 type Job struct {
-	Args  []string // behind the name of the binary
+	Args  []string // after the name of the binary
 	Stdin string
 	Dir   string
-	// Judge tells from the output whether the job was done, and what the agent said about
-	// it. If it is nil, only the exit status counts.
+	// Judge determines from the output whether the job was done, and the agent's words about it. If it
+	// is nil, only the exit status counts.
 	Judge func(stdout []byte, status int) (done bool, said string)
 }
 
@@ -79,7 +79,7 @@ func advice(said, sandbox string) (rest, hint string) {
 	return rest, hint
 }
 
-// mostSaid is how much of a line is shown, in bytes.
+// mostSaid is the number of bytes of a line that are shown.
 const mostSaid = 300
 
 // shortened cuts a line that is too long after one of its words.
@@ -94,7 +94,7 @@ func shortened(said string) string {
 	return said + " …"
 }
 
-// lastLine is the last line of the first text that is not empty.
+// lastLine returns the last line of the first text that is not empty.
 func lastLine(texts ...string) string {
 	for _, text := range texts {
 		lines := strings.Split(strings.TrimSpace(text), "\n")

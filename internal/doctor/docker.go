@@ -7,11 +7,11 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostroot"
 )
 
-// docker tells whether sandboxes with the host's programs can have a Docker of their own. Nothing
-// is wrong without.
+// docker checks whether sandboxes with the host's programs can have their own Docker. It is not a fault
+// if they cannot.
 func docker() Check {
 	c := Check{Name: "docker inside", Result: OK}
-	for _, dir := range filepath.SplitList(hostroot.Path) { // where a sandbox looks; it may not be the caller's PATH
+	for _, dir := range filepath.SplitList(hostroot.Path) { // where a sandbox looks; the caller's PATH may differ
 		file := filepath.Join(dir, "dockerd")
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			c.Detail = file + ": bothy run --docker gives a sandbox a daemon of its own"

@@ -1,6 +1,6 @@
-// Package doctor checks whether this host can run sandboxes and, if it cannot, says what to
-// change. It tries operations rather than reading settings: a setting may permit something
-// that a security module forbids.
+// Package doctor checks whether this host can run sandboxes and, if it cannot, tells what to change. It
+// tries operations rather than reading settings: a setting may permit something that a security module
+// forbids.
 package doctor
 
 import (
@@ -28,10 +28,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Result of a check.
+// Result is the result of a check.
 type Result string
 
-// Results. Only Fail keeps sandboxes from running.
+// Results of checks. Only Fail keeps sandboxes from running.
 const (
 	OK   Result = "ok"
 	Warn Result = "warn"
@@ -124,7 +124,7 @@ func namespaces(ctx context.Context) Check {
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	start := cmd.Start
-	if os.Geteuid() == 0 { // as the engine does: root's sandboxes begin in a mount namespace of the host's
+	if os.Geteuid() == 0 { // as the engine does: root's sandboxes start in a mount namespace of the host
 		at, err := os.MkdirTemp("", "bothy-doctor-")
 		if err != nil {
 			c.Result, c.Detail, c.Fix = Fail, err.Error(), "make room in the directory for temporary files"
@@ -232,8 +232,8 @@ func space(dir string) Check {
 	return c
 }
 
-// authorities looks for the bundle of public certificate authorities on the
-// host whose tree begins at root.
+// authorities looks for the bundle of public certificate authorities on the host whose tree starts at
+// root.
 func authorities(root string) Check {
 	c := Check{Name: "certificates", Result: OK, Detail: "programs inside trust the public authorities this host trusts"}
 	if trust.Find(root).Empty() {

@@ -14,9 +14,9 @@ import (
 // reachTime is how long a host may take to answer.
 const reachTime = 5 * time.Second
 
-// Hosts tells which of these, as HOST:PORT, this host can connect to. Nothing is
-// sent. A proxy that the environment names is asked for them, unless it wants TLS: then
-// only that is told.
+// Hosts reports which of these hosts, as HOST:PORT, this host can connect to. It sends nothing. If the
+// environment names a proxy, it asks the proxy for them. If the proxy requires TLS, Hosts only reports
+// that.
 func Hosts(ctx context.Context, environ, hosts []string) []Check {
 	proxies := hostproxy.Read(environ)
 	checks := make([]Check, len(hosts))
@@ -64,7 +64,7 @@ func proxyFor(s *hostproxy.Settings, at string) (*hostproxy.Proxy, error) {
 	return s.For(host, uint16(n))
 }
 
-// connect connects to a host, by a proxy if there is one.
+// connect connects to a host, through a proxy if there is one.
 func connect(ctx context.Context, proxy *hostproxy.Proxy, at string) error {
 	to := at
 	if proxy != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// WayOut tells by which way this host's programs reach servers, by an environment: directly,
-// or by proxies, each of which is connected to. It does not show a password.
+// WayOut reports how this host's programs reach servers, according to an environment: directly, or
+// through proxies, each of which it connects to. It does not show a password.
 func WayOut(ctx context.Context, environ []string) Check {
 	c := Check{Name: "way out", Result: OK, Detail: "directly: no proxy is named in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY"}
 	list, err := hostproxy.Read(environ).All()

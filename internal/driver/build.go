@@ -37,7 +37,7 @@ func Build(programs ...string) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// writeBuild notes in a memory image which build wrote it.
+// writeBuild records in a memory image which build wrote it.
 func writeBuild(dir, build string) error {
 	if build == "" {
 		return errors.New("the build that writes the memory is not known")
@@ -45,7 +45,7 @@ func writeBuild(dir, build string) error {
 	return os.WriteFile(filepath.Join(dir, buildName), []byte(build+"\n"), 0o600)
 }
 
-// CheckBuild refuses a memory image of another build.
+// CheckBuild rejects a memory image of another build.
 func CheckBuild(dir, build string) error {
 	wrote, err := os.ReadFile(filepath.Join(dir, buildName))
 	if err != nil {
@@ -58,8 +58,8 @@ func CheckBuild(dir, build string) error {
 	return nil
 }
 
-// OtherBuild tells whether a process runs another build of a program than the one at this path, as
-// far as it can find out. Only the same build can continue with such a process's memory.
+// OtherBuild reports whether a process runs another build of a program than the one at this path, as far
+// as it can find out. Only the same build can continue with such a process's memory.
 func OtherBuild(pid int, path string) bool {
 	id, err := linkerID(fmt.Sprintf("/proc/%d/exe", pid))
 	if err != nil || id == "" {
@@ -80,17 +80,17 @@ func hash(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// Of an ELF file: the position of its list of segments, and the entries of that list.
+// In an ELF file: the position of its list of segments, and the entries of that list.
 const (
 	elfHeader    = 64
 	segmentSize  = 56
 	segmentNotes = 4 // PT_NOTE
-	goID         = 4 // a note of Go's: the build identifier
+	goID         = 4 // a note of Go: the build identifier
 	maxNotes     = 64 << 10
 )
 
-// linkerID reads the build identifier from a program. It is empty if the program was linked without
-// one, or is not a 64-bit ELF file in this machine's byte order.
+// linkerID reads the build identifier of a program. It is empty if the program was linked without one,
+// or is not a 64-bit ELF file in this machine's byte order.
 func linkerID(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -125,7 +125,7 @@ func linkerID(path string) (string, error) {
 	return "", nil
 }
 
-// findID searches notes. Each has the lengths of its owner and its text, a kind, and then the two,
+// findID searches notes. A note has the lengths of its owner and its text, a kind, and then these two,
 // padded to words.
 func findID(notes []byte) string {
 	order := binary.NativeEndian

@@ -1,7 +1,7 @@
-// Package driver is the interface between a keeper and the wall that holds a sandbox. A driver
-// turns a Machine, a complete description of the inside, into a running Wall. It decides nothing
-// about policy, names or life cycle. It can build one kind of wall, run processes behind it, save
-// the changes to its root, and take it down without leftovers.
+// Package driver is the interface between a keeper and the wall that holds a sandbox. A driver turns a
+// Machine, a complete description of the inside, into a running Wall. It knows nothing about policy,
+// names or life cycle. It can build one kind of wall, run processes behind it, save the changes to its
+// root, and take it down without leftovers.
 //
 // Every implementation passes the suite in driver/drivertest.
 package driver
@@ -23,11 +23,11 @@ type Driver interface {
 	Start(ctx context.Context, m Machine) (Wall, error)
 }
 
-// ErrLayer means that no wall could be built because the driver cannot use the layer
+// ErrLayer reports that no wall could be built because the driver cannot use the layer
 // [Machine.Restore]: the layer is damaged, or its storage is.
 var ErrLayer = errors.New("the saved layer of the root cannot be used")
 
-// ErrOverdue means that an operation of a sandbox exceeded its time limit.
+// ErrOverdue reports that an operation of a sandbox exceeded its time limit.
 var ErrOverdue = errors.New("it took too long")
 
 // Machine describes everything behind the wall.
@@ -49,9 +49,9 @@ type Machine struct {
 	Overlay string
 	// RootLimit bounds the writable layer, in bytes. Zero means no bound.
 	RootLimit int64
-	// Restore is a layer saved by Wall.SaveRoot, or empty for a fresh root. If its directory has
-	// sums (package sums), the driver uses only data that matches them. Damage found before Start
-	// returns is ErrLayer. Damage found later ends the wall, before a program sees the data.
+	// Restore is a layer saved by Wall.SaveRoot, or empty for a fresh root. If its directory has sums
+	// (package sums), the driver uses only data that matches them. It returns ErrLayer for damage found
+	// before Start returns. Damage found later ends the wall before a program sees the data.
 	Restore string
 	// CheckLayer makes Start check all of Restore before it returns.
 	CheckLayer bool
@@ -60,13 +60,13 @@ type Machine struct {
 	// unchanged, except ID, Hostname, Root, Network, the sources of mounts, and fields that
 	// concern only the host.
 	Memory string
-	// Starter is the path of a program that plays package gvisor/starter: it prepares the wall's
-	// processes. Empty: this program does that itself.
+	// Starter is the path of a program that implements package gvisor/starter: it prepares the wall's
+	// processes. If empty, this program does that itself.
 	Starter string
 	// Build identifies the build of the programs that run the machine: see [Build].
 	Build  string
 	Mounts []Mount
-	// Network is the sandbox's network card; nil for none but the loopback.
+	// Network is the sandbox's network card; nil means only the loopback.
 	Network *Network
 	// UID and GID are the caller's ids inside: the only ids that own files on the host.
 	UID, GID int
@@ -90,7 +90,7 @@ type Machine struct {
 // the other end of its socket.
 type Network struct {
 	// Card is a datagram socket that carries IP packets, without a link header. The caller keeps
-	// owning it.
+	// ownership.
 	Card      *os.File
 	MTU       int
 	Addresses []netip.Prefix // of the inside
@@ -177,14 +177,14 @@ type Wall interface {
 	// Memory returns the bytes that the programs inside use of the host, including file caches and
 	// file systems in memory.
 	Memory(ctx context.Context) (int64, error)
-	// RoomToSave tells whether SaveRoot is safe for the sandbox, which may die of it on a full file
+	// RoomToSave reports whether SaveRoot is safe for the sandbox, which may die of it on a full file
 	// system in memory.
 	RoomToSave() error
-	// SaveRoot writes the layer over the root into dir, which must be an empty directory. The
-	// sandbox is paused meanwhile, and goes on afterwards.
+	// SaveRoot writes the layer over the root into dir, which must be an empty directory. The sandbox is
+	// paused meanwhile, and resumes afterwards.
 	SaveRoot(ctx context.Context, dir string) error
-	// PrepareMemory makes the files that SaveMemory then writes, while the sandbox goes on. It is
-	// optional: it shortens the pause of the sandbox.
+	// PrepareMemory creates the files for SaveMemory while the sandbox runs. It is optional: it shortens
+	// the pause of the sandbox.
 	PrepareMemory(ctx context.Context, dir string) error
 	// SaveMemory writes the whole memory of programs into dir, for SumMemory and Machine.Memory.
 	// dir must be empty or prepared, and no other user may be able to look into it. The sandbox is
@@ -203,7 +203,7 @@ type Wall interface {
 	Pids() []int
 	// Done is closed once one of them has died or Destroy was called.
 	Done() <-chan struct{}
-	// Err says why the wall ended by itself. It is nil while the wall runs, or after Destroy.
+	// Err returns why the wall ended by itself. It is nil while the wall runs, or after Destroy.
 	Err() error
 	// Destroy ends everything behind the wall and the wall itself. It always succeeds within a few
 	// seconds, and may be called again.

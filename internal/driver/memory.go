@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// SumMemory completes an image that Wall.SaveMemory has written: it notes the build that wrote it,
-// and sums its files. The sandbox need not be paused for that.
+// SumMemory completes an image that Wall.SaveMemory has written: it records the build that wrote it, and
+// sums its files. The sandbox need not be paused for that.
 func SumMemory(dir, build string) error {
 	if err := writeBuild(dir, build); err != nil {
 		return err

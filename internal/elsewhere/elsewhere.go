@@ -1,5 +1,5 @@
-// Package elsewhere is bothy on systems other than Linux: it tells its version, and that sandboxes
-// need Linux.
+// Package elsewhere is bothy on systems other than Linux: it prints its version, and that sandboxes need
+// Linux.
 package elsewhere
 
 import (

@@ -1,5 +1,5 @@
-// Package fetch asks registries over HTTP. It gives up on a connection that transfers no data, or
-// next to none, follows redirects only to where they are as safe, and resumes downloads.
+// Package fetch sends requests to registries over HTTP. It gives up on a connection that transfers no
+// data, or next to none, follows redirects only to equally safe addresses, and resumes downloads.
 package fetch
 
 import (
@@ -28,8 +28,8 @@ const (
 	attempts     = 20 // of a download whose connection broke
 )
 
-// Transport connects by dial, and trusts roots; nil stands for the host's. It leaves answers as they
-// are: contents are compared with hashes.
+// Transport connects with dial, and trusts roots; nil means the host's. It does not decompress answers:
+// contents are compared with hashes.
 func Transport(roots *x509.CertPool, dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
 	return &http.Transport{
 		DialContext:           dial,
@@ -41,8 +41,8 @@ func Transport(roots *x509.CertPool, dial func(ctx context.Context, network, add
 	}
 }
 
-// CheckRedirect refuses redirects that leave TLS or carry a password, and too many of them. It is
-// that of an [http.Client].
+// CheckRedirect rejects redirects that leave TLS or carry a password, and too many of them. It is for an
+// [http.Client].
 func CheckRedirect(r *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return fmt.Errorf("it redirects more than %d times", maxRedirects)
@@ -58,8 +58,8 @@ func CheckRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Do sends a request, and gives up if its body or the answer's makes no progress for so long. A
-// body is the one that GetBody opens. The error does not quote the address.
+// Do sends a request, and gives up if its body or the answer's makes no progress for that long. GetBody
+// opens the body. The error does not quote the address.
 func Do(c *http.Client, r *http.Request, patience time.Duration) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	r = r.WithContext(ctx)
@@ -99,8 +99,8 @@ func openBody(r *http.Request, cancel context.CancelCauseFunc, patience time.Dur
 	return err
 }
 
-// Resume calls more until it succeeds, as long as each call makes progress: done is how many bytes
-// there are so far. After another error than those that again accepts it stops.
+// Resume calls more until it succeeds, as long as each call makes progress: done returns the number of
+// bytes so far. It stops after an error that again does not accept.
 func Resume(ctx context.Context, done func() int64, again func(error) bool, more func(context.Context) error) (err error) {
 	for range attempts {
 		before := done()
@@ -112,14 +112,14 @@ func Resume(ctx context.Context, done func() int64, again func(error) bool, more
 	return err
 }
 
-// AskFrom asks for all bytes but the first.
+// AskFrom requests all bytes but the first.
 func AskFrom(h http.Header, first int64) {
 	if first > 0 {
 		h.Set("Range", fmt.Sprintf("bytes=%d-", first))
 	}
 }
 
-// IsFrom reports whether an answer with a part begins where AskFrom asked it to.
+// IsFrom reports whether a partial answer starts where AskFrom asked it to.
 func IsFrom(resp *http.Response, first int64) bool {
 	return strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", first))
 }

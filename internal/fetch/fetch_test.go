@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestResume checks that a download goes on after breaks while it makes progress, and not after
-// errors that a retry does not mend.
+// TestResume checks that a download continues after breaks while it makes progress, and not after errors
+// that a retry cannot fix.
 func TestResume(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
@@ -42,7 +42,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestCheckRedirect checks that no redirect leaves TLS, even by way of a third server.
+// TestCheckRedirect checks that no redirect leaves TLS, even through a third server.
 func TestCheckRedirect(t *testing.T) {
 	at := func(s string) *http.Request {
 		u, err := url.Parse(s)

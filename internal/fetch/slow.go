@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// least is the minimum rate of a body while its reader waits, in bytes a second. The slowest line
-// is faster.
+// least is the minimum rate of a body while its reader waits, in bytes per second. The slowest line is
+// faster.
 const least = 1 << 10
 
-// ErrSlow says that too little data arrived. A retry has no better prospect.
+// ErrSlow reports that too little data arrived. A retry is no more likely to succeed.
 var ErrSlow = errors.New("it comes too slowly")
 
-// download is a body that is cancelled when it transfers nothing for so long, or less than least
-// on the average of that time. The time that the reader spends between reads does not count.
+// download is a body that is cancelled when it transfers nothing for a given time, or on average less
+// than least in that time. The time that the reader spends between reads does not count.
 type download struct {
 	io.ReadCloser
 	ctx      context.Context // done with the reason
@@ -42,7 +42,7 @@ func (d *download) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// judge cancels the body if too little arrived in the time the reader waited.
+// judge cancels the body if too little arrived while the reader waited.
 func (d *download) judge(n int64, waited time.Duration) {
 	d.came, d.waited = d.came+n, d.waited+waited
 	if d.waited < d.patience {
@@ -59,8 +59,8 @@ func (d *download) Close() error {
 	return d.ReadCloser.Close()
 }
 
-// newUpload returns the body of a request that is cancelled when the server reads none of it for so
-// long, by the cancel function of its context.
+// newUpload returns the body of a request that is cancelled, through the cancel function of its context,
+// when the server reads nothing for a given time.
 func newUpload(cancel context.CancelCauseFunc, body io.ReadCloser, patience time.Duration) io.ReadCloser {
 	return &upload{body, patience, time.AfterFunc(patience, func() {
 		cancel(fmt.Errorf("nothing was taken for %s", patience))

@@ -74,7 +74,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// paced is a body of which some comes again and again.
+// paced is a body that arrives in repeated pieces.
 type paced struct {
 	n     int           // bytes
 	every time.Duration // 0 is at once

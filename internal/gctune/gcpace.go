@@ -2,8 +2,8 @@
 //
 // By default Go collects when the heap has doubled, but not below 4 MB. A process that has 2 MB and
 // makes 60 a second collects 15 times a second, which costs it a twentieth of its time. While
-// collections are that frequent and the heap is small, this package makes them four times less
-// frequent. Otherwise Go's default applies. So an idle process uses no more memory than before.
+// collections are that frequent and the heap is small, this package makes them four times less frequent.
+// Otherwise Go's default applies. So an idle process uses no more memory than before.
 package gctune
 
 import (
@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	often  = time.Second // between two collections, or less, is often
-	small  = 8 << 20     // a heap that has less than this after a collection, in bytes
+	often  = time.Second // this interval between collections, or a shorter one, is often
+	small  = 8 << 20     // a heap smaller than this after a collection, in bytes
 	usual  = 100         // percent by which a heap grows until it is collected
 	seldom = 400
 )
 
-// pace decides after each collection about the next.
+// pace decides after each collection when the next is due.
 type pace struct {
-	last time.Time // when the last one was
+	last time.Time // time of the last one
 	set  int       // percent
 }
 
-// next gives the percentage after a collection that left live bytes.
+// next returns the percentage after a collection that left live bytes.
 func (p *pace) next(now time.Time, live uint64) int {
 	busy := !p.last.IsZero() && now.Sub(p.last) <= time.Duration(p.set/usual)*often
 	p.last, p.set = now, usual
@@ -35,8 +35,8 @@ func (p *pace) next(now time.Time, live uint64) int {
 	return p.set
 }
 
-// Follow decides from now on. It is for programs that leave GOGC and
-// [debug.SetGCPercent] alone, and is called once.
+// Follow adjusts collections from now on. It is for programs that leave GOGC and [debug.SetGCPercent]
+// alone, and is called once.
 func Follow() {
 	p := &pace{set: usual}
 	var m runtime.MemStats // runtime/metrics has an init function that every start would pay for

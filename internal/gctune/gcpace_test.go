@@ -14,7 +14,7 @@ func TestPace(t *testing.T) {
 		live  uint64
 		want  int
 	}{
-		{time.Hour, 1 << 20, usual}, // the first of all tells nothing
+		{time.Hour, 1 << 20, usual}, // the first one tells nothing
 		{time.Hour, 1 << 20, usual},
 		{time.Second, 1 << 20, seldom},
 		{4 * time.Second, 1 << 20, seldom}, // as often as before, when they are four times as rare

@@ -2,10 +2,9 @@ package gitdefaults
 
 import "strings"
 
-// Config writes the configuration that git inside reads after the system's and before all others,
-// so that settings of a repository or of the inside override it. The result is empty without
-// settings. ignore is the path of Ignore inside. signs says that the inside may have commits
-// signed.
+// Config returns the configuration that git inside reads after the system's and before all others, so
+// that settings of a repository or of the inside override it. The result is empty without settings.
+// ignore is the path of Ignore inside. signs is set if the inside may have commits signed.
 func (p *Person) Config(ignore string, signs bool) []byte {
 	var b strings.Builder
 	line := func(section, key, value string) {
@@ -34,7 +33,7 @@ func (p *Person) Config(ignore string, signs bool) []byte {
 	if b.Len() == 0 {
 		return nil
 	}
-	// A git that is told of this file does not look for that of the system by itself.
+	// A git that is told of this file does not look for the system's by itself.
 	return []byte("# From git of the host, at the start of the sandbox. What repositories and ~/.gitconfig say counts more.\n" +
 		"[include]\n\tpath = /etc/gitconfig\n" + b.String())
 }

@@ -1,11 +1,10 @@
-// Package gitdefaults answers what git inside takes from the person on whose behalf it runs: the
-// author, the files never to commit, and how commits are signed. It asks the person's own git, in
-// the directory that is worked on, so that includeIf counts.
+// Package gitdefaults collects the settings of the host's user that git inside needs: the author, the
+// files never to commit, and how commits are signed. It asks the person's own git, in the directory that
+// is worked on, so that includeIf counts.
 //
-// A sandbox may have written the repository in that directory. So no setting of the repository's
-// own configuration is taken, and git is only asked to read configuration: that runs no hook,
-// alias, filter or other program. Settings that name a program are not taken from the person's
-// configuration either.
+// A sandbox may have written the repository in that directory. So no setting of the repository's own
+// configuration is taken, and git is only asked to read configuration: that runs no hook, alias, filter
+// or other program. Settings that name a program are not taken from the person's configuration either.
 package gitdefaults
 
 import (
@@ -29,7 +28,7 @@ import (
 // Person has the git settings of the host's user.
 type Person struct {
 	Name, Email string
-	Ignore      []byte // patterns of files that are not to be committed
+	Ignore      []byte // patterns of files never to commit
 	Signing     Signing
 	// Left lists the settings that were not taken, with reasons.
 	Left []string
@@ -49,13 +48,13 @@ const (
 // keys are the settings that are asked for.
 const keys = `^(user\.(name|email|signingkey)|core\.excludesfile|gpg\.format|(commit|tag)\.gpgsign)$`
 
-// Ask asks git of the host. Without git the result is nil.
+// Ask asks the host's git. Without git the result is nil.
 func Ask(ctx context.Context, paths *hostpath.Guard, home, dir string) (*Person, error) {
 	a := &asker{paths: paths, home: home}
 	out, err := a.run(ctx, dir)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) && dir != "/" {
-		// The error may be in the repository's own configuration, which anyone who works there may
-		// have written.
+		// The error may be in the repository's own configuration, which anyone who works there may have
+		// written.
 		out, err = a.run(ctx, "/")
 	}
 	if err != nil {
@@ -64,16 +63,16 @@ func Ask(ctx context.Context, paths *hostpath.Guard, home, dir string) (*Person,
 	return a.person(parse(out)), nil
 }
 
-// asker asks for one person.
+// asker asks on behalf of one person.
 type asker struct {
 	paths *hostpath.Guard
 	home  string
 }
 
-// passed are the variables that say where the person's configuration is.
+// passed are the variables that tell where the person's configuration is.
 var passed = []string{"XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"}
 
-// run gives the answer of git in a directory.
+// run returns git's answer in a directory.
 func (a *asker) run(ctx context.Context, dir string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -93,7 +92,7 @@ func (a *asker) run(ctx context.Context, dir string) ([]byte, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	// A configuration written inside can include files without an end.
+	// A configuration written inside can include files endlessly.
 	for what, most := range map[int]uint64{unix.RLIMIT_DATA: maxMemory, unix.RLIMIT_CPU: maxCPU, unix.RLIMIT_CORE: 0} {
 		_ = unix.Prlimit(cmd.Process.Pid, what, &unix.Rlimit{Cur: most, Max: most}, nil)
 	}
@@ -162,7 +161,7 @@ func clean(s string) bool {
 	return len(s) <= maxValue && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// ignored is the content of the person's list of files that are not to be committed.
+// ignored returns the content of the person's list of files never to commit.
 func (a *asker) ignored(list map[string]setting, p *Person) []byte {
 	const what = "what you ignore in git (core.excludesFile)"
 	s, set := list["core.excludesfile"]
@@ -192,8 +191,8 @@ func (a *asker) ignored(list map[string]setting, p *Person) []byte {
 	return data
 }
 
-// named is the path that a setting names. One that a sandbox may have made is not
-// followed: it could name any file of the person's.
+// named returns the path that a setting names. A setting that a sandbox may have made is not followed:
+// it could name any of the person's files.
 func (a *asker) named(s setting, what string, left *[]string) string {
 	if a.paths.WrittenAt(s.origin) {
 		leave(left, "%s: a sandbox writes to %s, where it is set", what, s.origin)
@@ -210,8 +209,8 @@ func (a *asker) named(s setting, what string, left *[]string) string {
 	return path
 }
 
-// read reads a file that the person's configuration names. No link that a sandbox may
-// have made leads to it.
+// read reads a file that the person's configuration names. It follows no link that a sandbox may have
+// made.
 func (a *asker) read(path string, most int64) ([]byte, error) {
 	if err := hostpath.Answers(path); err != nil {
 		return nil, err

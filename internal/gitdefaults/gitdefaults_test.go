@@ -135,7 +135,7 @@ func TestValues(t *testing.T) {
 	if p.Name != "" || p.Email != `"]\ [x] "` || len(p.Left) != 2 {
 		t.Errorf("%+v", p)
 	}
-	// Git reads the written configuration as it was meant.
+	// Git reads the written configuration as intended.
 	file := d.write(t, "config", string(p.Config("/i", false)))
 	out, err := exec.Command("git", "config", "--file", file, "--null", "user.email").Output()
 	if err != nil || string(out) != p.Email+"\x00" {

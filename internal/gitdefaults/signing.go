@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Signing is how the person has commits signed by SSH.
+// Signing tells how the person's commits are signed with SSH.
 type Signing struct {
-	Key           string // the public key, as git writes it in a setting; empty: the first that the agent has
+	Key           string // the public key, as git writes it in a setting; empty: the agent's first
 	Commits, Tags bool
 	Left          []string // settings that were not taken, with reasons
 }
 
-// signing reads how commits are signed. Other formats than that of SSH are not for an SSH
-// agent: of those nothing is taken.
+// signing reads how commits are signed. Formats other than SSH do not use an SSH agent: their settings
+// are not taken.
 func (a *asker) signing(list map[string]setting, p *Person) {
 	if list["gpg.format"].value != "ssh" {
 		return
@@ -47,10 +47,9 @@ func (a *asker) signing(list map[string]setting, p *Person) {
 	p.Signing.Key = "key::" + key
 }
 
-// plainKey is a public key without its comment: its kind, and the key itself, which begins
-// with the kind again (RFC 4253, section 6.6). What else such a line may hold is refused, as
-// are private keys. Package x/crypto/ssh would tell the same, and be initialised by every
-// command.
+// plainKey returns a public key without its comment: its kind, and the key itself, which begins with the
+// kind again (RFC 4253, section 6.6). It refuses lines with anything else, and private keys. Package
+// x/crypto/ssh could do the same, but every command would initialise it.
 func plainKey(line string) (string, bool) {
 	fields := strings.Fields(line)
 	if len(fields) < 2 || strings.ContainsAny(strings.TrimSpace(line), "\r\n") {
@@ -67,8 +66,8 @@ func plainKey(line string) (string, bool) {
 	return kind + " " + text, true
 }
 
-// publicKey reads the public key that git is told of by the path of it, or of the private
-// one beside it, which is not read.
+// publicKey reads the public key to which git has a path, or a path to the private key next to it, which
+// is not read.
 func (a *asker) publicKey(path string) (string, error) {
 	if !strings.HasSuffix(path, ".pub") {
 		text, err := a.read(path+".pub", maxKeyFile)

@@ -1,4 +1,4 @@
-// Package gitdir finds the git files of a directory, if they are outside of it.
+// Package gitdir finds a directory's git files if they are outside of it.
 package gitdir
 
 import (
@@ -11,15 +11,15 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// Kind says why git's files are elsewhere.
+// Kind is the reason why git's files are elsewhere.
 type Kind int
 
-// The kinds.
+// Kinds of places.
 const (
-	Worktree  Kind = iota // a further working tree, made by git worktree add
+	Worktree  Kind = iota // an additional working tree, made by git worktree add
 	Submodule             // of a repository above it
 	Part                  // a part of a repository's files
-	Astray                // it leads elsewhere, from where nothing leads back
+	Astray                // it leads elsewhere, and nothing there leads back
 )
 
 // Place is the location of git's files.
@@ -28,11 +28,11 @@ type Place struct {
 	Dir  string // the directory that git needs to work: its own, or all of the repository's files
 }
 
-// Find locates git's files for a directory. Nil: they are within the directory, or it has no
-// repository.
+// Find locates git's files for a directory. It returns nil if they are within the directory, or if the
+// directory is not in a repository.
 //
-// A sandbox that once could write to the directory may have made it point to another repository. So
-// its target counts only if that points back.
+// A sandbox that once could write to the directory may have pointed it at another repository. So its
+// target counts only if that points back.
 func Find(dir string) (*Place, error) {
 	at := filepath.Join(dir, ".git")
 	info, err := os.Lstat(at)
@@ -75,7 +75,7 @@ func led(dir, own string) *Place {
 	return &Place{Astray, own}
 }
 
-// above finds the repository that a directory is a part of.
+// above finds the repository that contains a directory.
 func above(dir string) *Place {
 	if IsGitDir(dir) { // a bare one
 		return nil
@@ -89,7 +89,7 @@ func above(dir string) *Place {
 	return nil
 }
 
-// IsGitDir tells a directory that git takes for its own.
+// IsGitDir reports whether git would use a directory as its own.
 func IsGitDir(dir string) bool {
 	for _, name := range []string{"HEAD", "objects", "refs"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
@@ -105,7 +105,7 @@ const (
 	maxConfig  = 1 << 20
 )
 
-// Pointer reads a path, relative to a directory, out of a file.
+// Pointer reads a path, relative to a directory, from a file.
 func Pointer(file, dir, prefix string) (string, error) {
 	data, err := store.ReadFile(file, 0, maxPointer)
 	if err != nil {
@@ -121,7 +121,7 @@ func Pointer(file, dir, prefix string) (string, error) {
 	return filepath.Clean(path), nil
 }
 
-// worktreeOf reads core.worktree out of the configuration of a git directory, as git writes it for
+// worktreeOf reads core.worktree from the configuration of a git directory, as git writes it for
 // submodules. It is empty if not set.
 func worktreeOf(own string) string {
 	data, err := store.ReadFile(filepath.Join(own, "config"), 0, maxConfig)

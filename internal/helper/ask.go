@@ -12,9 +12,9 @@ import (
 )
 
 // Ask has a process of this binary, under the given name, carry out an order. The process gets the
-// caller's whole environment, because the configuration of npm and of Docker refers to it. It runs
-// in a process group of its own, so that Ctrl-C ends it by way of ctx. It also ends if this process
-// does, because its standard input is then closed.
+// caller's whole environment, because the configuration of npm and of Docker refers to it. It runs in a
+// process group of its own, so that Ctrl-C ends it through ctx. It also ends if this process does,
+// because its standard input is then closed.
 func Ask[E, R any](ctx context.Context, name string, order any, progress func(E)) (R, error) {
 	return AskCommand[E, R](ctx, exec.CommandContext(ctx, "/proc/self/exe"), name, order, progress)
 }
@@ -65,7 +65,7 @@ func (b *Beginning) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the first line behind a colon and a space, or the empty string if there is none.
+// String returns ": " and the first line, or "" if there is none.
 func (b *Beginning) String() string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(b.text)), "\n")
 	return strings.TrimSuffix(": "+line, ": ")

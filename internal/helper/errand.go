@@ -1,7 +1,7 @@
-// Package helper has another process of bothy do one thing that reads untrusted input: a registry's
-// answers, an archive, a Dockerfile. The process gets an order on its standard input, which stays
-// open as long as the caller waits. It writes its progress, and in the end the result, to its
-// standard output, a line of JSON each.
+// Package helper has another process of bothy do one job that reads untrusted input: a registry's
+// answers, an archive, a Dockerfile. The process gets an order on its standard input, which stays open
+// as long as the caller waits. It writes its progress, and in the end the result, to its standard
+// output, one JSON document per line.
 package helper
 
 import (
@@ -23,7 +23,7 @@ type Message[E, R any] struct {
 	Error  *spec.WireError `json:"error,omitempty"`
 }
 
-// ErrSilent says that the process ended without an answer. Its exit status is then the reason.
+// ErrSilent reports that the process ended without an answer. Its exit status is then the reason.
 var ErrSilent = errors.New("it ended without an answer")
 
 // Listen reads the process's output to its end, and returns its answer.
@@ -53,9 +53,9 @@ const maxOrder = 16 << 20
 // grace is how long an order may take to give up after its caller stops waiting.
 const grace = 5 * time.Second
 
-// Run does one order and returns the exit code. When in ends, the caller no longer waits, and Run
-// cancels the order. An order that does not stop within a few seconds, because it waits for a disk
-// or is deep in a file, ends with the process: its output is whole or absent.
+// Run carries out one order and returns the exit code. When in ends, the caller no longer waits, and Run
+// cancels the order. An order that does not stop within a few seconds, because it waits for a disk or
+// processes a large file, ends with the process: its output is complete or missing.
 func Run[O, E, R any](in io.Reader, out io.Writer, do func(context.Context, O, func(E)) (R, error)) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -92,17 +92,17 @@ func answer[E, R any](out io.Writer, result R, err error) int {
 	return code
 }
 
-// step is how many bytes are worth telling of.
+// step is the number of bytes that are worth an event.
 const step = 1 << 20
 
-// Pace tells which of many events are worth telling of. The zero value is ready.
+// Pace selects the events that are worth reporting. The zero value is ready.
 type Pace struct {
 	what  string
 	bytes int64
 }
 
-// Worth reports whether an event is worth telling: bytes of total are done. Total is 0 if it is not
-// known.
+// Worth reports whether an event is worth reporting: bytes of total are done. Total is 0 if it is
+// unknown.
 func (p *Pace) Worth(what string, bytes, total int64) bool {
 	complete := total > 0 && bytes == total
 	if what == p.what && bytes >= p.bytes && bytes-p.bytes < step && !complete {

@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// stuck is set where this binary is started again to carry out an order.
+// stuck is set when this binary is started again to carry out an order.
 const stuck = "BOTHY_TEST_ERRAND"
 
 func TestMain(m *testing.M) {

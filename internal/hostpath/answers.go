@@ -17,14 +17,14 @@ import (
 )
 
 // A file system whose server is gone does not answer: NFS, CIFS, FUSE, or a shared directory of a
-// virtual machine. A process that asks it hangs, and cannot even end. So another process (package
-// look) looks at a path on such a file system first.
+// virtual machine. A process that accesses it hangs, and cannot even be killed. So another process
+// (package look) looks at a path on such a file system first.
 
 // AnswerTime bounds the wait for a file system.
 const AnswerTime = 2 * time.Second
 
-// How long an answer is cached, and how long a missing one. Directories of one list are often on
-// one file system.
+// How long an answer is cached, and how long a missing one. Directories of one list are often on one
+// file system.
 const (
 	answerHolds  = time.Second
 	silenceHolds = 5 * time.Second
@@ -38,8 +38,8 @@ var localKinds = []string{
 	"mqueue", "hugetlbfs", "securityfs", "debugfs", "tracefs", "bpf", "pstore", "efivarfs", "configfs", "fusectl", "binfmt_misc", "nsfs",
 }
 
-// Answers returns an error if a path without links is on a file system that does not answer
-// within [AnswerTime]. It does not tell whether the path exists.
+// Answers returns an error if a path without links is on a file system that does not answer within
+// [AnswerTime]. It does not report whether the path exists.
 func Answers(path string) error { return AnswersWithin(path, AnswerTime) }
 
 // AnswersWithin is [Answers] with another bound.
@@ -77,8 +77,8 @@ func Silent(paths []string) map[string]error {
 	return silent
 }
 
-// served returns the innermost mount point on the way to a path whose file system may need a server;
-// empty if there is none. A mount point that a later mount hides counts, too.
+// served returns the innermost mount point on the way to a path whose file system may need a server, or
+// "". A mount point that a later mount hides counts, too.
 func (m *mounts) served(path string) (at string) {
 	for _, one := range m.list {
 		if within(one.at, path) && len(one.at) >= len(at) && !slices.Contains(localKinds, one.fsType) {
@@ -95,7 +95,7 @@ type askers struct {
 	mu    sync.Mutex
 	last  map[string]*asker
 	table *mounts
-	read  time.Time // when table was
+	read  time.Time // when table was read
 }
 
 // asker is one process that looks at a path.
@@ -121,8 +121,8 @@ func (a *askers) mounts() (*mounts, error) {
 	return table, nil
 }
 
-// ask reports whether a path answers. One process at a time asks a file system for this one. While
-// a process of another command hangs there, none is started: it would hang, too.
+// ask reports whether a path answers. This process has at most one process that looks at a file system.
+// While a process of another command hangs there, none is started: it would hang, too.
 func (a *askers) ask(at, path string, limit time.Duration) (answered bool, err error) {
 	one, err := a.process(at, path, limit)
 	if one == nil || err != nil {
@@ -138,7 +138,7 @@ func (a *askers) ask(at, path string, limit time.Duration) (answered bool, err e
 	}
 }
 
-// process returns the process that asks, or that has asked just now. It is nil if one of another
+// process returns the process that looks, or that has looked just now. It is nil if a process of another
 // command hangs.
 func (a *askers) process(at, path string, limit time.Duration) (*asker, error) {
 	a.mu.Lock()
@@ -160,7 +160,7 @@ func (a *askers) process(at, path string, limit time.Duration) (*asker, error) {
 	return one, nil
 }
 
-// counts reports whether what a process asked is still worth knowing.
+// counts reports whether the answer of a process is still useful.
 func (a *asker) counts() bool {
 	select {
 	case <-a.done:
@@ -173,11 +173,12 @@ func (a *asker) counts() bool {
 	}
 }
 
-// giveUp is when a process that looks is killed. One that cannot be stays until its file system answers.
+// giveUp is the time after which a process that looks is killed. If that is impossible, it stays until
+// its file system answers.
 const giveUp = 15 * time.Second
 
-// start starts a process that looks at a path. It inherits no open file of this process. So a
-// program that waits for this process does not wait for that one.
+// start starts a process that looks at a path. It inherits no open file of this process. So a program
+// that waits for this process does not wait for the new one.
 func start(at, path string) (*asker, error) {
 	cmd := &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{looker.Argv0, at, path, strconv.FormatInt(sinceBoot(), 10)},
@@ -203,8 +204,8 @@ func sinceBoot() int64 {
 	return now.Nano()
 }
 
-// hangs reports whether a process of the caller's has looked at a file system for longer than
-// limit, and still does.
+// hangs reports whether a process of the caller has looked at a file system for longer than limit, and
+// still does.
 func hangs(at string, limit time.Duration) bool {
 	all, _ := os.ReadDir("/proc")
 	for _, entry := range all {
@@ -238,13 +239,13 @@ func hangsAt(proc, at string, limit time.Duration) bool {
 	return err == nil && time.Duration(sinceBoot()-began) > limit
 }
 
-// CheckShared returns an error if a directory of the host that a sandbox shares does not answer: a
-// program that looks at it would hang, and so would this one.
+// CheckShared returns an error if a directory of the host that a sandbox shares does not answer:
+// programs that look at it would hang, and so would this one.
 func CheckShared(sb *spec.Sandbox) error {
 	return checkAnswers(sb, func(m spec.Mount) bool { return !sb.Clones(m) }) // nothing of the host is mounted
 }
 
-// CheckSources is CheckShared that includes the repositories that a sandbox clones.
+// CheckSources is CheckShared including the repositories that a sandbox clones.
 func CheckSources(sb *spec.Sandbox) error {
 	return checkAnswers(sb, func(spec.Mount) bool { return true })
 }

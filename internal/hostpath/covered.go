@@ -17,12 +17,12 @@ var kernelViews = []string{
 	"mqueue", "nsfs", "proc", "pstore", "securityfs", "selinuxfs", "sysfs", "tracefs",
 }
 
-// IsKernelView reports whether a type is one of these.
+// IsKernelView reports whether a type is one of kernelViews.
 func IsKernelView(fsType string) bool { return slices.Contains(kernelViews, fsType) }
 
-// MountsToCover returns the mount points below a directory that a sandbox with the directory must
-// not see: views of the kernel, and a secret directory of the caller's, or part of it, that a
-// bind mount shows at another path. Both paths are without links. secret may be empty.
+// MountsToCover returns the mount points below a directory that a sandbox with the directory must not
+// see: views of the kernel, and a secret directory of the caller, or part of it, that a bind mount shows
+// at another path. Both paths are without links. secret may be empty.
 func MountsToCover(dir, secret string) ([]string, error) {
 	table, err := readMounts()
 	if err != nil {
@@ -43,9 +43,9 @@ func MountsToCover(dir, secret string) ([]string, error) {
 	return outermost(list), err
 }
 
-// toCover reports whether a mount is a view of the kernel, and visible at its mount point:
-// another mount may hide it. A mount that cannot be looked at counts. Files are not covered: they
-// are devices, which no sandbox opens.
+// toCover reports whether a mount is a view of the kernel and visible at its mount point: another mount
+// may hide it. A mount that cannot be looked at counts. Files are not covered: they are devices, which
+// no sandbox opens.
 func (m mount) toCover(id uint64) bool {
 	if !IsKernelView(m.fsType) {
 		return false
@@ -62,8 +62,8 @@ func (m mount) toCover(id uint64) bool {
 	return s.is(unix.S_IFDIR) && (s.mount == id || s.mount == 0)
 }
 
-// mayOpenUp reports whether a path is out of the caller's reach only because of the mode of one
-// of the caller's own directories. A sandbox can change that mode.
+// mayOpenUp reports whether a path is inaccessible to the caller only because of the mode of one of the
+// caller's own directories. A sandbox can change that mode.
 func mayOpenUp(path string) bool {
 	for at := filepath.Dir(path); ; at = filepath.Dir(at) {
 		if s, err := lookAt(at); err == nil || at == "/" {
@@ -72,8 +72,8 @@ func mayOpenUp(path string) bool {
 	}
 }
 
-// otherPaths returns paths below a directory that lead to the secret directory, or into it, and
-// are not its own.
+// otherPaths returns paths below a directory that lead to the secret directory, or into it, and are not
+// its own path.
 func (m *mounts) otherPaths(dir, secret string) (list []string, err error) {
 	is, err := lookAt(secret)
 	if secret == "" || errors.Is(err, fs.ErrNotExist) {

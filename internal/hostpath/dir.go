@@ -8,14 +8,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// OpenDir opens a directory that the user names, to read or write files in it. top is the
-// outermost directory around it that a sandbox writes to; empty if there is none.
+// OpenDir opens a directory that the user names, to read or write files in it. top is the outermost
+// directory around it that a sandbox writes to, or "".
 func (g *Guard) OpenDir(path string) (top string, dir *os.Root, err error) {
 	p, err := g.Find(path)
 	if err != nil {
 		return "", nil, err
 	}
-	// The slash: it does not open a pipe, which would wait for a writer.
+	// The slash keeps it from opening a pipe, which would wait for a writer.
 	if p.Top == "" {
 		dir, err = os.OpenRoot(p.Rest + "/")
 		return "", dir, speakOf(err, path)
@@ -37,7 +37,7 @@ func (g *Guard) OpenDir(path string) (top string, dir *os.Root, err error) {
 	return "", nil, p.refusal(fd, path, cause(err))
 }
 
-// cause returns the error for a path without the name that os.Root gives it.
+// cause removes the name that os.Root gives a path from its error.
 func cause(err error) error {
 	if wrong, ok := errors.AsType[*fs.PathError](err); ok {
 		return wrong.Err

@@ -20,8 +20,8 @@ func guardOf(sb *spec.Sandbox) *Guard {
 	return NewGuard(list)
 }
 
-// TestOpenPlace checks that a link that the sandbox made in a workspace, in the place of a
-// directory to copy to, does not lead out.
+// TestOpenPlace checks that a link that the sandbox made in a workspace, in place of a directory to copy
+// to, does not lead out.
 func TestOpenPlace(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -93,8 +93,8 @@ func TestOpenPlace(t *testing.T) {
 	}
 }
 
-// TestOpenPlaceFromLink checks that a relative path starts at the kernel's working directory, not
-// at the path by which the caller came there.
+// TestOpenPlaceFromLink checks that a relative path starts at the kernel's working directory, not at the
+// path through which the caller entered it.
 func TestOpenPlaceFromLink(t *testing.T) {
 	base := t.TempDir()
 	work := filepath.Join(base, "work")

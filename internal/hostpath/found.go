@@ -15,7 +15,7 @@ func Found(m spec.Mounted) Identity {
 	return Identity{Device: m.Device, Inode: m.Inode, Birth: m.Birth}
 }
 
-// LookUp finds out which directory is at a path without links. It is nil for a file.
+// LookUp returns the directory at a path without links, or nil for a file.
 func LookUp(path string) (*spec.Mounted, error) {
 	f, err := OpenReal(path, unix.O_PATH)
 	if err != nil {
@@ -29,14 +29,14 @@ func LookUp(path string) (*spec.Mounted, error) {
 	return &spec.Mounted{Source: path, Device: s.id.Device, Inode: s.id.Inode, Birth: s.id.Birth}, nil
 }
 
-// Silence says that the file system of a mounted directory does not answer.
+// Silence reports that the file system of a mounted directory does not answer.
 const Silence = "does not answer"
 
-// Gone says that the path of a mounted directory does not exist.
+// Gone reports that the path of a mounted directory does not exist.
 const Gone = "is gone"
 
-// Replaced returns how a mounted directory was lost: another one is at its path, or none. It is
-// empty if the directory is still there, or if that is unknown.
+// Replaced returns how a mounted directory was lost: another one is at its path, or none. It is empty if
+// the directory is still there, or if that is unknown.
 func Replaced(m spec.Mounted) string {
 	if Answers(m.Source) != nil {
 		return Silence

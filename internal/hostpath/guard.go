@@ -1,10 +1,10 @@
-// Package hostpath opens the paths of the host that a person names, and finds the programs of
-// the host that Bothy starts.
+// Package hostpath opens the paths of the host that a person names, and finds the programs of the host
+// that Bothy starts.
 //
-// A sandbox writes to directories of the host. A link in such a directory may have been made
-// inside, and may be changed at any moment. So no such link leads out of its directory, and no
-// program in such a directory is started. A directory is recognised by its device and inode, by
-// its path, and by its place in its file system: a bind mount has another path.
+// A sandbox writes to directories of the host. A link in such a directory may have been made inside, and
+// may be changed at any moment. So no such link leads out of its directory, and no program in such a
+// directory is started. A directory is recognised by its device and inode, by its path, and by its
+// position in its file system: a bind mount has another path.
 package hostpath
 
 import (
@@ -25,7 +25,7 @@ type Directory struct {
 type Guard struct {
 	written []Directory
 	mounts  *mounts // nil until it is needed
-	spots   []spot  // of written, likewise
+	spots   []spot  // of written; nil likewise
 	path    *string // see Path
 }
 
@@ -69,8 +69,8 @@ func Live(sb *spec.Sandbox) (list []spec.Mount) {
 // Written returns the directories that the guard knows.
 func (g *Guard) Written() []Directory { return g.written }
 
-// among reports whether a directory is one that a sandbox writes to. crossed tells that it is
-// the root of a mount, of which a part of such a directory may be.
+// among reports whether a directory is one that a sandbox writes to. crossed is set if it is the root of
+// a mount, which may be a part of such a directory.
 func (g *Guard) among(path string, s seen, crossed bool) (bool, error) {
 	for _, d := range g.written {
 		if d.Path == path && !d.Former || d.Same(s.id) {

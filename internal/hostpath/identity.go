@@ -14,8 +14,8 @@ type Identity struct {
 	Birth  int64  `json:"birth,omitempty"` // in nanoseconds since 1970; 0 if the file system does not keep it
 }
 
-// Same reports whether both are the same directory. A reboot may change the number of a device,
-// but not the creation time of a directory; so that time counts, if both have one.
+// Same reports whether both are the same directory. A reboot may change the number of a device, but not
+// the creation time of a directory; so that time counts, if both have one.
 func (a Identity) Same(b Identity) bool {
 	if a.Inode != b.Inode || a.Inode == 0 {
 		return false
@@ -47,7 +47,7 @@ func (s seen) changeable(path string) bool {
 	return int(s.owner) == os.Geteuid() || unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS) == nil
 }
 
-// lookAt looks at a path, and follows no link at its end.
+// lookAt looks at a path, without following a link at its end.
 func lookAt(path string) (seen, error) { return look(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW) }
 
 func look(dir int, path string, flags int) (seen, error) {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// mounts is the table of this process's mounts. The same directory may be at several places of
-// the host (mount --bind); its place in the file system reveals that.
+// mounts is the table of this process's mounts. The same directory may be at several paths of the host
+// (mount --bind); its position in the file system reveals that.
 type mounts struct {
 	byID map[uint64]mount
 	list []mount // in the order in which they were mounted
@@ -23,7 +23,7 @@ type mount struct {
 	fsType string
 }
 
-// spot is a place in a file system.
+// spot is a position in a file system.
 type spot struct{ device, path string }
 
 func (s spot) contains(other spot) bool {

@@ -41,7 +41,7 @@ func (g *Guard) OpenRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile reads a regular file that the user names, of at most so many bytes.
+// ReadFile reads a regular file that the user names, of at most this many bytes.
 func (g *Guard) ReadFile(path string, most int64) ([]byte, error) {
 	f, err := g.OpenRegular(path)
 	if err != nil {

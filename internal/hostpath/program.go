@@ -18,8 +18,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Path returns the caller's PATH without the entries that sandboxes write to, and without empty
-// and relative ones. Programs that Bothy starts get it: they start others by name.
+// Path returns the caller's PATH without the entries that sandboxes write to, and without empty and
+// relative ones. Bothy gives it to the programs that it starts, as they start others by name.
 func (g *Guard) Path() string {
 	if g.path != nil {
 		return *g.path
@@ -91,10 +91,10 @@ func (g *Guard) Command(ctx context.Context, name string, args ...string) (*exec
 	return cmd, nil
 }
 
-// maxInterpreters is how many scripts may run each other: the kernel allows as many.
+// maxInterpreters is how many scripts may interpret each other, as in the kernel.
 const maxInterpreters = 5
 
-// startable refuses a file that is not a program. It also refuses a program if a sandbox may have
+// startable rejects a file that is not a program. It also rejects a program if a sandbox may have
 // written it or its interpreter.
 func (g *Guard) startable(file string, depth int) error {
 	p, err := g.Find(file)
@@ -131,7 +131,8 @@ func (g *Guard) startable(file string, depth int) error {
 	return g.startable(interpreter, depth+1)
 }
 
-// interpreterOf returns the program that runs a script; empty if the file is none, or cannot be read.
+// interpreterOf returns the program that runs a script. It is empty if the file is not a script, or
+// cannot be read.
 func interpreterOf(fd int) string {
 	f, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil {

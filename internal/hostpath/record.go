@@ -11,27 +11,27 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// record is the document of the directories that sandboxes were started on, live. It outlives the
-// sandboxes: a link that one has made stays.
+// record is the document of the directories that were shared with sandboxes for writing. It outlives the
+// sandboxes, because the links that they made stay.
 type record struct {
 	Version     int      `json:"version"`
 	Directories []Record `json:"directories"`
 }
 
-// Record is one directory of it.
+// Record is one directory of the record.
 type Record struct {
 	Path string `json:"path"`
 	Identity
 }
 
-// Bounds of the record: beyond the first, directories that are gone are dropped when one is added;
-// beyond the second, the oldest entries.
+// Bounds of the record. Beyond the first, directories that no longer exist are dropped when one is
+// added. Beyond the second, the oldest entries are dropped.
 const (
 	manyDirectories = 256
 	mostDirectories = 4096
 )
 
-// ReadRecord returns the directories that sandboxes have written to, removed ones too.
+// ReadRecord returns the directories that sandboxes have written to, including removed sandboxes.
 func ReadRecord(s *store.Store) ([]Directory, error) {
 	r, err := readRecord(s)
 	if err != nil {
@@ -63,8 +63,8 @@ func readRecord(s *store.Store) (record, error) {
 	return r, nil
 }
 
-// Remember adds directories to the record, before a sandbox is started on them. It writes nothing
-// if they are there.
+// Remember adds directories to the record, before a sandbox is started on them. It writes nothing if
+// they are in it already.
 func Remember(ctx context.Context, s *store.Store, dirs []Record) error {
 	known := func(r record) bool {
 		return !slices.ContainsFunc(dirs, func(d Record) bool { return !slices.Contains(r.Directories, d) })
@@ -96,7 +96,7 @@ func (r *record) add(d Record) {
 	r.Directories = append(r.Directories, d)
 }
 
-// bound drops entries, if there are too many.
+// bound drops entries if there are too many.
 func (r *record) bound() {
 	if len(r.Directories) > manyDirectories {
 		r.Directories = slices.DeleteFunc(r.Directories, gone)

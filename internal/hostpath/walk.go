@@ -10,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place is the end of a path.
+// Place is the target of a path.
 type Place struct {
-	// Top is the outermost directory on the way that a sandbox writes to; empty if there is none.
+	// Top is the outermost directory on the way that a sandbox writes to, or "".
 	Top string
-	// Rest is the way on from Top, none of it followed. Without Top it is the whole path, and has
-	// no link in it.
+	// Rest is the rest of the path below Top, without following links. Without Top it is the whole path,
+	// and has no link in it.
 	Rest string
-	// opened tells that Rest is a link to a file that a process has open, such as /dev/fd/3. It
-	// may have no path of its own.
+	// opened is set if Rest is a link to a file that a process has open, such as /dev/fd/3. It may have
+	// no path of its own.
 	opened bool
-	// within tells that it is in a directory that the guard knows.
+	// within is set if it is in a directory that the guard knows.
 	within bool
-	// written tells that a sandbox writes to the file or directory.
+	// written is set if a sandbox writes to the file or directory.
 	written bool
 	top     Identity
 }
@@ -30,9 +30,8 @@ type Place struct {
 // MaxLinks is how many links the kernel follows in a path.
 const MaxLinks = 40
 
-// Find walks to a path name by name, and stops at the first directory that a sandbox writes to:
-// in it any name may become a link at the next moment. The rest of the path need not exist in
-// there.
+// Find walks along a path name by name, and stops at the first directory that a sandbox writes to: any
+// name in it may become a link the next moment. The rest of the path need not exist.
 func (g *Guard) Find(path string) (Place, error) {
 	w := walk{guard: g, named: path}
 	at, rest, err := startOf(path)
@@ -45,9 +44,9 @@ func (g *Guard) Find(path string) (Place, error) {
 	return w.place, nil
 }
 
-// startOf returns a path from the root of the disk, as names. A relative path starts at the
-// kernel's working directory, which $PWD may not name. The directories above it decide where ".."
-// leads: a sandbox that writes only to the working directory cannot change that.
+// startOf returns a path from the root of the disk, as names. A relative path starts at the kernel's
+// working directory, which $PWD may not name. The directories above it decide where ".." leads: a
+// sandbox that writes only to the working directory cannot change that.
 func startOf(path string) (at string, rest []string, err error) {
 	rest = strings.Split(path, "/")
 	if filepath.IsAbs(path) {
@@ -57,7 +56,7 @@ func startOf(path string) (at string, rest []string, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if !filepath.IsAbs(here) { // the kernel says so of a directory that is out of reach
+	if !filepath.IsAbs(here) { // the kernel's answer for a directory that is out of reach
 		return "", nil, &fs.PathError{Op: "open", Path: here, Err: fs.ErrNotExist}
 	}
 	for len(rest) > 0 && (rest[0] == "" || rest[0] == "." || rest[0] == "..") {
@@ -74,7 +73,7 @@ type walk struct {
 	guard  *Guard
 	named  string
 	at     string // without links
-	here   seen   // what at is
+	here   seen   // the file at it
 	within bool   // at is in a directory that a sandbox writes to
 	todo   []string
 	links  int
@@ -117,8 +116,8 @@ func (w *walk) to(at string, todo []string) error {
 	return nil
 }
 
-// stops reports whether the walk ends here. A directory above one that a sandbox writes to is not
-// in it.
+// stops reports whether the walk ends here. It is false for a directory above one that a sandbox writes
+// to.
 func (w *walk) stops() bool {
 	if w.place.Top == "" {
 		return false
@@ -133,7 +132,7 @@ func (w *walk) stops() bool {
 	return true
 }
 
-// enter goes to the root of the disk.
+// enter moves to the root of the disk.
 func (w *walk) enter(root string) error {
 	s, err := lookAt(root)
 	if err != nil {
@@ -143,8 +142,8 @@ func (w *walk) enter(root string) error {
 	return w.arrive(root, s, false)
 }
 
-// arrive goes to a path without links. It does not stop at a directory in which the caller may
-// change nothing: a sandbox has no more rights than its caller.
+// arrive moves to a path without links. It does not stop at a directory in which the caller may change
+// nothing: a sandbox has no more rights than its caller.
 func (w *walk) arrive(at string, s seen, crossed bool) error {
 	if !w.within {
 		written, err := w.guard.among(at, s, crossed)
@@ -161,7 +160,7 @@ func (w *walk) arrive(at string, s seen, crossed bool) error {
 	return nil
 }
 
-// step goes to a name in the directory.
+// step moves to a name in the directory.
 func (w *walk) step(name string) error {
 	if !w.here.is(unix.S_IFDIR) {
 		return unix.ENOTDIR
@@ -190,7 +189,7 @@ func (w *walk) step(name string) error {
 	return w.jump(target)
 }
 
-// jump goes on with the target of a link.
+// jump continues with the target of a link.
 func (w *walk) jump(target string) error {
 	w.todo = append(strings.Split(target, "/"), w.todo...)
 	if !filepath.IsAbs(target) {
@@ -199,15 +198,15 @@ func (w *walk) jump(target string) error {
 	return w.enter("/")
 }
 
-// magic reports whether links in a directory are the kernel's own. Their text may differ from
-// their target. /proc itself has links like any other.
+// magic reports whether links in a directory are the kernel's own. Their text may differ from their
+// target. /proc itself has ordinary links.
 func magic(dir string) bool {
 	var st unix.Statfs_t
 	return unix.Statfs(dir, &st) == nil && st.Type == unix.PROC_SUPER_MAGIC && dir != "/proc" && filepath.Base(dir) != "proc"
 }
 
-// magic follows a link of the kernel's. It opens anything but a directory by the link: the
-// caller, or another process, already has it open.
+// magic follows a link of the kernel. It opens anything but a directory through the link: the caller, or
+// another process, already has it open.
 func (w *walk) magic(link, target string) error {
 	to, err := look(unix.AT_FDCWD, link, 0)
 	if err != nil {

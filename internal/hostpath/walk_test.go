@@ -27,7 +27,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// host is a directory of the host: work is written to by a sandbox, outside is not.
+// host is a directory of the host: a sandbox writes to work, and not to outside.
 type host struct{ base, work, outside string }
 
 func newHost(t *testing.T) host {
@@ -96,8 +96,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestOpenRefusesLinks checks that no link in a directory that a sandbox writes to leads out of it, and that the
-// refusal says where it leads.
+// TestOpenRefusesLinks checks that no link in a directory that a sandbox writes to leads out of it, and
+// that the error tells where the link leads.
 func TestOpenRefusesLinks(t *testing.T) {
 	h := newHost(t)
 	h.link(t, h.outside, "tree/abs")
@@ -125,7 +125,7 @@ func TestOpenRefusesLinks(t *testing.T) {
 	}
 }
 
-// TestOpenPipe checks that what the caller's shell has open is read, such as <(command).
+// TestOpenPipe checks that files that the caller's shell has open can be read, such as <(command).
 func TestOpenPipe(t *testing.T) {
 	r, w, err := os.Pipe()
 	must(t, err)
@@ -141,7 +141,8 @@ func TestOpenPipe(t *testing.T) {
 	}
 }
 
-// TestOpenRace exchanges a directory and a link while paths through it are opened: nothing outside is read.
+// TestOpenRace checks that nothing outside is read if a directory and a link are exchanged while paths
+// through them are opened.
 func TestOpenRace(t *testing.T) {
 	h := newHost(t)
 	must(t, os.Mkdir(h.work+"/d", 0o755))
@@ -179,8 +180,8 @@ func TestOpenRace(t *testing.T) {
 	t.Logf("%d of 20000 were read", read)
 }
 
-// TestFormer checks that a directory is known by its identity: moved, or after its sandbox was removed; and
-// that another one at its path is not taken for it.
+// TestFormer checks that a directory is recognised after it was moved and after its sandbox was removed,
+// and that another one at its path is not taken for it.
 func TestFormer(t *testing.T) {
 	h := newHost(t)
 	s, err := store.Open(filepath.Join(h.base, "state"))
@@ -209,7 +210,7 @@ func TestFormer(t *testing.T) {
 	}
 }
 
-// TestRecord checks that the record is bounded, and that a damaged one is refused.
+// TestRecord checks that the record is bounded, and that a damaged one is an error.
 func TestRecord(t *testing.T) {
 	h := newHost(t)
 	s, err := store.Open(filepath.Join(h.base, "state"))
@@ -241,7 +242,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestProgram checks that no program is started that a sandbox may have written, by whatever way it is found.
+// TestProgram checks that no program is started that a sandbox may have written, however it is found.
 func TestProgram(t *testing.T) {
 	h := newHost(t)
 	script := func(path, head string) string {
@@ -335,7 +336,7 @@ func ownMounts() *syscall.SysProcAttr {
 	return a
 }
 
-// TestReplaced checks that another directory at a path is told from the one that was mounted.
+// TestReplaced checks that another directory at a path is distinguished from the one that was mounted.
 func TestReplaced(t *testing.T) {
 	h := newHost(t)
 	was, err := LookUp(h.work)

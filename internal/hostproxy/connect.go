@@ -13,15 +13,15 @@ import (
 // maxHead bounds a proxy's answer to CONNECT, in bytes.
 const maxHead = 16 << 10
 
-// Error says why a proxy did not connect to a server.
+// Error is the reason why a proxy did not connect to a server.
 type Error struct {
 	Proxy  *Proxy
-	Status int   // with which it refused; zero: it did not answer
-	Err    error // why it did not
+	Status int   // of the refusal; zero if it did not answer
+	Err    error // why it did not answer
 	To     string
 }
 
-// Error is for the host's user.
+// Error is the text for the host's user.
 func (e *Error) Error() string {
 	switch {
 	case e.Status == 407 && e.Proxy.named:
@@ -34,7 +34,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the proxy %s does not connect to %s: %v", e.Proxy, e.To, e.Err)
 }
 
-// Told is for programs inside: it does not say where the proxy is.
+// Told is the text for programs inside: it does not name the proxy.
 func (e *Error) Told() string {
 	switch {
 	case e.Status == 407:
@@ -45,8 +45,8 @@ func (e *Error) Told() string {
 	return "the host's proxy does not answer"
 }
 
-// advice says what to do about a port that the proxy may not connect to: most proxies
-// connect to port 443 alone.
+// advice tells what to do about a port that the proxy may not connect to: most proxies connect only to
+// port 443.
 func (e *Error) advice() string {
 	_, port, err := net.SplitHostPort(e.To)
 	if err != nil || port == "443" || !e.Refused() {
@@ -57,16 +57,16 @@ func (e *Error) advice() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Refused tells that the proxy is up and does not connect to this server, by its rules.
+// Refused reports whether the proxy works and its rules forbid this server.
 func (e *Error) Refused() bool { return e.Status >= 400 && e.Status < 500 && e.Status != 407 }
 
-// Final tells that the proxy would answer the same for any other address: it does not answer
-// at all, or wants a password. Only a wait that ran out may be about the server.
+// Final reports whether the proxy would answer the same for any other address: it does not answer at
+// all, or requires a password. Only a timeout may be the server's fault.
 func (e *Error) Final() bool {
 	return e.Status == 407 || e.Status == 0 && !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, os.ErrDeadlineExceeded)
 }
 
-// Fail makes an Error of why the proxy could not be asked for a server.
+// Fail returns the Error for a proxy that could not be asked for a server.
 func (p *Proxy) Fail(to string, err error) *Error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err
@@ -77,8 +77,8 @@ func (p *Proxy) Fail(to string, err error) *Error {
 	return &Error{Proxy: p, To: to, Err: err}
 }
 
-// Connect asks the proxy at the other end of a connection for a server, as HOST:PORT. What
-// the server says is not read. It takes no longer than the context lives.
+// Connect asks the proxy at the other end of a connection to connect to a server, given as HOST:PORT. It
+// does not read the server's data. It ends with its context.
 func (p *Proxy) Connect(ctx context.Context, c net.Conn, to string) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	status, err := p.ask(c, to)
@@ -121,7 +121,7 @@ var (
 	errNotHTTP = errors.New("its answer is not HTTP")
 )
 
-// readHead reads up to an empty line, and not a byte more: the bytes after it are the server's.
+// readHead reads up to an empty line, and not one byte more: the bytes after it are the server's.
 func readHead(c net.Conn, room int) (string, error) {
 	var head []byte
 	for len(head) < room {

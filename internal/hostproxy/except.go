@@ -15,13 +15,13 @@ type exceptions struct {
 
 // exception is an entry of NO_PROXY.
 type exception struct {
-	network netip.Prefix // if it is one, or an address
-	domain  string       // else: this name and all below it
+	network netip.Prefix // set for a network or an address
+	domain  string       // otherwise: this name and all names below it
 	port    uint16       // zero: any
 }
 
-// parseExceptions reads a list as NO_PROXY has it, separated by commas or, as curl reads it,
-// by spaces. Entries that mean nothing are left out, as by all programs.
+// parseExceptions reads a list in the format of NO_PROXY, separated by commas or, as in curl, by spaces.
+// It drops entries without a meaning, like all programs.
 func parseExceptions(text string) (x exceptions) {
 	separates := func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }
 	for entry := range strings.FieldsFuncSeq(strings.ToLower(text), separates) {
@@ -58,7 +58,7 @@ func parseException(entry string) (e exception, ok bool) {
 	return e, e.domain != ""
 }
 
-// cover tells whether a server is reached without a proxy. This machine always is.
+// cover reports whether a server is reached without a proxy. This machine always is.
 func (x exceptions) cover(host string, port uint16) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	a, err := netip.ParseAddr(host)

@@ -1,9 +1,9 @@
-// Package hostproxy reads which proxies the caller's environment names, decides which of
-// them connects to a server, and asks it to by CONNECT.
+// Package hostproxy reads the proxies in the caller's environment, decides which of them connects to a
+// server, and asks it to with CONNECT.
 //
-// The variables mean what they mean to curl and to programs in Go: HTTPS_PROXY, HTTP_PROXY
-// and NO_PROXY, in capital letters or small ones, and ALL_PROXY where the other is not set.
-// The password of a proxy appears in nothing that this package prints.
+// The variables have the same meaning as in curl and in Go programs: HTTPS_PROXY, HTTP_PROXY and
+// NO_PROXY, in upper or lower case, and ALL_PROXY if the other one is not set. Nothing that this package
+// prints contains a proxy's password.
 package hostproxy
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// variables are those that are read. Capital letters come first, as with Go.
+// variables are the variables that are read. Upper case comes first, as in Go.
 var variables = []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"}
 
 // Environment returns the entries of an environment that Read looks at. They may contain a
@@ -31,7 +31,7 @@ func Environment(environ []string) (list []string) {
 	return list
 }
 
-// Settings decide which proxy connects to a server. Nil settings name none.
+// Settings decide which proxy connects to a server. Nil settings have no proxies.
 type Settings struct {
 	tls, plain choice // for port 443 and all others; for port 80
 	except     exceptions
@@ -39,8 +39,8 @@ type Settings struct {
 
 // choice is the proxy that a variable names.
 type choice struct {
-	proxy *Proxy // nil: none
-	err   error  // the variable names none that can be used
+	proxy *Proxy // nil means a direct connection
+	err   error  // the variable's proxy cannot be used
 }
 
 // Read reads the settings of an environment.
@@ -66,8 +66,8 @@ func Read(environ []string) *Settings {
 	return &Settings{tls: choose("HTTPS_PROXY"), plain: choose("HTTP_PROXY"), except: parseExceptions(except)}
 }
 
-// New makes settings from addresses of proxies for port 443 and for port 80, either of which may be
-// empty, and from a list as NO_PROXY has it. Where names their origin in errors.
+// New makes settings from the addresses of proxies for port 443 and for port 80, either of which may be
+// empty, and from a list in the format of NO_PROXY. where is their origin for errors.
 func New(where, forTLS, plain, except string) *Settings {
 	return &Settings{tls: choose(where, forTLS), plain: choose(where, plain), except: parseExceptions(except)}
 }
@@ -97,7 +97,7 @@ func (s *Settings) For(host string, port uint16) (*Proxy, error) {
 	return s.tls.proxy, s.tls.err
 }
 
-// ForScheme is For where the scheme of an address selects the variable.
+// ForScheme is For if the scheme of an address selects the variable.
 func (s *Settings) ForScheme(scheme, host string, port uint16) (*Proxy, error) {
 	if s.except.cover(host, port) {
 		return nil, nil
@@ -119,21 +119,21 @@ func (s *Settings) All() (list []*Proxy, err error) {
 	return list, err
 }
 
-// Proxy is one that connects to servers by CONNECT.
+// Proxy is a proxy that connects to servers with CONNECT.
 type Proxy struct {
 	Host string // a name, or an address without brackets
 	Port uint16
-	TLS  bool // it is itself spoken to over TLS
+	TLS  bool // the connection to it uses TLS
 
-	from           string // where it was named
+	from           string // the setting that named it
 	user, password string
 	named          bool // has a user, perhaps with an empty name
 }
 
-// Address is where the proxy is dialled.
+// Address returns the proxy's address, HOST:PORT.
 func (p *Proxy) Address() string { return net.JoinHostPort(p.Host, strconv.Itoa(int(p.Port))) }
 
-// String names the proxy, without its password.
+// String returns the proxy's URL without its password.
 func (p *Proxy) String() string {
 	if p.TLS {
 		return "https://" + p.Address()
@@ -141,13 +141,13 @@ func (p *Proxy) String() string {
 	return "http://" + p.Address()
 }
 
-// GoString keeps the password from being printed as well.
+// GoString also keeps the password from being printed.
 func (p *Proxy) GoString() string { return p.String() }
 
-// From is where the proxy was named: a variable, or npm's settings.
+// From returns the setting that named the proxy: a variable, or npm's settings.
 func (p *Proxy) From() string { return p.from }
 
-// Login is the user and password for the proxy, if it has any.
+// Login returns the user and password for the proxy, if it has any.
 func (p *Proxy) Login() (user, password string, ok bool) { return p.user, p.password, p.named }
 
 // Authorization returns the value of Proxy-Authorization, or "" without a user.
@@ -158,8 +158,8 @@ func (p *Proxy) Authorization() string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(p.user+":"+p.password))
 }
 
-// parseProxy reads the address of a proxy. Why describes an error without quoting the address.
-// People write passwords unescaped: the host follows the last @.
+// parseProxy reads the address of a proxy. why describes an error without quoting the address. People
+// write passwords unescaped: the host follows the last @.
 func parseProxy(address string) (_ *Proxy, why string) {
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(address), "://")
 	if !ok {

@@ -145,7 +145,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// TestAdvice checks that a refused port is told together with a remedy, outside and inside.
+// TestAdvice checks that an error about a refused port comes with a remedy, outside and inside.
 func TestAdvice(t *testing.T) {
 	p, err := Read([]string{"HTTPS_PROXY=http://me:pw@p:1"}).For("a.example", 22)
 	if err != nil {
@@ -169,8 +169,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestConnectHangs checks that a proxy that says nothing is waited for as long as the context
-// lives, and no longer.
+// TestConnectHangs checks that the wait for a silent proxy lasts as long as the context, and no longer.
 func TestConnectHangs(t *testing.T) {
 	p, err := Read([]string{"HTTPS_PROXY=http://p:1"}).For("a.example", 443)
 	if err != nil {

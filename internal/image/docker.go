@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// DockerSocket is the socket of this machine's Docker, or empty: the one in DOCKER_HOST, or
-// else the first usual path that exists. A Docker behind a network does not count.
+// DockerSocket returns the socket of this machine's Docker: the one in DOCKER_HOST, or else the first
+// usual path that exists. It is empty if there is none. A Docker that is reached over a network does not
+// count.
 func DockerSocket() string {
 	if host := os.Getenv("DOCKER_HOST"); host != "" {
 		path, ok := strings.CutPrefix(host, "unix://")

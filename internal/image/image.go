@@ -1,10 +1,10 @@
-// Package image keeps container images: their names, the parts that sandboxes need of each,
-// and the meaning of references. Another process fetches images (package pull), because
-// that links an HTTP client.
+// Package image keeps container images: it resolves their names and references, and stores the parts of
+// each that sandboxes need. Another process fetches images (package pull), because that links an HTTP
+// client.
 //
-// Images live in an OCI image layout and share its blobs. For each image, a root file
-// system exists next to the layout. All its sandboxes read that root and none can write to
-// it. A blob, a root or a name is complete or missing, never partial.
+// Images are stored in an OCI image layout and share its blobs. For each image, a root file system
+// exists next to the layout. All its sandboxes read that root and none can write to it. A blob, a root
+// or a name is complete or missing, never partial.
 package image
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// C libraries of images, as agents are made for.
+// C libraries of images, which agents are built for.
 const (
 	Glibc = "glibc"
 	Musl  = "musl"
@@ -37,13 +37,13 @@ const (
 
 // Annotations of the index.
 const (
-	// NameKey has the name of an image.
+	// NameKey is the name of an image.
 	NameKey = "org.opencontainers.image.ref.name"
-	// FullNameKey has the full name if NameKey has only the tag.
+	// FullNameKey is the full name if NameKey is only the tag.
 	FullNameKey = "io.containerd.image.name"
-	// listKey has the digest of the list of platforms that it was chosen from.
+	// listKey is the digest of the list of platforms that the image was chosen from.
 	listKey = "dev.bothy.list"
-	// claimedKey is there if the name is only claimed: see [Image].
+	// claimedKey is set if the name is only claimed: see [Image].
 	claimedKey = "dev.bothy.claimed"
 )
 
@@ -78,19 +78,19 @@ type Config struct {
 	User    string
 	Env     []string
 	Workdir string
-	Docker  bool // it asks for a Docker daemon, by DockerLabel
+	Docker  bool // it asks for a Docker daemon, with DockerLabel
 	DiffIDs []string
 	Made    time.Time
 }
 
-// DockerLabel is a label of images. With the value "true" sandboxes that begin with the image
-// have a Docker daemon of their own.
+// DockerLabel is a label of images. With the value "true", sandboxes that start from the image have a
+// Docker daemon of their own.
 const DockerLabel = "dev.bothy.docker"
 
-// RootVersion is the version of Root, and of how roots are made.
+// RootVersion is the version of Root, and of the way roots are built.
 const RootVersion = 1
 
-// Root describes an image's root file system, as far as a sandbox needs it.
+// Root describes an image's root file system, as far as a sandbox needs to know it.
 type Root struct {
 	Version int       `json:"version"`
 	Digest  string    `json:"digest"` // of the manifest
@@ -108,11 +108,11 @@ type Root struct {
 	Dir string `json:"-"`
 }
 
-// File is the file system, Home an archive of its user's home directory.
+// File is the path of the file system. Home is that of an archive of its user's home directory.
 func (r Root) File() string { return filepath.Join(r.Dir, rootName) }
 func (r Root) Home() string { return filepath.Join(r.Dir, homeName) }
 
-// Account is the user an image is run as.
+// Account is the user that an image runs as.
 type Account struct {
 	Name   string `json:"name"`
 	UID    int    `json:"uid"` // in sandboxes
@@ -121,13 +121,13 @@ type Account struct {
 	Home   string `json:"home"`
 	Shell  string `json:"shell"`
 
-	ImageUID int `json:"image_uid"` // in the image as it came
+	ImageUID int `json:"image_uid"` // in the original image
 	ImageGID int `json:"image_gid"`
 }
 
 // Image is an image on this machine.
 type Image struct {
-	Name   string `json:"name,omitempty"` // in full; empty if it has lost it
+	Name   string `json:"name,omitempty"` // in full; empty if another image took it
 	Digest string `json:"digest"`         // of the manifest
 	List   string `json:"list,omitempty"` // of the list of platforms it is from
 	Bytes  int64  `json:"bytes"`          // of its root
@@ -138,8 +138,7 @@ type Image struct {
 	Claimed bool `json:"claimed,omitempty"`
 }
 
-// Shelf is the directory of the images, for sandboxes whose user has these ids inside. It
-// need not exist.
+// Shelf is the directory of the images for sandboxes whose user has these ids inside. It need not exist.
 type Shelf struct {
 	Dir      string
 	UID, GID int
@@ -156,7 +155,7 @@ const (
 	homeName     = "home.tar"
 	aboutName    = "image.json"
 	partPrefix   = ".part-"
-	spoolPattern = ".tmp-*" // swept like temporary files of store
+	spoolPattern = ".tmp-*" // swept like the temporary files of store
 	newPrefix    = ".new-"
 	gonePrefix   = ".gone-"
 )
@@ -167,8 +166,8 @@ func (s Shelf) blobs() string { return filepath.Join(s.Dir, "blobs", "sha256") }
 
 func (s Shelf) roots() string { return filepath.Join(s.Dir, rootsName) }
 
-// Blob is the path of a blob. Part is the path it is written to before it is complete. The
-// digest was checked.
+// Blob is the path of a blob. Part is the path it is written to until it is complete. The caller has
+// checked the digest.
 func (s Shelf) Blob(digest string) string { return filepath.Join(s.blobs(), Hex(digest)) }
 
 func (s Shelf) Part(digest string) string { return filepath.Join(s.blobs(), partPrefix+Hex(digest)) }
@@ -178,7 +177,7 @@ func (s Shelf) RootDir(digest string) string {
 	return filepath.Join(s.roots(), fmt.Sprintf("%s-%d-%d", Hex(digest), s.UID, s.GID))
 }
 
-// Make makes the directories.
+// Make creates the directories.
 func (s Shelf) Make() error {
 	for _, dir := range []string{s.blobs(), s.roots()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -207,8 +206,8 @@ func (s Shelf) index() (Index, error) {
 // MaxHome bounds the initial home of a sandbox, in bytes.
 const MaxHome = 16 << 30
 
-// Add adds an image under its name, or without one if that is empty. Another image with
-// that name loses it. The caller holds the lock.
+// Add adds an image under its name, or without one if that is empty. Another image with that name loses
+// it. The caller holds the lock.
 func (s Shelf) Add(d Descriptor, img Image) error {
 	name := img.Name
 	i, err := s.index()
@@ -249,7 +248,7 @@ func (i Index) names(digest string) (n int) {
 	return n
 }
 
-// List gives all images, by name.
+// List returns all images, sorted by name.
 func (s Shelf) List() ([]Image, error) {
 	i, err := s.index()
 	if err != nil {
@@ -270,8 +269,8 @@ func (s Shelf) List() ([]Image, error) {
 	return list, nil
 }
 
-// Find returns the image that a reference means, without asking a registry. If there is
-// none, the error is of class [spec.ErrNotFound].
+// Find returns the image that a reference names, without asking a registry. If it is missing, the error
+// is of class [spec.ErrNotFound].
 func (s Shelf) Find(r Reference) (Image, error) {
 	list, err := s.List()
 	if err != nil {
@@ -287,7 +286,7 @@ func (s Shelf) Find(r Reference) (Image, error) {
 		WithHint("bothy template pull %[1]s fetches it; what Docker has: docker save %[1]s | bothy template load", r.Short())
 }
 
-// minID is the shortest beginning of a digest that is taken for one, in hex digits.
+// minID is the shortest prefix of a digest that is accepted as an id, in hex digits.
 const minID = 4
 
 // FindID returns the entries of the image with an id. The id is a digest or a prefix of
@@ -320,14 +319,14 @@ func (s Shelf) FindID(id string) ([]Image, error) {
 	return found, nil
 }
 
-// Touch notes that a sandbox begins with an image. Only prune reads it.
+// Touch records that a sandbox starts from an image. Only prune reads this.
 func (s Shelf) Touch(digest string) {
 	now := time.Now()
 	_ = os.Chtimes(filepath.Join(s.RootDir(digest), aboutName), now, now)
 }
 
-// Used is the last time a sandbox began with an image, or else the time its root was made.
-// It is zero if the image has no root.
+// Used is the last time a sandbox started from an image, or else the time its root was built. It is zero
+// if the image has no root.
 func (s Shelf) Used(digest string) time.Time {
 	info, err := os.Stat(filepath.Join(s.RootDir(digest), aboutName))
 	if err != nil {
@@ -336,7 +335,7 @@ func (s Shelf) Used(digest string) time.Time {
 	return info.ModTime()
 }
 
-// Root returns the root of an image. If it has none, the error is fs.ErrNotExist.
+// Root returns the root of an image, or fs.ErrNotExist if it has none.
 func (s Shelf) Root(digest string) (Root, error) {
 	dir := s.RootDir(digest)
 	r := Root{}

@@ -21,8 +21,8 @@ func (p Platform) String() string {
 	return strings.TrimSuffix(p.OS+"/"+p.Architecture+"/"+p.Variant, "/")
 }
 
-// Fits tells whether an image for a platform runs here. plain tells whether it runs on
-// every processor of the architecture; such images are preferred.
+// Fits reports whether an image for a platform runs here, and whether it runs on every processor of the
+// architecture (plain). Plain images are preferred.
 func (p Platform) Fits() (fits, plain bool) {
 	if p.OS != "linux" || p.Architecture != runtime.GOARCH {
 		return false, false
@@ -40,7 +40,7 @@ func (p Platform) Fits() (fits, plain bool) {
 // levels86 are the variants of amd64 that need a newer processor.
 var levels86 = map[string]int{"v2": 2, "v3": 3, "v4": 4}
 
-// level86 is the level of this processor among those of amd64, from 1 to 4.
+// level86 is the level of this processor among the levels of amd64, from 1 to 4.
 func level86() int {
 	x := cpu.X86
 	for i, has := range []bool{

@@ -7,12 +7,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Reference names an image, as Docker writes it: without a registry it means Docker Hub,
-// without a tag "latest".
+// Reference names an image in Docker's notation: without a registry it means Docker Hub, without a tag
+// "latest".
 type Reference struct {
 	Registry, Repository string
 	Tag                  string
-	Digest               string // if it is pinned; then the tag is only for people
+	Digest               string // if it is pinned; then the tag is only informative
 }
 
 const (
@@ -91,7 +91,7 @@ func (r Reference) String() string {
 	return text
 }
 
-// Short is the reference as people write it.
+// Short is the reference as people usually write it.
 func (r Reference) Short() string { return Short(r.String()) }
 
 // Short leaves the defaults out of a name.
@@ -128,7 +128,7 @@ func tag(s string) bool {
 	return true
 }
 
-// host is a registry: a name or an address, and perhaps a port.
+// host reports whether s is a registry: a name or an address, with an optional port.
 func host(s string) bool {
 	if s == "" || !isLower(s[0]) && s[0] != '[' {
 		return false
@@ -143,7 +143,7 @@ func host(s string) bool {
 
 const algorithm = "sha256:"
 
-// CheckDigest refuses everything but digests of SHA-256, the only algorithm in use.
+// CheckDigest rejects everything but digests of SHA-256, the only algorithm in use.
 func CheckDigest(digest string) error {
 	h, ok := strings.CutPrefix(digest, algorithm)
 	if b, err := hex.DecodeString(h); !ok || err != nil || len(b) != 32 || strings.ToLower(h) != h {
@@ -152,7 +152,7 @@ func CheckDigest(digest string) error {
 	return nil
 }
 
-// Hex is a digest without its algorithm; it was checked.
+// Hex is a digest without its algorithm. The caller has checked the digest.
 func Hex(digest string) string { return strings.TrimPrefix(digest, algorithm) }
 
 // Digest writes a sum as a digest.

@@ -32,8 +32,8 @@ func (s Shelf) held() string { return filepath.Join(s.Dir, heldName) }
 // comes as an error of class [spec.ErrConflict].
 var ErrHeld = errors.New("an image is being fetched or sent, or a sandbox is being created that may be about to use one")
 
-// young tells whether an image without a name has just come. Its loader can then use it by
-// its digest.
+// young reports whether an image without a name is recent. Its loader can then still use it by its
+// digest.
 func (s Shelf) young(digest string) bool {
 	r, err := s.Root(digest)
 	return err == nil && time.Since(r.Built) < grace
@@ -44,8 +44,7 @@ const grace = 10 * time.Minute
 // partAge is how long an incomplete download is kept for a later pull to resume.
 const partAge = 7 * 24 * time.Hour
 
-// spoolAge is the age after which the name of a spooled file is taken for one left by a
-// killed process.
+// spoolAge is the age after which the name of a spooled file counts as left by a killed process.
 const spoolAge = time.Minute
 
 // Forget takes a name from an image. An image without a name stays as long as a sandbox
@@ -64,9 +63,9 @@ func (s Shelf) Forget(img Image) error {
 	return nil
 }
 
-// Sweep removes images, roots and blobs that neither a name nor a digest in use leads to,
-// and files left by killed processes. While another process holds the images, it returns
-// [ErrHeld]. The caller holds the lock.
+// Sweep removes images, roots and blobs that no name and no digest in use refers to, and files left by
+// killed processes. While another process holds the images, it returns [ErrHeld]. The caller holds the
+// lock.
 func (s Shelf) Sweep(used map[string]bool) (freed int64, err error) {
 	hold, err := s.alone()
 	if err != nil {
@@ -150,9 +149,8 @@ func without(dir string, keep func(name string) bool) (list []string, err error)
 	return list, err
 }
 
-// RemoveStray removes a path that Strays returned, unless an image uses it by now. While
-// another process holds the images, it returns [ErrHeld]. The caller holds the lock, so
-// that nothing is being made.
+// RemoveStray removes a path that Strays returned, unless an image uses it by now. While another process
+// holds the images, it returns [ErrHeld]. The caller holds the lock, so that no image is being made.
 func (s Shelf) RemoveStray(path string, used map[string]bool) error {
 	hold, err := s.alone()
 	if err != nil {
@@ -170,7 +168,7 @@ func (s Shelf) RemoveStray(path string, used map[string]bool) error {
 	return err
 }
 
-// awaited tells whether a later pull may resume a download.
+// awaited reports whether a later pull may resume a download.
 func (s Shelf) awaited(hex string) bool {
 	info, err := os.Lstat(s.Part(algorithm + hex))
 	if err != nil || info.Size() == 0 || time.Since(info.ModTime()) > partAge {
@@ -180,7 +178,7 @@ func (s Shelf) awaited(hex string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// Parts are the downloads that are not complete, as paths.
+// Parts returns the paths of incomplete downloads.
 func (s Shelf) Parts() ([]string, error) {
 	return filepath.Glob(filepath.Join(s.blobs(), partPrefix+"*"))
 }
@@ -196,7 +194,7 @@ func (s Shelf) SweepParts() (freed int64, err error) {
 	return s.sweep(s.blobs(), func(name string) bool { return !strings.HasPrefix(name, partPrefix) })
 }
 
-// RemovePart is SweepParts for one of them, by its path.
+// RemovePart is SweepParts for one download, by its path.
 func (s Shelf) RemovePart(path string) error {
 	hold, err := s.alone()
 	if err != nil {
@@ -206,7 +204,7 @@ func (s Shelf) RemovePart(path string) error {
 	return os.RemoveAll(path)
 }
 
-// Busy returns the reason why unfinished files must not be removed now, nil if they may.
+// Busy returns the reason why unfinished files must not be removed now, or nil.
 func (s Shelf) Busy() error {
 	hold, err := s.alone()
 	if err == nil {
@@ -215,12 +213,12 @@ func (s Shelf) Busy() error {
 	return err
 }
 
-// leads are the digests that images and digests in use depend on.
+// leads holds the digests that images and digests in use depend on.
 type leads map[string]bool
 
 func (l leads) blob(name string) bool { return l[algorithm+name] }
 
-// root tells whether a directory is the root of one of them, for any caller's ids.
+// root reports whether a directory is the root of one of them, for any caller's ids.
 func (l leads) root(name string) bool {
 	hex, _, _ := strings.Cut(name, "-")
 	return l[algorithm+hex]
@@ -257,8 +255,8 @@ func (s Shelf) mark(digest string, kept map[string]bool) error {
 	return nil
 }
 
-// Paths are the files and directories of an image: its root, and its blobs, which
-// others may have too.
+// Paths returns the files and directories of an image: its root, and its blobs, which other images may
+// share.
 func (s Shelf) Paths(digest string) []string {
 	list := []string{s.RootDir(digest)}
 	blobs := map[string]bool{}
@@ -290,7 +288,7 @@ func (s Shelf) sweep(dir string, keep func(name string) bool) (freed int64, err 
 		}
 		gone := filepath.Join(dir, gonePrefix+strings.TrimPrefix(e.Name(), gonePrefix))
 		if gone != at { // else a killed process renamed it
-			if err := store.RemoveTree(gone); err != nil { // of one that had the name before
+			if err := store.RemoveTree(gone); err != nil { // an older one with the same name
 				return freed, err
 			}
 			if err := os.Rename(at, gone); err != nil {
@@ -314,7 +312,7 @@ func (s Shelf) NewRoot() (string, error) {
 	return os.MkdirTemp(s.roots(), newPrefix)
 }
 
-// PutRoot completes a root and puts it in its place.
+// PutRoot completes a root and moves it to its place.
 func (s Shelf) PutRoot(dir string, r Root) (Root, error) {
 	if err := sums.Write(dir); err != nil {
 		return r, err
@@ -332,7 +330,7 @@ func (s Shelf) PutRoot(dir string, r Root) (Root, error) {
 	return r, store.SyncDir(filepath.Dir(r.Dir))
 }
 
-// Files gives the names of a new root's files.
+// Files returns the names of a new root's files.
 func Files(dir string) (root, home string) {
 	return filepath.Join(dir, rootName), filepath.Join(dir, homeName)
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/sums"
 )
 
-// Verify compares a root with its sums. It is ErrNone of package sums if a version before
-// sums made it.
+// Verify compares a root with its sums. It returns ErrNone of package sums if a version before sums made
+// the root.
 func (r Root) Verify(read func(n int) error) error {
 	files, err := sums.Open(r.Dir)
 	if err != nil {
@@ -29,14 +29,13 @@ func (r Root) Verify(read func(n int) error) error {
 	return files.Check(read)
 }
 
-// ErrDamagedRoot says that a root is damaged. It is made anew from the blobs.
+// ErrDamagedRoot reports that a root is damaged. It can be rebuilt from the blobs.
 var ErrDamagedRoot = errors.New("the root is damaged")
 
-// UsableRoot is Root that also checks the root, as far as that can be told before it is used:
-// a damaged one is both fs.ErrNotExist and ErrDamagedRoot. Sandboxes map the file, so its
-// pages cannot be checked as they are loaded: sizes are compared each time, and all of it
-// only if the kernel has seen it change since it was made. Damage by the disk itself is found
-// by bothy system verify.
+// UsableRoot is Root, but also checks the root before use: the error of a damaged one is both
+// fs.ErrNotExist and ErrDamagedRoot. Sandboxes map the file, so its pages cannot be checked as they are
+// loaded. Sizes are compared each time, and all of the content only if the kernel has seen it change
+// since it was made. Damage by the disk itself is found by bothy system verify.
 func (s Shelf) UsableRoot(digest string) (Root, error) {
 	r, err := s.Root(digest)
 	if err != nil {
@@ -72,14 +71,14 @@ func (r Root) checkChanged(files *sums.Files) error {
 				return err
 			}
 			now := time.Now()
-			_ = os.Chtimes(list, now, now) // it is not checked again the next time
+			_ = os.Chtimes(list, now, now) // so that it is not checked again the next time
 			return nil
 		}
 	}
 	return nil
 }
 
-// changed is when the inode of a file changed last.
+// changed is the time of the last change of a file's inode.
 func changed(path string) (time.Time, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
@@ -88,7 +87,7 @@ func changed(path string) (time.Time, error) {
 	return time.Unix(st.Ctim.Unix()), nil
 }
 
-// Blobs are the paths of all blobs that are complete.
+// Blobs returns the paths of all complete blobs.
 func (s Shelf) Blobs() ([]string, error) {
 	entries, err := os.ReadDir(s.blobs())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +102,7 @@ func (s Shelf) Blobs() ([]string, error) {
 	return list, err
 }
 
-// VerifyBlob compares a blob with the digest that it is named by.
+// VerifyBlob compares a blob with the digest in its name.
 func VerifyBlob(path string, read func(n int) error) error {
 	f, err := store.OpenRegular(path, unix.O_NOFOLLOW)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package layer keeps the private layer of a sandbox's root on disk: the newest complete save,
-// and never half of one. A save is a directory that is written beside the current one and renamed
-// into its place. A crash at any point leaves one or the other.
+// Package layer keeps the private layer of a sandbox's root on disk: the newest complete save. A save is
+// a directory that is written next to the current one and renamed into its place. A crash at any point
+// leaves one or the other, never a partial save.
 package layer
 
 import (
@@ -39,9 +39,9 @@ func (s Store) Current() (string, error) {
 // First returns the directory for the first save of a new sandbox; the caller makes it.
 func (s Store) First() string { return s.path(savePrefix, 1) }
 
-// Add lets write fill an empty directory, adds the sums of its files and makes it the newest save.
-// It returns the bytes it takes on disk. The caller removes the save before by tidy, so that a user
-// need not wait for that.
+// Add lets write fill an empty directory, adds the sums of its files and makes it the newest save. It
+// returns the size on disk in bytes. The caller removes the previous save with tidy, so that a user need
+// not wait for that.
 func (s Store) Add(write func(dir string) error) (size int64, tidy func(), err error) {
 	return s.add(func(dir string) error {
 		if err := write(dir); err != nil {
@@ -82,8 +82,8 @@ func (s Store) add(write func(dir string) error) (size int64, tidy func(), err e
 	}, nil
 }
 
-// Adopt makes a save at another place the newest one; "" means none, so that the root is as it
-// was made. The sandbox does not run.
+// Adopt makes a save at another place the newest one; "" means no save, so the root is as it was made.
+// The sandbox must not run.
 func (s Store) Adopt(dir string) error {
 	if dir != "" {
 		// A save without sums gets none: they would vouch for contents that were never checked.
@@ -98,7 +98,7 @@ func (s Store) Adopt(dir string) error {
 		if err != nil || current == "" {
 			return err
 		}
-		gone := s.path(workPrefix, 0) // a half save does not count
+		gone := s.path(workPrefix, 0) // a partial save does not count
 		if err := errors.Join(os.RemoveAll(gone), os.Rename(current, gone), store.SyncDir(s.Dir), os.RemoveAll(gone)); err != nil {
 			return err
 		}
@@ -219,7 +219,7 @@ func (s Store) fill(dir string, write func(string) error) (int64, error) {
 	return store.SyncFiles(dir)
 }
 
-// filestorePrefix begins the name of the file that gVisor keeps the root's data in. It removes the
+// filestorePrefix is the prefix of the file in which gVisor keeps the root's data. gVisor removes the
 // name at once, unless it is killed.
 const filestorePrefix = "runsc-filestore-"
 

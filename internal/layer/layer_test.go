@@ -18,10 +18,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/sums"
 )
 
-// role is set where this binary is started again as another process.
+// role is set when this binary is started again as another process.
 const role = "BOTHY_TEST_LAYER_ROLE"
 
-// Save adds a save and removes the one before.
+// Save adds a save and removes the previous one.
 func (s Store) Save(write func(dir string) error) (int64, error) {
 	size, tidy, err := s.Add(write)
 	if err == nil {
@@ -73,7 +73,7 @@ func writing(n int) func(string) error {
 	}
 }
 
-// reading returns the number of the newest save, 0 for none, -1 for half of one.
+// reading returns the number of the newest save: 0 if there is none, -1 if it is partial.
 func reading(t *testing.T, s Store) int {
 	t.Helper()
 	dir, err := s.Current()
@@ -112,7 +112,7 @@ func TestSave(t *testing.T) {
 	if dir, err := (Store{filepath.Join(s.Dir, "none")}).Current(); dir != "" || err != nil {
 		t.Errorf("no directory, but %q, %v", dir, err)
 	}
-	for n := 1; n <= 12; n++ { // 9 to 10: not by the alphabet
+	for n := 1; n <= 12; n++ { // 9 to 10: not in alphabetical order
 		size, err := s.Save(writing(n))
 		must(t, err)
 		sum, err := os.Stat(filepath.Join(s.path(savePrefix, n), sums.Name))
@@ -129,8 +129,7 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// TestFailedSave checks that a save that fails at any point leaves the one before, and nothing
-// else.
+// TestFailedSave checks that a save that fails at any point leaves the previous one, and nothing else.
 func TestFailedSave(t *testing.T) {
 	boom := errors.New("boom")
 	tests := []struct {
@@ -176,8 +175,8 @@ func TestFailedSave(t *testing.T) {
 	}
 }
 
-// TestCrashLeftovers checks that the newest complete save counts, whatever a crash left beside
-// it.
+// TestCrashLeftovers checks that the newest complete save counts, whatever a crash left
+// next to it.
 func TestCrashLeftovers(t *testing.T) {
 	s := Store{t.TempDir()}
 	_, err := s.Save(writing(1))

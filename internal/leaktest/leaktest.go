@@ -1,5 +1,5 @@
-// Package leaktest fails tests that leave goroutines behind: no policy judges a flow that outlives
-// its gateway.
+// Package leaktest fails tests that leave goroutines behind: no policy judges a flow that outlives its
+// gateway.
 package leaktest
 
 import (
@@ -10,11 +10,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// looks is how often goleak looks, each time for some 400 ms. On a busy machine goroutines may take
-// their time to end, and an HTTP/2 server keeps a connection that broke the protocol for a second.
+// looks is how often goleak checks, each time for some 400 ms. On a busy machine goroutines may end
+// late, and an HTTP/2 server keeps a connection that broke the protocol for a second.
 const looks = 100
 
-// Main is a TestMain. It does not return.
+// Main runs the tests of a TestMain. It does not return.
 func Main(m *testing.M) {
 	code := m.Run()
 	stays := goleak.IgnoreTopFunction("github.com/bothy-dev/bothy/internal/nsproc.obey")

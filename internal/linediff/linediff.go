@@ -11,7 +11,7 @@ import (
 // Edit replaces old lines from A to B by new ones from C to D.
 type Edit struct{ A, B, C, D int }
 
-// Lines cuts a text behind each line break.
+// Lines splits a text after each line break.
 func Lines(text string) []string {
 	list := strings.SplitAfter(text, "\n")
 	if n := len(list) - 1; list[n] == "" {
@@ -20,9 +20,9 @@ func Lines(text string) []string {
 	return list
 }
 
-// Edits finds the edits that turn old lines into new ones. Lines that occur once on each side match
-// as far as both sides have them in the same order. The lines between two such matches are one
-// edit, without the common lines at its beginning and end. It takes n·log n steps for any texts.
+// Edits finds the edits that turn old lines into new ones. Lines that occur once on each side match if
+// they are in the same order on both. The lines between two such matches are one edit, without the
+// common lines at its beginning and end. It takes n·log n steps for any texts.
 func Edits(old, now []string) []Edit {
 	var list []Edit
 	a, c := 0, 0
@@ -52,8 +52,8 @@ func Edits(old, now []string) []Edit {
 
 type pair struct{ old, now int }
 
-// anchors are lines that both texts have once: the largest set of them that is in the same order in
-// both (a longest increasing subsequence).
+// anchors are lines that both texts have once: the largest set of them that is in the same order in both
+// (a longest increasing subsequence).
 func anchors(old, now []string) []pair {
 	type seen struct{ old, now, at int }
 	count := map[string]*seen{}
@@ -80,7 +80,7 @@ func anchors(old, now []string) []pair {
 
 // increasing picks the most pairs whose old lines ascend.
 func increasing(pairs []pair) []pair {
-	var tails []int // of the best chain of each length, the last pair
+	var tails []int // the last pair of the best chain of each length
 	before := make([]int, len(pairs))
 	for i, p := range pairs {
 		n, _ := slices.BinarySearchFunc(tails, p.old, func(t, old int) int { return cmp.Compare(pairs[t].old, old) })

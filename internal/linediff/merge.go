@@ -34,7 +34,7 @@ type merger struct {
 // made is one side's change.
 type made struct {
 	now   []string
-	edits []Edit // that are not done yet
+	edits []Edit // edits not yet applied
 }
 
 func (m *merger) left() bool { return len(m.sides[0].edits)+len(m.sides[1].edits) > 0 }
@@ -80,7 +80,7 @@ func (m *merger) next() bool {
 	return true
 }
 
-// place are the lines of base that the next edits are about, with all that touch each other.
+// place returns the lines of base that the next edits change, including all edits that touch each other.
 func (m *merger) place() (from, to int) {
 	var n [2]int
 	from = len(m.base) + 1

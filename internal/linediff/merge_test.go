@@ -56,7 +56,7 @@ func change(base [][]string, blocks []int, word string, r *rand.Rand) (text stri
 			list, gone = append(list, mine...), append(gone, middle...)
 		case 1: // before
 			list = append(append(list, mine...), middle...)
-		case 2: // behind
+		case 2: // after
 			list = append(append(list, middle...), mine...)
 		}
 		list = append(list, block[len(block)-1])
@@ -64,8 +64,8 @@ func change(base [][]string, blocks []int, word string, r *rand.Rand) (text stri
 	return strings.Join(list, ""), put, gone
 }
 
-// TestMergeKeepsBoth checks that a merge has all changes that two sides made in different places,
-// in order, and nothing else. A change that both made occurs once.
+// TestMergeKeepsBoth checks that a merge has all changes that two sides made in different places, in
+// order, and nothing else. It has a change that both sides made once.
 func TestMergeKeepsBoth(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 2))
@@ -190,7 +190,7 @@ func random(most int) string {
 	return strings.TrimSuffix(b.String(), strings.Repeat("\n", rand.IntN(2)))
 }
 
-// edited is a text with a few lines changed.
+// edited returns a text with a few changed lines.
 func edited(text string) string {
 	list := slices.Clone(Lines(text))
 	for range rand.IntN(4) {

@@ -9,12 +9,11 @@ import (
 	"github.com/bothy-dev/bothy/internal/strictyaml"
 )
 
-// MaxBytes bounds the text of a script. The server holds an answer once for each request
-// for it.
+// MaxBytes bounds the text of a script. The server stores an answer once for each request that gets it.
 const MaxBytes = 1 << 20
 
-// Parse reads a script in YAML or JSON. An unknown or repeated key, and anything that
-// [Script.Check] refuses, is an error that says where.
+// Parse reads a script in YAML or JSON. An unknown or repeated key, and anything that [Script.Check]
+// rejects, is an error with its position.
 func Parse(data []byte) (Script, error) {
 	if len(data) > MaxBytes {
 		return Script{}, fmt.Errorf("read script: it is larger than %d bytes", MaxBytes)
@@ -59,8 +58,8 @@ type Checked struct {
 	Turns []Turn
 }
 
-// Check tells whether a script can be played, and returns its conversations in the order in
-// which they are tried. That of the script's own turns comes last.
+// Check reports whether a script can be played, and returns its conversations in the order in which they
+// are tried. The conversation of the script's own turns comes last.
 func (s Script) Check() ([]Checked, error) {
 	var out []Checked
 	for i, c := range s.Conversations {
@@ -155,7 +154,7 @@ func (t Tool) check() error {
 	return nil
 }
 
-// representable refuses arguments that YAML or Go can express and JSON cannot.
+// representable rejects arguments that YAML or Go can express and JSON cannot.
 func representable(args map[string]any) error {
 	_, err := json.Marshal(args)
 	return err
@@ -196,7 +195,7 @@ func (l *Limit) check(f Failure) error {
 	return nil
 }
 
-// count counts the true ones.
+// count returns the number of true values.
 func count(facts ...bool) (n int) {
 	for _, f := range facts {
 		if f {

@@ -90,7 +90,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A mistake is told with its line.
+// TestParseSaysWhere checks that an error names its line.
 func TestParseSaysWhere(t *testing.T) {
 	for want, script := range map[string]string{
 		"line 5: check conversation 0, turn 1: neither": "conversations:\n  - match: a\n    turns:\n      - text: fine\n      - delay: 1s\n",
@@ -106,7 +106,7 @@ func TestParseSaysWhere(t *testing.T) {
 	}
 }
 
-// Scripts written in Go are checked as well.
+// TestCheckRefuses checks that scripts written in Go are checked as well.
 func TestCheckRefuses(t *testing.T) {
 	for _, s := range []Script{
 		{},

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Script is the list of the model's answers. The zero value has no answers, and is refused.
+// Script is the list of the model's answers. The zero value has no answers, and is an error.
 type Script struct {
 	// Conversations are tried in order; the first match is used.
 	Conversations []Conversation `yaml:"conversations"`
@@ -23,8 +23,8 @@ type Conversation struct {
 	Turns []Turn `yaml:"turns"`
 }
 
-// Turn is one answer of the model. After one with tool calls, another follows once the
-// client has sent their results.
+// Turn is one answer of the model. After an answer with tool calls, the next follows once the client has
+// sent their results.
 type Turn struct {
 	Text string `yaml:"text"`
 	// Tools are called together, after the text: clients may run them at the same time. A
@@ -36,15 +36,15 @@ type Turn struct {
 	Fail  *Failure `yaml:"fail"`
 }
 
-// Usage is the number of tokens an answer claims.
+// Usage is the number of tokens that an answer reports.
 type Usage struct {
-	Input  int `yaml:"input"`  // all of the prompt, the cached part included
+	Input  int `yaml:"input"`  // the whole prompt, including the cached part
 	Cached int `yaml:"cached"` // of Input
 	Output int `yaml:"output"`
 }
 
-// Tool is a tool call: exactly one of the fields. All but Raw are translated to the names
-// and arguments of the client.
+// Tool is a tool call: exactly one of the fields. All but Raw are translated to the names and arguments
+// of the client.
 type Tool struct {
 	WriteFile  *WriteFile  `yaml:"write_file"`
 	RunCommand *RunCommand `yaml:"run_command"`
@@ -60,7 +60,7 @@ type WriteFile struct {
 	Content string `yaml:"content"`
 }
 
-// RunCommand runs a line of shell.
+// RunCommand runs a shell command line.
 type RunCommand struct {
 	Command string `yaml:"command"`
 }
@@ -70,47 +70,45 @@ type ReadFile struct {
 	Path string `yaml:"path"`
 }
 
-// MCP calls a tool of an MCP server, both by the names the client's
-// configuration and the server give them.
+// MCP calls a tool of an MCP server, by the names that the client's configuration and the server use.
 type MCP struct {
 	Server    string         `yaml:"server"`
 	Tool      string         `yaml:"tool"`
 	Arguments map[string]any `yaml:"arguments"`
 }
 
-// Raw calls a tool exactly as written here, offered or not.
+// Raw calls a tool exactly as written here, whether or not it is offered.
 type Raw struct {
 	Name      string         `yaml:"name"`
 	Namespace string         `yaml:"namespace"` // of the Responses API
 	Arguments map[string]any `yaml:"arguments"`
-	// Input is for custom tools of the Responses API, which take a text in
-	// place of arguments.
+	// Input is for custom tools of the Responses API, which take a text instead of arguments.
 	Input string `yaml:"input"`
 }
 
 // Failure is the failure of a turn: exactly one of Status, Hang and Cut.
 type Failure struct {
-	// Times is how often the turn fails before it is answered. Zero is always.
+	// Times is how often the turn fails before it is answered. Zero means always.
 	Times int `yaml:"times"`
 
 	// Status answers with an HTTP error (400 to 599) in the provider's form.
 	Status int `yaml:"status"`
-	// Hang sends nothing more, until the client leaves or the time is over. Then the
-	// connection is closed without an answer.
+	// Hang sends nothing more until the client leaves or the time has passed. Then the connection is
+	// closed without an answer.
 	Hang Duration `yaml:"hang"`
 	// Cut closes the connection.
 	Cut bool `yaml:"cut"`
 
-	// After is how many events of the stream are sent before Hang, Cut or Status, at most
-	// all but the last. Zero sends nothing, not even a status. For an answer that is not a
-	// stream, anything above zero sends the first half. After events, a Status is an event,
-	// too, in the provider's form for late errors.
+	// After is how many events of the stream are sent before Hang, Cut or Status, at most all but the
+	// last. Zero sends nothing, not even a status. For an answer that is not a stream, anything above
+	// zero sends the first half. After events, a Status is an event, too, in the provider's form for
+	// late errors.
 	After int `yaml:"after"`
 
-	// The rest belongs to Status. Empty fields get the provider's defaults for that status.
+	// The other fields belong to Status. Empty fields get the provider's defaults for that status.
 	Type       string            `yaml:"type"` // of the error: overloaded_error, insufficient_quota, UNAVAILABLE
 	Message    string            `yaml:"message"`
-	Body       string            `yaml:"body"` // in place of the provider's form
+	Body       string            `yaml:"body"` // instead of the provider's form
 	Headers    map[string]string `yaml:"headers"`
 	RetryAfter Duration          `yaml:"retry_after"` // in whole seconds, rounded up; limits have it where the provider has
 	Limit      *Limit            `yaml:"limit"`
@@ -119,11 +117,11 @@ type Failure struct {
 // Limit makes a 429 name the exhausted limit, in the provider's headers and body.
 type Limit struct {
 	Kind LimitKind `yaml:"kind"`
-	// Resets is the time until it resets.
+	// Resets is the time until the limit resets.
 	Resets Duration `yaml:"resets"`
 }
 
-// LimitKind separates limits that clients treat differently.
+// LimitKind distinguishes limits that clients treat differently.
 type LimitKind string
 
 // Kinds of limits.

@@ -10,8 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
-// obj is a JSON object. Its keys come out sorted, so equal answers are equal
-// bytes.
+// obj is a JSON object. Its keys are written in order, so equal answers are equal bytes.
 type obj = map[string]any
 
 func encode(v any) []byte {
@@ -25,7 +24,7 @@ func encode(v any) []byte {
 // answer is the model's answer, in a form common to all providers.
 type answer struct {
 	id    string // letters and digits, unique to the session, prompt and turn
-	model string // as the client named it
+	model string // the client's name for it
 	text  string
 	calls []call
 	usage modelscript.Usage
@@ -44,8 +43,8 @@ func (d dialogue) answer(t modelscript.Turn) (answer, error) {
 	return a, nil
 }
 
-// identify makes ids that are the same whenever the same turn is answered, and
-// differ otherwise: clients merge messages of one id.
+// identify makes ids that are the same whenever the same turn is answered, and differ otherwise: clients
+// merge messages with the same id.
 func identify(a *answer, key string) {
 	sum := sha256.Sum256([]byte(key))
 	a.id = hex.EncodeToString(sum[:8])
@@ -54,11 +53,11 @@ func identify(a *answer, key string) {
 	}
 }
 
-// pieceSize is the number of bytes of text in one event of a stream. It is small, so that a
-// proxy sees words split over events as by real models.
+// pieceSize is the number of bytes of text in one event of a stream. It is small, so that a proxy sees
+// words split over events as with real models.
 const pieceSize = 24
 
-// pieces splits a text at the bounds of characters.
+// pieces splits a text at character boundaries.
 func pieces(s string) []string {
 	var out []string
 	for len(s) > pieceSize {
@@ -74,7 +73,7 @@ func pieces(s string) []string {
 	return out
 }
 
-// least is the simplest value of a JSON schema: yes, ten, a word.
+// least returns the simplest value of a JSON schema: yes, ten, a word.
 func least(schema map[string]any) any {
 	if enum, ok := schema["enum"].([]any); ok && len(enum) > 0 {
 		return enum[0]
@@ -103,7 +102,7 @@ func least(schema map[string]any) any {
 // maxAside bounds the answer to a side call, because the client chooses its shape.
 const maxAside = 64 << 10
 
-// aside is the answer to a side call.
+// aside returns the answer to a side call.
 func (d dialogue) aside(kind string) (answer, error) {
 	a := answer{model: d.model, text: "Scripted session"}
 	if kind == "json" {

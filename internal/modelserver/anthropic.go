@@ -64,7 +64,7 @@ func (anthropic) read(r *http.Request, body []byte) (dialogue, error) {
 	return d, nil
 }
 
-// message is the answer with this content.
+// message returns the answer with this content.
 func (anthropic) message(a answer, blocks []obj, stop any, output int) obj {
 	return obj{
 		"id": "msg_" + a.id, "type": "message", "role": "assistant", "model": a.model,

@@ -8,7 +8,7 @@ import (
 
 // api is the request and response format of one provider.
 type api interface {
-	// name goes into the record.
+	// name is the API's name in the record.
 	name() string
 	// read parses a request.
 	read(r *http.Request, body []byte) (dialogue, error)
@@ -16,14 +16,13 @@ type api interface {
 	stream(a answer) []event
 	// whole formats an answer in one piece.
 	whole(a answer) obj
-	// failure fills in the usual values of f, and returns the body and the headers of the
-	// response.
+	// failure fills in the usual values of f, and returns the body and the headers of the response.
 	failure(f trouble) (obj, http.Header)
-	// failed is the failure as an event that ends a stream, in the body of failure.
+	// failed returns the failure, with the body of failure, as an event that ends a stream.
 	failed(body obj) event
 }
 
-// event is one server-sent event. Without a name it has a data line only.
+// event is one server-sent event. Without a name it has only a data line.
 type event struct {
 	name string
 	data any
@@ -47,7 +46,7 @@ func (e event) bytes() []byte {
 	return []byte(b.String())
 }
 
-// content is text as APIs send it: a string, or a list of typed blocks.
+// content is a text as APIs send it: a string, or a list of typed blocks.
 type content []block
 
 // block has the used fields of a typed block, of any API.
@@ -76,7 +75,7 @@ func (c content) String() string {
 	return strings.Join(all, "\n")
 }
 
-// first is the first header that has a value.
+// first returns the first header that has a value.
 func first(h http.Header, names ...string) string {
 	for _, n := range names {
 		if v := h.Get(n); v != "" {

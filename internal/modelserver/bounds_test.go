@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestBounds checks that a client cannot make the server hold more than its limits.
+// TestBounds checks that a client cannot make the server store more than its limits.
 func TestBounds(t *testing.T) {
 	s, url := serve(t, "turns: [{text: hello}]")
 	url += "/v1/chat/completions"

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// chat is OpenAI's chat completions, which many others speak as well.
+// chat is OpenAI's chat completions, which many other providers use as well.
 type chat struct{ openai }
 
 var _ api = chat{}

@@ -16,7 +16,7 @@ func opencode(stream bool, after ...obj) obj {
 	}
 }
 
-// joined puts a stream of chunks together to a completion.
+// joined assembles a completion from a stream of chunks.
 func joined(t *testing.T, stream []byte) map[string]any {
 	t.Helper()
 	all := events(t, stream)

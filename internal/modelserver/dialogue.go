@@ -9,7 +9,7 @@ import (
 // dialogue is the content of a request, in a form common to all providers.
 type dialogue struct {
 	model   string
-	session string // as the client names it, or empty
+	session string // the client's name for it, or empty
 	stream  bool
 	offered []offer
 	parts   []part
@@ -24,11 +24,11 @@ func (d *dialogue) addSystem(text string) {
 	d.system += text[:min(len(text), max(0, maxSystem-len(d.system)))]
 }
 
-// offer is a tool the client has.
+// offer is a tool that the client has.
 type offer struct {
 	name      string
 	namespace string // of the Responses API
-	custom    bool   // takes a text in place of arguments
+	custom    bool   // takes a text instead of arguments
 }
 
 // part is a piece of the conversation, oldest first.
@@ -40,19 +40,19 @@ type part struct {
 type speaker int
 
 const (
-	user   speaker = iota // and the client in the user's place
+	user   speaker = iota // or the client on the user's behalf
 	model                 // text or a tool call
 	result                // of a tool
 )
 
-// place is the position in a dialogue.
+// place is a position in a dialogue.
 type place struct {
 	prompt  string // the last one, trimmed
-	prompts int    // how many there were
-	turn    int    // how often the model has spoken since
+	prompts int    // number of prompts
+	turn    int    // number of the model's answers since
 }
 
-// place counts. Everything the model says without a result in between is one turn, in any
+// place finds the position. Everything the model says without a result in between is one turn, in any
 // number of pieces.
 func (d dialogue) place() place {
 	var p place
@@ -74,7 +74,7 @@ func (d dialogue) place() place {
 	return p
 }
 
-// asides are the tags of text that clients add in the user's place.
+// asides are the tags of text that clients add on the user's behalf.
 var asides = []string{"system-reminder", "environment_context", "session_context", "user_instructions", "skill"}
 
 // aside reports whether a text was added by the client, not typed by the user.
@@ -88,8 +88,8 @@ func aside(text string) bool {
 	return text == ""
 }
 
-// key names a prompt of a session: by the client's own name for the session, or by the
-// whole conversation.
+// key identifies a prompt of a session: by the client's own name for the session, or by the whole
+// conversation.
 func (d dialogue) key(at place) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %d %q", d.session, at.prompts, at.prompt)
@@ -101,8 +101,8 @@ func (d dialogue) key(at place) string {
 	return string(sum.Sum(nil))
 }
 
-// side names the kind of a request beside the conversation: "title" or "json", or "" if it
-// belongs to the conversation.
+// side returns the kind of a request outside of the conversation: "title" or "json". It is "" for a
+// request that belongs to the conversation.
 func (d dialogue) side() string {
 	switch {
 	case len(d.offered) > 0:

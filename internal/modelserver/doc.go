@@ -37,7 +37,7 @@
 //
 // # Side calls
 //
-// Before or beside the conversation clients ask for a title, a rating, a verdict: without
+// Before or during the conversation clients ask for a title, a rating, a verdict: without
 // tools, for a text of a given shape. Those requests do not use the script. They get a
 // minimal answer of that shape, and are marked in the record.
 package modelserver

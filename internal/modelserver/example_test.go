@@ -12,9 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/modelserver"
 )
 
-// A model that is overloaded first, then writes a file, and is done. An agent
-// would be given the server's URL as its base URL; here the request is written
-// by hand.
+// Example runs a model that is overloaded first, then writes a file, and is done. An agent would be
+// given the server's URL as its base URL; here the request is written by hand.
 func Example() {
 	script, err := modelscript.Parse([]byte(`
 conversations:

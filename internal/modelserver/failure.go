@@ -9,14 +9,14 @@ import (
 	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
-// trouble is a failure at a time.
+// trouble is a failure at a point in time.
 type trouble struct {
 	modelscript.Failure
 	now time.Time
 }
 
-// kind is the type of the error: the script's, the provider's for the status, or the
-// provider's general one for errors of the client or of the server.
+// kind returns the type of the error: the script's, the provider's for the status, or the provider's
+// general one for errors of the client or of the server.
 func (f trouble) kind(known map[int]string, theirs, ours string) string {
 	switch {
 	case f.Type != "":
@@ -41,7 +41,7 @@ func (f trouble) text() string {
 	return fmt.Sprintf("Status %d", f.Status)
 }
 
-// resets is the time when the limit resets.
+// resets returns the time when the limit resets.
 func (f trouble) resets() time.Time {
 	if f.Limit == nil {
 		return time.Time{}
@@ -49,12 +49,12 @@ func (f trouble) resets() time.Time {
 	return f.now.Add(time.Duration(f.Limit.Resets))
 }
 
-// seconds is d in whole seconds, rounded up.
+// seconds returns d in whole seconds, rounded up.
 func seconds(d modelscript.Duration) int64 {
 	return int64((time.Duration(d) + time.Second - 1) / time.Second)
 }
 
-// reply is the failure as an answer of the provider.
+// reply returns the failure as an answer of the provider.
 func (f trouble) reply(p api) reply {
 	body, header := p.failure(f)
 	out := reply{status: f.Status, header: header, body: encode(body)}
@@ -70,7 +70,7 @@ func (f trouble) reply(p api) reply {
 	return out
 }
 
-// refuse is an error that the script did not ask for.
+// refuse returns an error that the script did not ask for.
 func refuse(p api, status int, format string, args ...any) reply {
 	f := trouble{Failure: modelscript.Failure{Status: status, Message: clip(fmt.Sprintf(format, args...), 2*maxTold)}}
 	out := f.reply(p)

@@ -85,7 +85,7 @@ func (gemini) read(r *http.Request, body []byte) (dialogue, error) {
 	return d, nil
 }
 
-// chunk is a piece of an answer. finish is empty but for the last one.
+// chunk returns a piece of an answer. finish is empty except for the last one.
 func (gemini) chunk(a answer, parts []obj, finish string) obj {
 	candidate := obj{"index": 0, "content": obj{"role": "model", "parts": parts}}
 	if finish != "" {
@@ -126,7 +126,7 @@ func (p gemini) stream(a answer) []event {
 	for _, s := range texts {
 		out = append(out, event{"", p.chunk(a, []obj{{"text": s}}, "")})
 	}
-	if len(a.calls) == 0 { // the reason may not come without a part
+	if len(a.calls) == 0 { // the reason must come with a part
 		out[len(out)-1].data.(obj)["candidates"].([]obj)[0]["finishReason"] = "STOP"
 		return out
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
-// TestCallMCP checks that an MCP tool gets each client's own name for it, and that no other
-// tool is taken for it.
+// TestCallMCP checks that an MCP tool is called by each client's own name for it, and that no other tool
+// is taken for it.
 func TestCallMCP(t *testing.T) {
 	want := modelscript.MCP{Server: "own", Tool: "remember"}
 	for client, o := range map[string]offer{

@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
-// openai is what the two APIs of OpenAI have in common.
+// openai is the common part of OpenAI's two APIs.
 type openai struct{}
 
 func (openai) name() string { return "openai" }

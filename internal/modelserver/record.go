@@ -22,8 +22,8 @@ type Request struct {
 	Body   []byte      `json:"-"`
 
 	API     string `json:"api"`               // anthropic, openai or gemini
-	Model   string `json:"model,omitempty"`   // asked for
-	Session string `json:"session,omitempty"` // as the client names it
+	Model   string `json:"model,omitempty"`   // as requested
+	Session string `json:"session,omitempty"` // the client's name for it
 	Stream  bool   `json:"stream,omitempty"`
 	Prompt  string `json:"prompt,omitempty"` // the last one
 
@@ -35,8 +35,8 @@ type Request struct {
 	// is zero outside of the script.
 	Attempt int     `json:"attempt,omitempty"`
 	Outcome Outcome `json:"outcome"`
-	Status  int     `json:"status,omitempty"` // none if no byte is sent
-	Error   string  `json:"error,omitempty"`  // why it was refused
+	Status  int     `json:"status,omitempty"` // missing if no byte was sent
+	Error   string  `json:"error,omitempty"`  // the reason of a refusal
 }
 
 // Outcome is the result of a request.
@@ -47,7 +47,7 @@ const (
 	Answered Outcome = "answered" // by the script
 	Failed   Outcome = "failed"   // because the script says so
 	Aside    Outcome = "aside"    // a side call, or not a question to a model
-	Refused  Outcome = "refused"  // by the server: Error says why
+	Refused  Outcome = "refused"  // by the server: Error has the reason
 )
 
 // MarshalJSON writes the body unchanged if it is JSON, and in base64 otherwise.
@@ -98,7 +98,7 @@ func (s *Server) logged(q Request) {
 	}
 }
 
-// Err is the first error of writing to Log.
+// Err returns the first error of writing to Log.
 func (s *Server) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *Server) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
-// Wait blocks until that many requests have been recorded, and returns all.
+// Wait blocks until this many requests have been recorded, and returns all.
 func (s *Server) Wait(ctx context.Context, n int) ([]Request, error) {
 	for {
 		s.mu.Lock()

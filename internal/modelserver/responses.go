@@ -38,7 +38,7 @@ type responsesItem struct {
 	Tools   []responsesTool `json:"tools"` // of additional_tools
 }
 
-// responsesInput is a list of items, or a text in place of a user's message.
+// responsesInput is a list of items, or a text instead of a user's message.
 type responsesInput []responsesItem
 
 func (in *responsesInput) UnmarshalJSON(b []byte) error {
@@ -72,8 +72,7 @@ func (responses) read(r *http.Request, body []byte) (dialogue, error) {
 	return d, nil
 }
 
-// offer takes note of tools. Those of the namespace "functions" are called as if
-// they were in none.
+// offer adds tools. Those of the namespace "functions" are called as if they had no namespace.
 func (d *dialogue) offer(namespace string, tools []responsesTool) {
 	for _, t := range tools {
 		switch {
@@ -113,7 +112,7 @@ func (d *dialogue) message(i responsesItem) {
 	}
 }
 
-// items are the pieces of an answer.
+// items returns the items of an answer.
 func (responses) items(a answer) []obj {
 	out := []obj{}
 	if a.text != "" {
@@ -169,7 +168,7 @@ func (p responses) stream(a answer) []event {
 	return out
 }
 
-// begin is an item before anything of it has been said.
+// begin returns an item before its content is sent.
 func begin(item obj) obj {
 	out := maps.Clone(item)
 	out["status"] = "in_progress"
@@ -184,7 +183,7 @@ func begin(item obj) obj {
 	return out
 }
 
-// itemDeltas is how an item is said bit by bit.
+// itemDeltas returns the events that send an item in pieces.
 func itemDeltas(item obj, text string) []obj {
 	switch item["type"] {
 	case "message":

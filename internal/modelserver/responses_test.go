@@ -23,8 +23,7 @@ func codex(after ...obj) obj {
 	}
 }
 
-// followed checks the order of a stream of the Responses API, and gives its
-// last response.
+// followed checks the order of a stream of the Responses API, and returns its last response.
 func followed(t *testing.T, stream []byte) map[string]any {
 	t.Helper()
 	all := events(t, stream)
@@ -85,7 +84,8 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// Models that write JavaScript get their tools in an item of the input.
+// TestResponsesJavaScript checks that models that write JavaScript get their tools in an item of the
+// input.
 func TestResponsesJavaScript(t *testing.T) {
 	_, url := serve(t, "turns: [{tools: [{run_command: {command: 'echo \"hi\"'}}]}]")
 	body := codex(obj{"type": "additional_tools", "tools": []obj{

@@ -12,7 +12,7 @@ const (
 	unknown  action = iota
 	converse        // ask the model
 	tokens          // count without asking
-	list            // which models there are
+	list            // list the models
 	upgrade         // to a WebSocket
 	probe           // a check whether the server is up
 )
@@ -24,7 +24,7 @@ func route(r *http.Request) (api, action) {
 	if _, does := geminiAction(path); does != "" && r.Method == http.MethodPost {
 		return geminiRoute(does)
 	}
-	switch { // others than OpenAI have these below a path of their own
+	switch { // other providers have these below a path of their own
 	case r.Method == http.MethodPost && strings.HasSuffix(path, "/v1/chat/completions"):
 		return chat{}, converse
 	case r.Method == http.MethodGet && strings.HasSuffix(path, "/v1/models"):
@@ -72,10 +72,10 @@ func like(r *http.Request) api {
 	return chat{}
 }
 
-// modelName is the model that is listed. All others are served as well.
+// modelName is the model in the list. All others are served as well.
 const modelName = "scripted"
 
-// models is the list of models.
+// models returns the list of models.
 func models(p api) obj {
 	switch p.(type) {
 	case anthropic:
@@ -84,13 +84,13 @@ func models(p api) obj {
 	case gemini:
 		m := obj{"name": "models/" + modelName, "displayName": modelName, "supportedGenerationMethods": []string{"generateContent", "countTokens"}}
 		return obj{"models": []obj{m}}
-	case responses: // Codex's, with its instructions: those that it has of its own will do
+	case responses: // Codex's, with its instructions: its built-in ones suffice
 		return obj{"models": []obj{}}
 	}
 	return obj{"object": "list", "data": []obj{{"id": modelName, "object": "model", "created": 0, "owned_by": "script"}}}
 }
 
-// estimate is a number of tokens: a quarter of the bytes.
+// estimate returns a number of tokens: a quarter of the bytes.
 func estimate(p api, body []byte) obj {
 	if p == (gemini{}) {
 		return obj{"totalTokens": len(body) / 4}

@@ -19,12 +19,12 @@ type reply struct {
 	why    string               // the reason of a refusal
 }
 
-// whole is an answer in one piece.
+// whole returns an answer in one piece.
 func whole(body obj) reply {
 	return reply{status: http.StatusOK, header: http.Header{}, body: encode(body)}
 }
 
-// spoken is an answer of the model, as a stream or whole, as the client asks.
+// spoken returns an answer of the model, as a stream or whole, as the client asks.
 func spoken(p api, d dialogue, a answer) reply {
 	out := reply{status: http.StatusOK, header: http.Header{}}
 	if d.stream {
@@ -38,7 +38,7 @@ func spoken(p api, d dialogue, a answer) reply {
 	return out
 }
 
-// broken is the answer up to the point where it hangs or is cut.
+// broken returns the answer up to the point where it hangs or is cut.
 func (r reply) broken(f modelscript.Failure) reply {
 	r.stop = &f
 	if f.After == 0 {
@@ -50,7 +50,7 @@ func (r reply) broken(f modelscript.Failure) reply {
 	return r
 }
 
-// failing is the stream up to its failure event.
+// failing returns the stream up to its failure event.
 func (r reply) failing(p api, f trouble) reply {
 	body, _ := p.failure(f)
 	r.events = append(r.events[:min(f.After, len(r.events)-1)], p.failed(body))
@@ -107,7 +107,7 @@ func sendEvents(w http.ResponseWriter, out reply) {
 // flush sends buffered data. If that is not possible, the data is sent later.
 func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 
-// leave waits if the failure is to hang, and closes the connection. It does not return.
+// leave waits if the failure is a hang, and closes the connection. It does not return.
 func (s *Server) leave(r *http.Request, f modelscript.Failure) {
 	if f.Hang > 0 {
 		s.sleep(r, time.Duration(f.Hang))

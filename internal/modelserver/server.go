@@ -15,44 +15,43 @@ import (
 	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
-// A sandbox may send anything, as often as it likes. These constants bound the memory for
-// that: bodies are read a few at a time, large ones one by one, and the number of open
-// answers is limited.
+// A sandbox may send anything, as often as it likes. These constants bound the memory for that: bodies
+// are read a few at a time, large ones one by one, and the number of open answers is limited.
 const (
 	maxBody    = 16 << 20 // of a request; agents send up to a few megabytes
 	large      = 1 << 20  // bodies from this size on are large, and those of unknown size
 	maxValues  = 1 << 17  // in a body: each takes a multiple of its two bytes; agents send some thousands
-	maxReading = 8        // requests with bodies that are not large, read and decided at once
-	maxOpen    = 64       // requests at once; beyond it they are refused
+	maxReading = 8        // requests with bodies that are not large, read and decided concurrently
+	maxOpen    = 64       // concurrent requests; more are refused
 
-	aftermath = 5 * time.Second // after the last large body its memory is given back
+	aftermath = 5 * time.Second // after the last large body its memory is freed
 )
 
 // Server is the model. The exported fields may be set before the first request.
 type Server struct {
-	// RequireKey, if set, is the credential every request must carry: as
-	// x-api-key, as x-goog-api-key or as a bearer token. Others get a 401.
+	// RequireKey, if set, is the credential that every request must carry: as x-api-key, as
+	// x-goog-api-key or as a bearer token. Other requests get a 401.
 	RequireKey string
 	// Log, if set, gets every request as a line of JSON.
 	Log io.Writer
-	// Record, if set, gets every request, one at a time. The server keeps none then:
+	// Record, if set, gets every request, one at a time. The server then stores no requests:
 	// [Server.Requests] and [Server.Wait] return none.
 	Record func(Request)
 	// Now is the clock of the record and of limits, if set.
 	Now func() time.Time
 
 	script  []modelscript.Checked
-	open    atomic.Int32  // requests that are served
-	reading chan struct{} // holds maxReading
-	lifting chan struct{} // holds one, with a large body
+	open    atomic.Int32  // requests in progress
+	reading chan struct{} // limits readers to maxReading
+	lifting chan struct{} // limits readers of a large body to one
 	lift    []byte        // buffer for large bodies, owned by the holder of lifting
 
 	closeOnce sync.Once
 	closed    chan struct{} // ends hanging answers
 
 	mu       sync.Mutex
-	last     int         // number of a request
-	tidy     *time.Timer // gives memory back
+	last     int         // number of the last request
+	tidy     *time.Timer // frees memory
 	requests []Request
 	recorded chan struct{} // closed with the next request
 	attempts map[string]int
@@ -61,7 +60,7 @@ type Server struct {
 
 var _ http.Handler = (*Server)(nil)
 
-// New returns a server for a script. Its error is about the script.
+// New returns a server for a script. It returns an error if the script is invalid.
 func New(s modelscript.Script) (*Server, error) {
 	script, err := s.Check()
 	if err != nil {
@@ -95,8 +94,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.send(w, r, s.hear(w, r, full))
 }
 
-// hear reads a request, decides on it and records it. Afterwards only the record keeps
-// parts of the request.
+// hear reads a request, decides on it and records it. Afterwards only the record keeps parts of the
+// request.
 func (s *Server) hear(w http.ResponseWriter, r *http.Request, full bool) reply {
 	if !full {
 		leave := s.enter(r)
@@ -131,7 +130,7 @@ func (s *Server) hear(w http.ResponseWriter, r *http.Request, full bool) reply {
 	return out
 }
 
-// hasValues tells whether JSON has n values or more, without decoding it.
+// hasValues reports whether JSON has n values or more, without decoding it.
 func hasValues(text []byte, n int) bool {
 	quoted := false
 	for i := 0; i < len(text) && n > 0; i++ {
@@ -140,7 +139,7 @@ func hasValues(text []byte, n int) bool {
 			quoted = !quoted
 		case quoted && c == '\\':
 			i++
-		case !quoted && (c == ',' || c == '[' || c == '{'): // each begins one at most
+		case !quoted && (c == ',' || c == '[' || c == '{'): // each begins at most one
 			n--
 		}
 	}
@@ -170,9 +169,8 @@ func (s *Server) enter(r *http.Request) (leave func()) {
 
 func mayBeLarge(r *http.Request) bool { return r.ContentLength < 0 || r.ContentLength >= large }
 
-// body reads the body of a request that was let in. Large ones, which come one by one, all
-// use the same buffer. A new buffer for each would grow in steps, and leave garbage of
-// several times the body's size.
+// body reads the body of a request that entered. Large ones, which come one by one, all use the same
+// buffer. A new buffer for each would grow in steps, and leave garbage of several times the body's size.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body := http.MaxBytesReader(w, r.Body, maxBody)
 	if !mayBeLarge(r) {
@@ -298,7 +296,7 @@ func (s *Server) find(prompt string) int {
 	return -1
 }
 
-// maxAttempts bounds the counters. Beyond it all counts begin again.
+// maxAttempts bounds the number of counters. Beyond it all counts start again.
 const maxAttempts = 1 << 14
 
 // attempt counts an attempt.

@@ -36,7 +36,7 @@ conversations:
 	}{
 		{"fixed", []string{"fix the test"}},
 		{"fixed", []string{"\n  fix it\n"}},
-		{"tested", []string{"fix it", "now the tests"}}, // a resumed session begins anew
+		{"tested", []string{"fix it", "now the tests"}}, // a resumed session starts again
 		{"fixed", []string{"run the tests", "fix it"}},
 	} {
 		_, body := ask(c.prompts...)
@@ -147,7 +147,7 @@ func TestSamePromptAgain(t *testing.T) {
 	equal(t, "statuses", got, []int{503, 200, 503, 200})
 }
 
-// TestNamelessSessions checks that sessions without a name are told apart by their content.
+// TestNamelessSessions checks that sessions without a name are distinguished by their content.
 func TestNamelessSessions(t *testing.T) {
 	s, url := serve(t, "turns: [{text: one, fail: {status: 503, times: 1}}]")
 	ask := func(dir string) int {

@@ -6,8 +6,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Told is the readable part of a request for logs. It leaves out headers, query and body,
-// which contain credentials and a project's files, and is bounded.
+// Told returns the readable part of a request for logs. It leaves out headers, query and body, which
+// contain credentials and a project's files, and is bounded.
 func (r Request) Told() spec.ModelRequest {
 	path, _, _ := strings.Cut(r.Path, "?")
 	out := spec.ModelRequest{

@@ -20,14 +20,14 @@ type call struct {
 	input     string // if custom
 }
 
-// arguments is args as text.
+// arguments returns args as text.
 func (c call) arguments() string { return string(encode(c.args)) }
 
 // tool is a tool call of a script.
 type tool struct{ modelscript.Tool }
 
-// forms are the tools of the known clients, and the function that makes each one's
-// arguments; the function returns nil if the tool cannot do it.
+// forms are the tools of the known clients, each with the function that makes its arguments. The
+// function returns nil if the tool cannot do the call.
 var forms = sync.OnceValue(func() map[string]func(tool) obj {
 	return map[string]func(tool) obj{
 		// Claude Code
@@ -45,7 +45,7 @@ var forms = sync.OnceValue(func() map[string]func(tool) obj {
 		// Copilot CLI, with the bash of opencode
 		"create": func(t tool) obj { return t.write("path", "file_text") },
 		"view":   func(t tool) obj { return t.read("path") },
-		// Codex has a shell, and edits by feeding it patches.
+		// Codex has a shell, and edits files with patches given to it.
 		"exec_command":  func(t tool) obj { return obj{"cmd": t.shell(), "yield_time_ms": yield} },
 		"shell_command": func(t tool) obj { return obj{"command": t.shell()} },
 		"shell":         func(t tool) obj { return obj{"command": []string{"bash", "-lc", t.shell()}} },
@@ -155,7 +155,7 @@ func (t tool) read(file string) obj {
 	return obj{file: t.ReadFile.Path}
 }
 
-// shell does it by a line of shell.
+// shell returns a shell command line for the call.
 func (t tool) shell() string {
 	switch {
 	case t.WriteFile != nil:
@@ -166,9 +166,8 @@ func (t tool) shell() string {
 	return "cat -- " + quote(t.ReadFile.Path)
 }
 
-// patch writes a file by a line of shell that holds a patch, which Codex reports as a
-// change of the file. A patch cannot express a text without a final newline: that is
-// printed.
+// patch writes a file with a shell command line that contains a patch, which Codex reports as a change
+// of the file. A patch cannot express a text without a final newline: then the command prints the text.
 func patch(w modelscript.WriteFile) string {
 	if !strings.HasSuffix(w.Content, "\n") || strings.Contains(w.Path, "\n") {
 		return fmt.Sprintf("mkdir -p -- %s && printf %%s %s > %s", quote(path.Dir(w.Path)), quote(w.Content), quote(w.Path))
@@ -185,8 +184,8 @@ func patch(w modelscript.WriteFile) string {
 // quote returns s as one word of a POSIX shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// javascript is a program that runs a line of shell and shows the output.
+// javascript returns a program that runs a shell command line and shows the output.
 func javascript(shell string) string {
-	cmd, _ := json.Marshal(shell) // a string always can be
+	cmd, _ := json.Marshal(shell) // encoding a string cannot fail
 	return fmt.Sprintf("const r = await tools.exec_command({cmd: %s, yield_time_ms: %d}); text(r);", cmd, yield)
 }

@@ -187,7 +187,7 @@ func TestCutBeforeAll(t *testing.T) {
 	}
 }
 
-// read returns the part of an answer before it breaks. Without a status it is nil.
+// read returns an answer up to the point where it breaks. The answer is nil without a status.
 func read(t *testing.T, url string, body any, session string) ([]byte, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(string(encode(body))))

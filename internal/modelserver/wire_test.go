@@ -25,11 +25,11 @@ func serve(t *testing.T, script string) (*Server, string) {
 	}
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
-	t.Cleanup(s.Close) // first, or h would wait for hanging answers
+	t.Cleanup(s.Close) // first, because h would wait for hanging answers
 	return s, h.URL
 }
 
-// head is an answer but for its body.
+// head is an answer without its body.
 type head struct {
 	StatusCode int
 	Header     http.Header
@@ -91,7 +91,7 @@ func decode(t *testing.T, b []byte) map[string]any {
 	return out
 }
 
-// events takes a stream apart.
+// events splits a stream into events.
 func events(t *testing.T, stream []byte) []sse {
 	t.Helper()
 	var out []sse

@@ -12,7 +12,7 @@ type Settings map[string]string
 // ListSeparator separates the values of a list.
 const ListSeparator = "\n"
 
-// Parse reads the little of the ini format that npm's files use.
+// Parse reads the subset of the ini format that npm's files use.
 func Parse(text string, env func(string) (string, bool)) Settings {
 	s, lists := Settings{}, map[string][]string{}
 	for line := range strings.Lines(text) {
@@ -43,7 +43,7 @@ func Parse(text string, env func(string) (string, bool)) Settings {
 	return s
 }
 
-// unquote takes off quotes, or, from a value that has none, escapes and a comment.
+// unquote removes quotes, or, from an unquoted value, escapes and a comment.
 func unquote(s string) string {
 	if len(s) >= 2 && (s[0] == '"' || s[0] == '\'') && s[len(s)-1] == s[0] {
 		plain := s[1 : len(s)-1]
@@ -73,8 +73,8 @@ func unquote(s string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// expand inserts variables: ${NAME}, and ${NAME?}, which is empty if the variable is not set. As
-// with npm, ${NAME} stays as it is written if it is not set.
+// expand inserts variables: ${NAME}, and ${NAME?}, which is empty if the variable is not set. As with
+// npm, ${NAME} stays as it is if it is not set.
 func expand(s string, env func(string) (string, bool)) string {
 	var out strings.Builder
 	for {
@@ -98,7 +98,7 @@ func expand(s string, env func(string) (string, bool)) string {
 	}
 }
 
-// FromEnviron are settings given as npm_config_KEY, in any case.
+// FromEnviron returns the settings given as npm_config_KEY, in any case.
 func FromEnviron(environ []string) Settings {
 	const prefix = "npm_config_"
 	s := Settings{}

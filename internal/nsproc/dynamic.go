@@ -2,5 +2,5 @@
 
 package nsproc
 
-// Static is false: built with cgo, the program needs the libraries of C to start.
+// Static is false: a program built with cgo needs the C libraries to start.
 const Static = false

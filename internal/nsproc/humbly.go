@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Humbly starts a process that has none of a keeper's privileges in its namespaces, and that never
-// gains any.
+// Humbly starts a process that has none of a keeper's privileges in its namespaces, and can never gain
+// any.
 func Humbly(start func() error) error {
 	done := make(chan error)
 	humble() <- func(err error) {
@@ -36,8 +36,8 @@ var humble = sync.OnceValue(func() chan<- func(error) {
 	return orders
 })
 
-// obey runs the functions that it receives for as long as the process lives. Tests that look for
-// leaked goroutines know it by its name.
+// obey runs the functions that it receives for as long as the process lives. Tests that look for leaked
+// goroutines recognise it by its name.
 func obey(orders <-chan func(error), err error) {
 	for f := range orders {
 		f(err)

@@ -1,5 +1,5 @@
-// Package nsproc sets up the namespaces of a keeper, for the engine, which starts keepers, and for
-// the doctor, which tests whether that works.
+// Package nsproc sets up the namespaces of a keeper. The engine uses it to start keepers, and the doctor
+// to test whether that works.
 package nsproc
 
 import (
@@ -19,10 +19,9 @@ import (
 // so that no process of the wall keeps a capability when it executes.
 const InnerID = 1000
 
-// Attributes start a process in a session, and in user, mount and pid
-// namespaces, of its own, with every capability in them and none outside. One
-// id is mapped: the caller's. When such a process dies, the kernel kills every
-// process it made.
+// Attributes start a process in a session, and in user, mount and pid namespaces, of its own, with every
+// capability in them and none outside. Only the caller's id is mapped. When such a process dies, the
+// kernel kills every process that it made.
 func Attributes() *syscall.SysProcAttr {
 	uid, gid := os.Geteuid(), os.Getegid()
 	attr := &syscall.SysProcAttr{
@@ -37,8 +36,8 @@ func Attributes() *syscall.SysProcAttr {
 	return attr
 }
 
-// Explain says of an error of starting a process that the host lets the caller make no namespaces,
-// if that is the reason. It returns other errors as they are.
+// Explain turns an error of starting a process into one that tells that the host lets the caller make no
+// namespaces, if that is the reason. It returns other errors unchanged.
 func Explain(err error) error {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) {
 		return (&spec.Error{Class: spec.ErrSandbox, Op: "create user, mount and pid namespaces", Err: err}).
@@ -47,7 +46,7 @@ func Explain(err error) error {
 	return err
 }
 
-// IDs are the uid and gid that the caller's files belong to inside.
+// IDs returns the uid and gid that the caller's files belong to inside.
 func IDs() (uid, gid int) { return inner(os.Geteuid()), inner(os.Getegid()) }
 
 func inner(id int) int {
@@ -57,7 +56,7 @@ func inner(id int) int {
 	return id
 }
 
-// lastCapability is the highest one this kernel knows.
+// lastCapability returns the highest capability that this kernel knows.
 func lastCapability() int {
 	n := unix.CAP_LAST_CAP
 	if b, err := os.ReadFile("/proc/sys/kernel/cap_last_cap"); err == nil {
@@ -66,8 +65,8 @@ func lastCapability() int {
 	return n
 }
 
-// Enter finishes the move from inside: mounts are made private, and /proc
-// shows the new pid namespace.
+// Enter completes the setup from inside: it makes mounts private, and makes /proc show the new pid
+// namespace.
 func Enter() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make the mount namespace private: %w", err)
@@ -78,8 +77,8 @@ func Enter() error {
 	return nil
 }
 
-// KeepDescriptors keeps descriptors that the caller's own parents left open from reaching the
-// processes we start.
+// KeepDescriptors keeps descriptors that the caller's own parents left open from reaching the processes
+// that we start.
 func KeepDescriptors() {
 	const first = 3
 	if unix.CloseRange(first, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) == nil {
@@ -96,9 +95,8 @@ func KeepDescriptors() {
 	}
 }
 
-// Anonymous reports whether the caller has the uid the kernel shows for users
-// that a namespace does not know. In its own namespace such a caller could not
-// be told from anybody else.
+// Anonymous reports whether the caller has the uid that the kernel shows for users that a namespace does
+// not know. In its own namespace such a caller could not be distinguished from others.
 func Anonymous() bool {
 	overflow := 65534
 	if b, err := os.ReadFile("/proc/sys/kernel/overflowuid"); err == nil {

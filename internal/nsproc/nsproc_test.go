@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// role is set where this binary is started again in namespaces.
+// role is set when this binary is started again in namespaces.
 const role = "BOTHY_TEST_NSPROC_ROLE"
 
 func TestMain(m *testing.M) {
@@ -48,7 +48,7 @@ func look() int {
 	return 0
 }
 
-// nest leaves a child in the namespace and tells its own pid.
+// nest leaves a child in the namespace and prints its own pid.
 func nest() int {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = []string{role + "=sleep"}
@@ -71,7 +71,7 @@ func start(t *testing.T, r string) *exec.Cmd {
 	return cmd
 }
 
-// denied skips the test where the host makes no namespaces.
+// denied skips the test if the host allows no namespaces.
 func denied(t *testing.T, err error) {
 	t.Helper()
 	if err != nil && (os.IsPermission(err) || strings.Contains(err.Error(), "no space left")) {

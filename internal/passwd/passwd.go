@@ -1,5 +1,5 @@
-// Package passwd reads which accounts the host has, from /etc/passwd. Accounts that a directory
-// service has are not in it.
+// Package passwd reads the accounts of the host from /etc/passwd, which does not include those of a
+// directory service.
 package passwd
 
 import (
@@ -26,7 +26,7 @@ func Read() ([]Account, error) {
 	return Parse(string(text)), err
 }
 
-// Parse returns the accounts in the text of the file. It leaves out lines of another form.
+// Parse returns the accounts in the text of the file. It skips lines of another form.
 func Parse(text string) (list []Account) {
 	for line := range strings.Lines(text) {
 		f := strings.Split(strings.TrimSpace(line), ":")

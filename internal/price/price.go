@@ -1,4 +1,4 @@
-// Package price says what models cost.
+// Package price computes the cost of models.
 package price
 
 import (
@@ -10,21 +10,21 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Price is what a million tokens of a model cost, in USD.
+// Price is the price of a million tokens of a model, in USD.
 type Price struct {
 	Model      string  `json:"model" yaml:"model"` // its name; * stands for any characters
 	Input      float64 `json:"input" yaml:"input"`
 	Cached     float64 `json:"cached" yaml:"cached"`
 	CacheWrite float64 `json:"cache_write" yaml:"cache_write"`
 	Output     float64 `json:"output" yaml:"output"`
-	// Long is from how many tokens of input on a question costs twice as much, and
-	// its answer one and a half times; 0: never.
+	// Long is the number of input tokens from which on a question costs twice as much, and its answer
+	// one and a half times as much; 0: never.
 	Long int64 `json:"long,omitempty" yaml:"long"`
 
-	longTimes float64 // how many times as much all of such a question costs; 0: as Long says
+	longTimes float64 // factor for the whole cost of such a question; 0: as Long says
 }
 
-// Check refuses an invalid price.
+// Check returns an error if a price is invalid.
 func (p Price) Check() error {
 	if _, err := path.Match(p.Model, ""); err != nil || p.Model == "" {
 		return fmt.Errorf("%q names no model", p.Model)
@@ -37,11 +37,11 @@ func (p Price) Check() error {
 	return nil
 }
 
-// List are prices, of which the first that fits counts.
+// List is a list of prices, of which the first match counts.
 type List []Price
 
-// Of returns the price of a model, by the name the model calls itself. The list may omit a prefix
-// that ends with a slash, and a date at the end.
+// Of returns the price of a model, by the model's own name. The list may omit a prefix that ends with a
+// slash, and a date at the end.
 func (l List) Of(model string) (Price, bool) {
 	model = strings.ToLower(model)
 	if _, after, ok := strings.Cut(model, "/"); ok && after != "" {

@@ -1,15 +1,15 @@
 package price
 
-// AsOf is the day whose prices are in [Usual].
+// AsOf is the day of the prices in [Usual].
 const AsOf = "2026-10-06"
 
-// Usual returns the list prices of providers for pay-per-use. It excludes discounts, batches,
-// faster lanes and regions. A model that is not in any list has no price: Bothy reports that and
-// does not count it as free.
+// Usual returns the list prices of providers for pay-per-use. It excludes discounts, batches, faster
+// lanes and regions. A model that is not in the list has no price: Bothy reports that and does not count
+// it as free.
 //
-// Source: the providers' price lists, as collected by the model_prices_and_context_window.json of
-// the LiteLLM project and, for later models, by models.dev; those of Claude also as Claude Code
-// 2.1.332 counts. For an introductory price, the list has the later one.
+// Source: the providers' price lists, as collected by the model_prices_and_context_window.json of the
+// LiteLLM project and, for later models, by models.dev; those of Claude also as Claude Code 2.1.332
+// counts. If a model has an introductory price, the list has the later one.
 func Usual() List {
 	return List{
 		{Model: "claude-fable-5-2", Input: 8, Cached: .2, CacheWrite: 10, Output: 40},

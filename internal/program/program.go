@@ -24,28 +24,27 @@ const (
 	Build  = "bothy-build"  // reads Dockerfiles
 )
 
-// libexec is where a release has the programs that people do not call by name, beside the directory
-// of bothy.
+// libexec is the directory of a release with the programs that people do not call by name, next to the
+// directory of bothy.
 const libexec = "libexec/bothy"
 
 // reinstall is the hint for programs that do not belong together.
 const reinstall = "install all programs of one version: CGO_ENABLED=0 go install github.com/bothy-dev/bothy/cmd/...@latest, or in a clone: CGO_ENABLED=0 go install ./cmd/..."
 
-// found are the earlier results of Find, by name.
+// found holds the earlier results of Find, by name.
 var (
 	mu    sync.Mutex
 	found = map[string]program{}
 )
 
-// program is a file as it was found.
+// program is a file in the state in which it was found.
 type program struct {
 	path string
 	stat syscall.Stat_t
 }
 
-// Find returns the path of a program of Bothy: in the directory of the running one, or in libexec.
-// It refuses a program of another build, and one whose file has changed since Find returned it
-// before.
+// Find returns the path of a program of Bothy: in the directory of the running one, or in libexec. It
+// rejects a program of another build, and one whose file has changed since Find returned it before.
 func Find(name string) (string, error) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -67,7 +66,7 @@ func Find(name string) (string, error) {
 	return path, p.same()
 }
 
-// same refuses a file that was replaced or written to since it was found.
+// same rejects a file that was replaced or written to since it was found.
 func (p program) same() error {
 	now, err := p.now()
 	if err != nil {
@@ -79,10 +78,10 @@ func (p program) same() error {
 	return nil
 }
 
-// Untouched refuses a program that Find returned if its file changed since in any way, even by a
-// link or by another mode. A writer can set back the time of its content, but not the time of its
-// last change. It is for a program in a directory that a sandbox writes to, such as the one that a
-// loop works in for days.
+// Untouched rejects a program that Find returned if its file changed since in any way, even by a link or
+// by another mode. A writer can set back the modification time, but not the time of the last change of
+// the inode. It is for a program in a directory that a sandbox writes to, such as the one that a loop
+// works in for days.
 func Untouched(name string) error {
 	mu.Lock()
 	defer mu.Unlock()
@@ -131,8 +130,8 @@ func find(name string) (string, error) {
 		WithHint(reinstall)
 }
 
-// trusted refuses a program that another user may have put there: it must belong to root, to the
-// caller, or to the owner of the program that runs, and others may not write it.
+// trusted rejects a program that another user may have put there: it must belong to root, to the caller,
+// or to the owner of the running program, and others must not be able to write it.
 func trusted(path string, info fs.FileInfo, self string) error {
 	var own syscall.Stat_t
 	if err := syscall.Stat(self, &own); err != nil {
@@ -146,7 +145,7 @@ func trusted(path string, info fs.FileInfo, self string) error {
 	return nil
 }
 
-// executable is the path of the program that runs, without links.
+// executable returns the path of the running program, without links.
 func executable() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -158,7 +157,7 @@ func executable() (string, error) {
 	return path, nil
 }
 
-// check refuses a program of another build than the one that runs.
+// check rejects a program of another build than the running one.
 func check(path string) error {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -171,7 +170,7 @@ func check(path string) error {
 	return nil
 }
 
-// own is the identifier of the program that runs.
+// own is the build identifier of the running program.
 var own = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -180,8 +179,8 @@ var own = sync.OnceValue(func() string {
 	return id(info)
 })
 
-// id tells builds apart. All programs of one have the same, and so have two of one commit with
-// different changes, which Go does not tell apart.
+// id returns an identifier of the build. All programs of one build have the same. So have two builds of
+// one commit with different changes, which Go does not distinguish.
 func id(info *debug.BuildInfo) string {
 	words := []string{version(info), info.GoVersion}
 	for _, s := range info.Settings {

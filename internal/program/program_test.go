@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestFind finds a copy of this test's own program, which is of its build, and not any more when it
-// was written to.
+// TestFind checks that Find finds a copy of this test's own program, which is of its build, and rejects
+// it once it was written to.
 func TestFind(t *testing.T) {
 	self, err := executable()
 	must(t, err)
@@ -50,7 +50,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestCheck refuses a file that is not a Go program. Other builds: TestPrograms in test/faults.
+// TestCheck checks that a file that is not a Go program is rejected. For other builds see TestPrograms
+// in test/faults.
 func TestCheck(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
 	must(t, os.WriteFile(text, []byte("#!/bin/sh\n"), 0o755))
@@ -59,7 +60,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTrusted refuses a program of another user, and one that others may write.
+// TestTrusted checks that a program of another user, and one that others may write, is rejected.
 func TestTrusted(t *testing.T) {
 	self, err := executable()
 	must(t, err)

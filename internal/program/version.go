@@ -1,12 +1,12 @@
-// Package program finds the programs that Bothy consists of, and refuses those of another build.
+// Package program finds the programs that Bothy consists of, and rejects those of another build.
 package program
 
 import "runtime/debug"
 
-// GVisor is the version of gVisor that the keeper has.
+// GVisor is the keeper's version of gVisor.
 const GVisor = "v0.0.0-20260905035102-160fafc42237"
 
-// Version is that of the module, or of the commit that the program was built from.
+// Version returns the version of the module, or of the commit that the program was built from.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

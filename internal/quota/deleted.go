@@ -14,9 +14,9 @@ import (
 // fdBatch is how many descriptors of a process are looked at at a time.
 const fdBatch = 256
 
-// CountDeleted measures the files that processes have open and that have no name any more.
-// They are in no tree, and take room until they are closed. It skips files in memory, and
-// those that were below the processes' own directory.
+// CountDeleted measures the files that processes have open and that have no name any more. They are in
+// no tree, and take space until they are closed. It skips files in memory, and those that were below the
+// processes' own directory.
 func (m *Meter) CountDeleted(ctx context.Context, pids []int, own string) (Use, error) {
 	w := walk{meter: m}
 	for _, pid := range pids {

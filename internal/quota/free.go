@@ -2,8 +2,8 @@ package quota
 
 import "golang.org/x/sys/unix"
 
-// Free returns the free space of a path's file system. If the file system does not count
-// its files, the result has none.
+// Free returns the free space of a path's file system. The number of files is zero if the file system
+// does not count them.
 func Free(path string) (Use, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {

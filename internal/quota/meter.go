@@ -1,11 +1,9 @@
-// Package quota measures how much of the disk trees take, and decides when to measure
-// again.
+// Package quota measures how much disk space trees take, and decides when to measure again.
 //
-// Programs in sandboxes write the trees, also during a count. They choose the names and
-// links, and how many and how deep they are. A [Meter] bounds its memory for that, and does
-// not follow anything out of a tree. Counting is expensive, while asking a file system for
-// its free space costs nothing. So a [Watch] counts trees only if enough space has gone
-// since the last count to matter.
+// Programs in sandboxes write the trees, also during a count. They choose the names and links, and how
+// many and how deep they are. So a [Meter] bounds its memory, and does not follow anything out of a
+// tree. Counting is expensive, while asking a file system for its free space costs nothing. So a [Watch]
+// counts trees only if the free space has shrunk enough since the last count to matter.
 package quota
 
 import (
@@ -15,19 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Use is the disk usage of trees, or a limit of it.
+// Use is the disk usage of trees, or a limit for it.
 type Use struct {
 	Bytes int64 // allocated, as du counts: neither file lengths nor holes
 	Files int64 // names of files, directories, links: a file with two names is two
 }
 
-// Plus is the sum of two.
+// Plus returns the sum of two.
 func (u Use) Plus(v Use) Use { return Use{u.Bytes + v.Bytes, u.Files + v.Files} }
 
-// Minus is the difference of two. It may be negative.
+// Minus returns the difference of two. It may be negative.
 func (u Use) Minus(v Use) Use { return Use{u.Bytes - v.Bytes, u.Files - v.Files} }
 
-// Within tells whether neither is more than allowed.
+// Within reports whether neither exceeds its limit.
 func (u Use) Within(most Use) bool { return u.Bytes <= most.Bytes && u.Files <= most.Files }
 
 // ErrMany reports more names than [Meter.Most]: not all were counted.
@@ -36,13 +34,13 @@ var ErrMany = errors.New("too many files to count")
 // Meter adds up the disk usage of trees. A file with several names counts for the tree it
 // is seen in first. The zero value is ready.
 type Meter struct {
-	// Most ends counting with ErrMany beyond so many names. Default: no limit.
+	// Most ends counting with ErrMany beyond this many names. Default: no limit.
 	Most int64
 	// Pace is called regularly during a count. It may wait, and ends the count with an
 	// error. Default: the count does not wait.
 	Pace func(context.Context) error
-	// Unread counts the directories that could not be read, or were moved away during the
-	// read: their contents are in no sum.
+	// Unread counts the directories that could not be read, or were moved away during the read: their
+	// contents are not counted.
 	Unread int
 
 	files int64 // names seen
@@ -52,15 +50,14 @@ type Meter struct {
 
 type fileID struct{ dev, ino uint64 }
 
-// maxSeen bounds how many files with several names are remembered, about 16 MiB of memory.
-// Of those beyond, each name counts for its share, which gives the same sum if all their
-// names are seen.
+// maxSeen bounds how many files with several names are remembered, about 16 MiB of memory. For files
+// beyond, each name counts for its share, which gives the same sum if all their names are seen.
 const maxSeen = 1 << 18
 
-// blockSize is the unit of stat's block count, whatever the file system's.
+// blockSize is the unit of stat's block count on every file system.
 const blockSize = 512
 
-// Leave makes a directory count without its content, which the caller knows to be nothing.
+// Leave makes a directory count without its content, which the caller knows to be empty.
 func (m *Meter) Leave(path string) {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil {
@@ -117,7 +114,7 @@ func (m *Meter) weigh(st *unix.Stat_t) int64 {
 	return size
 }
 
-// again tells whether a file was seen before, and remembers it unless there are too many.
+// again reports whether a file was seen before, and remembers it unless there are too many.
 func (m *Meter) again(id fileID) bool {
 	if _, again := m.seen[id]; again {
 		return true

@@ -122,9 +122,8 @@ func removeDeep(dir string) {
 	}
 }
 
-// TestMeterDeep checks that a tree of any depth is measured whole, with few open
-// directories. Each name is counted once, even if reading continued in the middle of a
-// directory.
+// TestMeterDeep checks that a tree of any depth is measured completely, with few open directories. Each
+// name is counted once, even if reading continued in the middle of a directory.
 func TestMeterDeep(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tree")
 	must(t, os.Mkdir(dir, 0o700))
@@ -169,9 +168,9 @@ func open(t *testing.T) int {
 	return len(list)
 }
 
-// TestMeterMoved checks a directory that is moved away after the walk has closed it and
-// before the walk returns to it. The walk does not continue at its new place, and reports
-// that it has not seen all.
+// TestMeterMoved checks a directory that is moved away after the walk has closed it and before the walk
+// returns to it. The walk does not continue at its new place, and reports that it has not seen
+// everything.
 func TestMeterMoved(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "tree")
@@ -292,8 +291,8 @@ func TestMeterLeaves(t *testing.T) {
 	}
 }
 
-// TestMeterDeleted checks that a file without a name takes room as long as it is open.
-// Files in memory, and the process's own, do not count.
+// TestMeterDeleted checks that a file without a name takes space as long as it is open. Files in memory,
+// and the process's own, do not count.
 func TestMeterDeleted(t *testing.T) {
 	dir := t.TempDir()
 	own := filepath.Join(dir, "own")

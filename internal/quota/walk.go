@@ -11,9 +11,9 @@ import (
 
 // Bounds of a walk: the sandbox decides how deep a tree is.
 const (
-	maxOpen   = 64      // directories that are open at a time, the innermost
+	maxOpen   = 64      // directories open at a time, the innermost ones
 	batchSize = 8 << 10 // bytes of a directory that are read at a time
-	paceEvery = 128     // names between two looks at the clock
+	paceEvery = 128     // names between two checks of the clock
 )
 
 // walk goes through one tree.
@@ -125,7 +125,7 @@ func (l *level) read() (more bool, err error) {
 
 // take takes the next name from the data: a struct linux_dirent64, see getdents(2).
 func (l *level) take() (name string, ok bool) {
-	const head = 8 + 8 + 2 + 1 // inode, where the next name is, length, type
+	const head = 8 + 8 + 2 + 1 // inode, position of the next name, length, type
 	if len(l.rest) < head {
 		return "", false
 	}
@@ -147,8 +147,8 @@ func (l *level) close() {
 	l.fd, l.buf, l.rest = -1, nil, nil
 }
 
-// leave returns to the directory around the innermost one. If that directory was moved
-// meanwhile, its old parent cannot be found from it, and the walk ends.
+// leave returns to the directory around the innermost one. If the innermost one was moved meanwhile, its
+// old parent cannot be found from it, and the walk ends.
 func (w *walk) leave() {
 	inner := &w.levels[len(w.levels)-1]
 	w.levels = w.levels[:len(w.levels)-1]

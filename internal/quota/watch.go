@@ -7,11 +7,11 @@ import (
 
 // Intervals of a watch.
 const (
-	poll     = time.Second     // between two looks at the free space
+	poll     = time.Second     // between two checks of the free space
 	minPause = time.Second     // between two counts, at least
-	pauses   = 4               // and so many times as long as the last one took
+	pauses   = 4               // and this many times as long as the last one took
 	often    = time.Minute     // between two counts if little is left
-	seldom   = 5 * time.Minute // and else
+	seldom   = 5 * time.Minute // and otherwise
 	little   = 8               // the rest is little if it is below this part of the limit
 )
 
@@ -33,10 +33,10 @@ type Watch struct {
 	Free func() (Use, error)
 	// Count counts. It ends with its context.
 	Count func(context.Context) (use Use, whole bool)
-	// Worked tells whether anything can have been written since the last call. It is called
-	// before a count whose only reason is the passed time.
+	// Worked reports whether anything can have been written since the last call. It is called before a
+	// count whose only reason is the passed time.
 	Worked func() bool
-	// Told receives each count, and tells whether to go on.
+	// Told receives each count, and reports whether to continue.
 	Told func(Look) bool
 }
 
@@ -112,7 +112,7 @@ func (s *state) counted(look Look) {
 	s.last = look
 }
 
-// due tells whether to count now.
+// due reports whether to count now.
 func (s *state) due(now time.Time, worked func() bool) bool {
 	age := now.Sub(s.last.Ended)
 	if !s.last.Ended.IsZero() && age >= 0 && age < max(minPause, pauses*s.last.Took) {

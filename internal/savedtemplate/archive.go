@@ -31,7 +31,7 @@ func (s Shelf) Import(r io.Reader, name string) (Template, error) {
 		if err := extract(r, dir); err != nil {
 			return Template{}, err
 		}
-		if _, err := io.Copy(io.Discard, r); err != nil { // an archive may end before its file does
+		if _, err := io.Copy(io.Discard, r); err != nil { // an archive may end before its file
 			return Template{}, err
 		}
 		if err := onlyOurs(dir); err != nil {
@@ -63,7 +63,7 @@ var layerFiles = []string{"fscheckpoint.pb", "multitar.img", "pages.img", "pages
 // maxAbout is far more than a template's description takes, in bytes.
 const maxAbout = 1 << 20
 
-// onlyOurs refuses an archive with more files than a template has: gVisor would get them.
+// onlyOurs rejects an archive with more files than a template has: gVisor would get them.
 func onlyOurs(dir string) error {
 	top, err := os.ReadDir(dir)
 	if err != nil {
@@ -95,7 +95,8 @@ func onlyOurs(dir string) error {
 	return err
 }
 
-// extract writes an archive's files into a directory. archive.Write made the archive, if it is a template.
+// extract writes an archive's files into a directory. If the archive is a template, archive.Write made
+// it.
 func extract(r io.Reader, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// lock is held for moments, while a template appears, is found, or goes.
+// lock is held for moments, while a template appears, is found, or disappears.
 func (s Shelf) lock() (*store.Lock, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
@@ -23,12 +23,12 @@ func (s Shelf) lock() (*store.Lock, error) {
 	return lock, err
 }
 
-// reading is a template that a command reads, for as long as it takes. Its files stay as they are
+// reading is a template that a command reads, for as long as it takes. Its files do not change
 // meanwhile. A replacement or a removal does not wait for the reader.
 type reading struct {
 	Template
 	shelf Shelf
-	dir   *os.File // wherever it was moved by now
+	dir   *os.File // wherever it was moved meanwhile
 	held  *store.Lock
 }
 
@@ -58,12 +58,13 @@ func (s Shelf) read(name string) (*reading, error) {
 	return &reading{t, s, dir, held}, nil
 }
 
-// path returns the path of a file of the template, also for a process that works for this one.
+// path returns the path of a file of the template, which also works in a process that works for this
+// one.
 func (r *reading) path(name string) string {
 	return fmt.Sprintf("/proc/%d/fd/%d/%s", os.Getpid(), r.dir.Fd(), name)
 }
 
-// layer returns the directory of its root layer; "" if the layer has no changes.
+// layer returns the directory of its root layer, or "" if it has no changes.
 func (r *reading) layer() string {
 	path := r.path(layerName)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +80,7 @@ func (r *reading) close() {
 	if len(r.shelf.discarded()) == 0 {
 		return
 	}
-	if lock, err := r.shelf.lock(); err == nil { // which sweeps
+	if lock, err := r.shelf.lock(); err == nil { // this sweeps
 		lock.Unlock()
 	}
 }
@@ -114,8 +115,8 @@ func (s Shelf) finish(dir, name string) error {
 	return s.put(dir, name)
 }
 
-// put moves a complete template into place. Between the two renames there is none of the name;
-// after a crash there, the next sweep restores the old one.
+// put moves a complete template into place. Between the two renames the name does not exist; after a
+// crash there, the next sweep restores the old one.
 func (s Shelf) put(dir, name string) error {
 	old := filepath.Join(s.Dir, oldPrefix+file(name))
 	err := os.Rename(s.Path(name), old)
@@ -140,13 +141,14 @@ func (s Shelf) discard(at string) error {
 	return errors.Join(store.SyncDir(s.Dir), s.clear())
 }
 
-// setAside moves something to where clear finds it. Other templates there may still be read.
+// setAside moves something to a place where clear finds it. Other templates there may still have
+// readers.
 func (s Shelf) setAside(at string) error {
 	return os.Rename(at, filepath.Join(s.Dir, endPrefix+store.NewID()))
 }
 
-// clear removes discarded templates, unless a command reads templates: then that command removes
-// them, or the next one.
+// clear removes discarded templates, unless a command reads templates: then that command removes them,
+// or the next one.
 func (s Shelf) clear() error {
 	held, err := store.TryLock(s.held())
 	if errors.Is(err, store.ErrLocked) {

@@ -12,14 +12,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Leftover is a directory of a template whose command was killed, while it was made or after it
-// was replaced or removed. It is busy if a command still works on it.
+// Leftover is a directory of a template whose command was killed while the template was made, or after
+// it was replaced or removed. It is busy if a command still works on it.
 type Leftover struct {
 	Path string
 	Busy bool
 }
 
-// Leftovers returns all of them.
+// Leftovers returns all leftovers.
 func (s Shelf) Leftovers() ([]Leftover, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -43,7 +43,7 @@ func (s Shelf) Leftovers() ([]Leftover, error) {
 	return list, nil
 }
 
-// RemoveLeftover removes one, unless a command works on it.
+// RemoveLeftover removes a leftover, unless a command works on it.
 func (s Shelf) RemoveLeftover(path string) error {
 	lock, err := store.TryLock(filepath.Join(s.Dir, lockName))
 	if err == nil {
@@ -59,16 +59,16 @@ func (s Shelf) RemoveLeftover(path string) error {
 	return spec.Errorf(spec.ErrConflict, "a template is being made or read").WithHint("try again when that is done")
 }
 
-// left reports whether a directory is one in which a template is made, or an old template.
+// left reports whether a directory is a template being made, or an old template.
 func (s Shelf) left(entry string) bool {
-	if name, old := strings.CutPrefix(entry, oldPrefix); old { // unless it is to be put back
+	if name, old := strings.CutPrefix(entry, oldPrefix); old { // unless it is to be restored
 		_, err := os.Lstat(filepath.Join(s.Dir, name))
 		return !errors.Is(err, fs.ErrNotExist)
 	}
 	return strings.HasPrefix(entry, newPrefix) || strings.HasPrefix(entry, endPrefix)
 }
 
-// busy reports whether a command fills a directory, or may read it. The caller has the lock.
+// busy reports whether a command fills a directory, or may read it. The caller holds the lock.
 func (s Shelf) busy(entry string) bool {
 	if strings.HasPrefix(entry, newPrefix) {
 		return beingMade(filepath.Join(s.Dir, entry))

@@ -1,9 +1,9 @@
 // Package savedtemplate keeps templates that were made from sandboxes: a sandbox's root layer and home,
-// with which other sandboxes begin.
+// from which other sandboxes start.
 //
-// A template is a directory under its name, either complete or missing. The files of the layer
-// never change once they are written. So a template, the sandbox it was made from, and the
-// sandboxes made from it share them by hard links.
+// A template is a directory under its name, either complete or missing. The files of the layer never
+// change once they are written. So a template, the sandbox it was made from, and the sandboxes made from
+// it share them by hard links.
 package savedtemplate
 
 import (
@@ -38,30 +38,29 @@ type Template struct {
 	Agent    string    `json:"agent"`
 	From     string    `json:"from"` // the sandbox's name
 	SavedAt  time.Time `json:"saved_at"`
-	// Places are where directories of the host, and private ones, were mounted in the sandbox. In
-	// the template they are only mount points.
+	// Places are the mount points of host directories, and of private ones, in the sandbox. In the
+	// template they are only mount points.
 	Places []string `json:"places,omitempty"`
-	// Docker says that the sandbox had a Docker daemon of its own. Its data is not in the
-	// template.
+	// Docker is set if the sandbox had a Docker daemon of its own. Its data is not in the template.
 	Docker bool  `json:"docker,omitempty"`
 	Bytes  int64 `json:"bytes"` // layer and home
 
-	// Broken says why the template cannot be used: its description cannot be read. Then only the
-	// name is known. It is never stored.
+	// Broken is the reason why the template cannot be used: its description cannot be read. Then only
+	// the name is known. It is never stored.
 	Broken string `json:"broken,omitempty"`
 }
 
 // version of Template.
 const version = 1
 
-// In a template's directory.
+// Names in a template's directory.
 const (
 	aboutName = "template.json"
 	layerName = "layer"
 	homeName  = "home"
 	newPrefix = ".new-"
-	oldPrefix = ".old-"  // one that is being replaced
-	endPrefix = ".gone-" // one that is removed once it has no reader
+	oldPrefix = ".old-"  // a template that is being replaced
+	endPrefix = ".gone-" // a template that is removed once it has no reader
 	lockName  = ".lock"
 	heldName  = ".held"
 )
@@ -86,8 +85,8 @@ func Name(name string) (string, error) {
 	return name, nil
 }
 
-// NewName is Name for a new template. It refuses a name that begins like an image of a registry,
-// because the template would hide that image.
+// NewName is Name for a new template. It rejects a name that starts like an image of a registry, because
+// the template would hide that image.
 func NewName(name string) (string, error) {
 	name, err := Name(name)
 	if err != nil {
@@ -101,11 +100,11 @@ func NewName(name string) (string, error) {
 	return name, nil
 }
 
-// maxName is in bytes: it is the name of a directory.
+// maxName is the maximum length in bytes: the name is also that of a directory.
 const maxName = 200
 
-// word reports whether a part of a name has only such characters, and does not begin with a dot
-// or a dash.
+// word reports whether a part of a name has only these characters, and does not begin with a dot or a
+// dash.
 func word(s string, is func(rune) bool) bool {
 	return s != "" && s[0] != '.' && s[0] != '-' && !strings.ContainsFunc(s, func(r rune) bool { return !is(r) })
 }
@@ -124,7 +123,7 @@ func file(name string) string { return strings.ReplaceAll(name, "/", slash) }
 // Path returns the directory of a template.
 func (s Shelf) Path(name string) string { return filepath.Join(s.Dir, file(name)) }
 
-// List returns all templates, by name. One that cannot be read is listed as broken.
+// List returns all templates, sorted by name. A template that cannot be read is listed as broken.
 func (s Shelf) List() ([]Template, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,8 +151,8 @@ func (s Shelf) List() ([]Template, error) {
 	return list, nil
 }
 
-// Find returns the template of a name. A missing one is an error of class [spec.ErrNotFound], a
-// broken one [spec.ErrConflict].
+// Find returns the template with a name. A missing one is an error of class [spec.ErrNotFound], a broken
+// one [spec.ErrConflict].
 func (s Shelf) Find(name string) (Template, error) {
 	name, err := Name(name)
 	if err != nil {
@@ -169,8 +168,8 @@ func (s Shelf) Find(name string) (Template, error) {
 	return t, err
 }
 
-// None reports whether an error of Find or Locate says that a word does not name a template: none
-// exists, or none can have the name. The word may name something else, such as an image.
+// None reports whether an error of Find or Locate means that a word does not name a template: none
+// exists, or the name is invalid. The word may name something else, such as an image.
 func None(err error) bool {
 	return errors.Is(err, spec.ErrNotFound) || errors.Is(err, spec.ErrUsage)
 }
@@ -198,7 +197,7 @@ func (s Shelf) load(name string) (Template, error) {
 		if _, err := os.Lstat(s.Path(name)); err != nil {
 			return t, err
 		}
-		t, err = s.about(s.Path(name)) // it may have taken its place just now
+		t, err = s.about(s.Path(name)) // it may have moved to its place just now
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -224,9 +223,9 @@ func (s Shelf) about(dir string) (Template, error) {
 	return t, nil
 }
 
-// Save makes a template of a saved root layer, a directory or "" if it has no changes, and of a
-// home, from which strip removes files that do not belong in a template. It replaces one of the
-// same name.
+// Save makes a template from a saved root layer, a directory or "" if it has no changes, and from a
+// home, from which strip removes files that do not belong in a template. It replaces one with the same
+// name.
 func (s Shelf) Save(t Template, from, home string, strip func(home *os.Root) error) (Template, error) {
 	return s.add(t.Name, func(dir string) (Template, error) {
 		if err := layer.Link(from, filepath.Join(dir, layerName)); err != nil {
@@ -244,8 +243,8 @@ func (s Shelf) Save(t Template, from, home string, strip func(home *os.Root) err
 	})
 }
 
-// add lets fill make a template in a directory, completes it and moves it into place. Other
-// commands need not wait while it is filled: a home may be large.
+// add lets fill make a template in a directory, completes it and moves it into place. Other commands
+// need not wait while it is filled: a home may be large.
 func (s Shelf) add(name string, fill func(dir string) (Template, error)) (Template, error) {
 	dir, mine, err := s.begin()
 	if err != nil {
@@ -279,7 +278,7 @@ func (s Shelf) add(name string, fill func(dir string) (Template, error)) (Templa
 	return t, nil
 }
 
-// sumHome sums the files of a template's home, or checks them if an archive brought sums.
+// sumHome sums the files of a template's home, or checks them if an archive has sums.
 func sumHome(dir string) error {
 	home, list := filepath.Join(dir, homeName), filepath.Join(dir, sums.Name)
 	if _, err := os.Lstat(home); errors.Is(err, fs.ErrNotExist) {
@@ -292,8 +291,8 @@ func sumHome(dir string) error {
 	return err
 }
 
-// Verify reads a template and compares it with its sums. The error is ErrNone of package sums if
-// it has none, as in older versions.
+// Verify reads a template and compares it with its sums. The error is ErrNone of package sums if it has
+// none, as in older versions.
 func (s Shelf) Verify(name string, read func(n int) error) error {
 	return s.Use(name, func(_ Template, layer, home string) error {
 		err := sums.CheckTree(filepath.Join(filepath.Dir(home), sums.Name), home, read)
@@ -312,10 +311,10 @@ func (s Shelf) Verify(name string, read func(n int) error) error {
 	})
 }
 
-// Remove removes a template, a broken one as well. Sandboxes made from it keep what they have.
+// Remove removes a template, even a broken one. Sandboxes made from it keep their files.
 func (s Shelf) Remove(name string) error {
 	if _, err := s.Locate(name); err != nil {
-		return err // and makes no shelf for it
+		return err // without making a shelf
 	}
 	lock, err := s.lock()
 	if err != nil {
@@ -329,8 +328,8 @@ func (s Shelf) Remove(name string) error {
 	return s.discard(s.Path(name))
 }
 
-// Fill makes a new sandbox begin with a template. The directories exist, except first, for the
-// first save of the root layer; Fill makes it only if the template has a layer.
+// Fill makes a new sandbox start from a template. The directories exist, except first, for the first
+// save of the root layer; Fill makes it only if the template has a layer.
 func (s Shelf) Fill(name, first, home string) error {
 	r, err := s.read(name)
 	if err != nil {
@@ -352,7 +351,7 @@ func (s Shelf) Fill(name, first, home string) error {
 	return nil
 }
 
-// Used returns when a sandbox last began with a template, or else when it was stored here.
+// Used returns when a sandbox last started from a template, or else when it was stored here.
 func (s Shelf) Used(t Template) time.Time {
 	info, err := os.Stat(filepath.Join(s.Path(t.Name), aboutName))
 	if err != nil {
@@ -361,8 +360,8 @@ func (s Shelf) Used(t Template) time.Time {
 	return info.ModTime()
 }
 
-// Use calls a function with a template, the directory of its root layer, "" if it has none, and
-// that of its home. They stay as they are meanwhile, and other commands do not wait.
+// Use calls a function with a template, the directory of its root layer ("" if it has none), and that of
+// its home. They do not change meanwhile, and other commands do not wait.
 func (s Shelf) Use(name string, do func(t Template, layer, home string) error) error {
 	r, err := s.read(name)
 	if err != nil {
@@ -372,7 +371,7 @@ func (s Shelf) Use(name string, do func(t Template, layer, home string) error) e
 	return do(r.Template, r.layer(), r.path(homeName))
 }
 
-// check refuses a description that Save does not write: all of it comes from an archive.
+// check rejects a description that Save does not write: all of it comes from an archive.
 func (t Template) check() error {
 	bad := func(what, is string) error {
 		return spec.Errorf(spec.ErrDenied, "the archive holds no template: its %s is %.100q", what, is)

@@ -41,7 +41,7 @@ func sandbox(t *testing.T, text string) (layer, home string) {
 	return layer, home
 }
 
-// filled returns the contents with which a new sandbox begins.
+// filled returns the contents of a new sandbox made from a template.
 func filled(t *testing.T, s Shelf, name string) (layer, home string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -107,7 +107,7 @@ func TestSaveAndFill(t *testing.T) {
 	}
 }
 
-// TestBroken checks that an unreadable template is broken, that no other is, and that it can be
+// TestBroken checks that an unreadable template is broken, that the others are not, and that it can be
 // removed.
 func TestBroken(t *testing.T) {
 	s := shelf(t)
@@ -265,7 +265,7 @@ func TestReadersKeepNobodyWaiting(t *testing.T) {
 	}
 }
 
-// slow is a writer that takes long.
+// slow is a slow writer.
 type slow struct {
 	bytes.Buffer
 	meanwhile func()

@@ -1,11 +1,11 @@
-// Package sealedfile encrypts files that leave the state directory and may come back. Only the holder
-// of the owner's key can make or read one. Reading returns exactly the original content, whole, or
-// an error.
+// Package sealedfile encrypts files that leave the state directory and may come back. Only the holder of
+// the owner's key can make or read one. Reading returns exactly the complete original content, or an
+// error.
 //
-// It is age's way to encrypt a stream (https://age-encryption.org/v1, payload), with a
-// key that is the owner's instead of a recipient's: chunks of 64 KiB under an AEAD,
-// each with its number and with a mark on the last one in the nonce, so that none can be
-// left out, repeated or moved. Each file has a key of its own, derived from the owner's.
+// It is age's way to encrypt a stream (https://age-encryption.org/v1, payload), with the owner's key
+// instead of a recipient's: chunks of 64 KiB under an AEAD, each with its number and with a mark on the
+// last one in the nonce, so that none can be left out, repeated or moved. Each file has a key of its
+// own, derived from the owner's.
 package sealedfile
 
 import (
@@ -21,23 +21,23 @@ import (
 	"io"
 )
 
-// KeySize is that of an owner's key, in bytes.
+// KeySize is the size of an owner's key, in bytes.
 const KeySize = 32
 
 const (
-	magic     = "bothy envelope 1\n" // an earlier name of the package; files have it
+	magic     = "bothy envelope 1\n" // an earlier name of the package; existing files have it
 	idSize    = 16
 	saltSize  = 16
 	chunkSize = 64 << 10
 )
 
-// ErrNone says that a file is not sealed.
+// ErrNone reports that a file is not sealed.
 var ErrNone = errors.New("it is not sealed")
 
-// ErrOther says that the file was made with another key.
+// ErrOther reports that the file was made with another key.
 var ErrOther = errors.New("it belongs to somebody else: it was made with another key")
 
-// ErrDamaged says that a file was changed or is not whole.
+// ErrDamaged reports that a file was changed or is incomplete.
 var ErrDamaged = errors.New("it is damaged, or not whole")
 
 // derive makes a key for one purpose.
@@ -67,7 +67,7 @@ func newSealer(key, salt []byte) (*sealer, error) {
 	return &sealer{aead: aead}, err
 }
 
-// nonce is of 12 bytes: three zeros, the chunk's number, and whether it is the last.
+// nonce returns the 12 bytes: three zeros, the chunk's number, and whether it is the last.
 func (s *sealer) nonce(last bool) []byte {
 	n := make([]byte, s.aead.NonceSize())
 	binary.BigEndian.PutUint64(n[len(n)-9:], s.count)
@@ -89,7 +89,7 @@ type Writer struct {
 // NewWriter begins a file.
 func NewWriter(to io.Writer, key []byte) (*Writer, error) {
 	salt := make([]byte, saltSize)
-	_, _ = rand.Read(salt) // it does not fail
+	_, _ = rand.Read(salt) // this cannot fail
 	id, err := derive(key, nil, "id", idSize)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func NewWriter(to io.Writer, key []byte) (*Writer, error) {
 
 func (w *Writer) Write(p []byte) (n int, err error) {
 	for len(p) > 0 {
-		if len(w.buf) == chunkSize { // a full one is the last if nothing follows
+		if len(w.buf) == chunkSize { // a full chunk is the last if nothing follows
 			if err := w.flush(false); err != nil {
 				return n, err
 			}
@@ -126,7 +126,7 @@ func (w *Writer) flush(last bool) error {
 // Close writes the remaining bytes.
 func (w *Writer) Close() error { return w.flush(true) }
 
-// Reader decrypts. It returns [io.EOF] only at the end of a whole file. All bytes before it are as
+// Reader decrypts. It returns [io.EOF] only at the end of a complete file. All bytes before it are as
 // they were written.
 type Reader struct {
 	from *bufio.Reader

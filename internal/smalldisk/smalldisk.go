@@ -1,4 +1,4 @@
-// Package smalldisk gives tests a file system that is soon full.
+// Package smalldisk provides tests with a file system that fills up quickly.
 package smalldisk
 
 import (
@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place is set where a test runs again, and says where its file system is to be.
+// place is set when a test runs again. It is the mount point of the test's file system.
 const place = "BOTHY_TEST_SMALL_DISK"
 
-// Test calls a test with a directory that has a file system of that size to itself. The size is as
-// for tmpfs: "64k". For that the calling test, which must not be a subtest, runs again in
-// namespaces where it may mount one. It is skipped where namespaces are not available.
+// Test calls a test with a directory on a file system of its own, of the given size. The size is as for
+// tmpfs: "64k". For that the calling test, which must not be a subtest, runs again in namespaces where
+// it may mount one. It is skipped if namespaces are not available.
 func Test(t *testing.T, size string, test func(t *testing.T, dir string)) {
 	t.Helper()
 	if dir := os.Getenv(place); dir != "" {

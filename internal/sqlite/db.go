@@ -1,14 +1,12 @@
-// Package sqlite reads rows of tables out of files of SQLite (sqlite.org/fileformat2.html) that
-// an attacker may have written, and may still be writing. It has no SQL, writes nothing and takes
-// no locks.
+// Package sqlite reads rows of tables from SQLite files (sqlite.org/fileformat2.html) that an attacker
+// may have written, and may still be writing. It has no SQL, writes nothing and takes no locks.
 //
-// It reads the state of the last commit, even if that is only in a write-ahead log. It does not
-// keep writers out: [DB.Check] reports afterwards whether everything that was read is of one
-// state.
+// It reads the state of the last commit, even if that is only in a write-ahead log. It does not keep
+// writers out: [DB.Check] reports afterwards whether everything that was read is of one state.
 //
-// Everything is checked before it is believed, and all work is bounded: pages read, depth of
-// trees, columns, frames of the log. A page that is met twice is an error, so nothing goes
-// in circles. Refused are tables without rowids, virtual tables, and texts in UTF-16.
+// Everything is checked before it is used, and all work is bounded: pages read, depth of trees, columns,
+// frames of the log. A page that is reached twice is an error, so nothing goes in circles. It rejects
+// tables without rowids, virtual tables, and texts in UTF-16.
 package sqlite
 
 import (
@@ -30,10 +28,10 @@ type File interface {
 // DB is a database in the state of its last commit. It is not safe for concurrent use.
 type DB struct {
 	file   File
-	before fs.FileInfo // of the file, when it was opened
+	before fs.FileInfo // of the file at the time of Open
 	wal    *wal
 
-	pageSize, usable int // bytes of a page, and those of them that hold something
+	pageSize, usable int // bytes of a page, and how many of them are used
 	pages            uint32
 	left             int // how many may still be read
 }
@@ -41,10 +39,10 @@ type DB struct {
 var (
 	// ErrNoTable is returned if the table does not exist.
 	ErrNoTable = errors.New("there is no such table")
-	// ErrChanged says that another program wrote during the read. The caller may retry.
+	// ErrChanged reports that another program wrote during the read. The caller may retry.
 	ErrChanged = errors.New("it was changed while it was read")
-	// ErrUnfinished says that a transaction is being written into the file, or that its writer
-	// has died. The caller may retry, for some time.
+	// ErrUnfinished reports that a transaction is being written into the file, or that its writer has
+	// died. The caller may retry, for some time.
 	ErrUnfinished = errors.New("a transaction is not finished, or was not undone after its writer died")
 	// ErrLarge is returned for a value that is too large to be read.
 	ErrLarge = errors.New("the value is too large")
@@ -61,9 +59,9 @@ const (
 	magic      = "SQLite format 3\x00"
 )
 
-// Open reads the header of a database, and its write-ahead log, the file that ends with -wal,
-// which is nil if there is none. A database of no bytes has no tables. The error is ErrChanged if
-// the database cannot be read because a program writes meanwhile.
+// Open reads the header of a database and its write-ahead log. log is the file that ends with -wal, or
+// nil. An empty database has no tables. The error is ErrChanged if the database cannot be read because a
+// program writes meanwhile.
 func Open(file, log File) (*DB, error) {
 	db := &DB{file: file}
 	var err error
@@ -78,18 +76,18 @@ func Open(file, log File) (*DB, error) {
 	}
 	if err := db.readHeader(); err != nil {
 		if changed := db.Check(nil); errors.Is(changed, ErrChanged) {
-			err = changed // the log began anew, and the header's place in it is another page's now
+			err = changed // the log started again, and the header's position in it now belongs to another page
 		}
 		return nil, err
 	}
 	return db, nil
 }
 
-// tick is longer than the kernel's clock takes to move on: a file that is written twice within
-// one tick keeps its time.
+// tick is longer than the granularity of the kernel's clock: a file that is written twice within one
+// tick keeps its time.
 const tick = 20 * time.Millisecond
 
-// settled describes a file so that every later change is seen.
+// settled returns the status of a file, in such a way that every later change is noticed.
 func settled(f File) (fs.FileInfo, error) {
 	info, err := f.Stat()
 	if err == nil && time.Since(info.ModTime()).Abs() < tick {
@@ -164,12 +162,11 @@ func cutOff(err error) error {
 	return err
 }
 
-// Check reports whether everything read so far is of one state: otherwise the error is ErrChanged
-// or ErrUnfinished. journal is the file that ends with -journal, opened after the last read; nil
-// if there is none.
+// Check reports whether everything read so far is of one state: otherwise the error is ErrChanged or
+// ErrUnfinished. journal is the file that ends with -journal, opened after the last read, or nil.
 //
-// A commit in the meantime goes to the end of the log, which is not read any more. It can affect
-// the result only if it comes into the file itself, or if the log begins anew.
+// A commit in the meantime goes to the end of the log, which is not read any more. It can affect the
+// result only if it goes into the file itself, or if the log starts again.
 func (db *DB) Check(journal File) error {
 	info, err := db.file.Stat()
 	if err != nil {
@@ -194,5 +191,5 @@ func (db *DB) Check(journal File) error {
 	return nil
 }
 
-// journalMagic is what a journal begins with as long as it is needed.
+// journalMagic is at the start of a journal as long as the journal is needed.
 const journalMagic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"

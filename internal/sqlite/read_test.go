@@ -23,8 +23,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// sqlite3 runs a script with the real SQLite in a directory, by way of Python, and returns its
-// output. A script that leaves with os._exit leaves the log behind.
+// sqlite3 runs a script with the real SQLite in a directory, using Python, and returns its output. A
+// script that leaves with os._exit leaves the log behind.
 func sqlite3(t *testing.T, dir, script string) string {
 	t.Helper()
 	if !python() {
@@ -58,7 +58,7 @@ def dump(c, table, *columns):
         print(json.dumps([plain(v) for v in row], ensure_ascii=False))
 `
 
-// opened opens x.db of a directory.
+// opened opens the file x.db in a directory.
 func opened(t *testing.T, dir string) (db *DB, err error) {
 	t.Helper()
 	files := make([]File, 2)
@@ -74,7 +74,7 @@ func opened(t *testing.T, dir string) (db *DB, err error) {
 	return Open(files[0], files[1])
 }
 
-// dump returns the rows of a table as the Python function of the same name does.
+// dump returns the rows of a table like the Python function of the same name.
 func dump(t *testing.T, dir, table string, columns ...string) string {
 	t.Helper()
 	db, err := opened(t, dir)
@@ -111,7 +111,7 @@ func plain(v any) any {
 		if v != math.Trunc(v) || math.Abs(v) >= 1<<53 {
 			return fmt.Sprintf("f%.17g", v)
 		}
-		return int64(v) // as which the real one keeps it
+		return int64(v) // the real SQLite stores it so
 	}
 	return v
 }
@@ -208,7 +208,7 @@ c.execute("create table t(a, b, c, d)"); c.execute("insert into t values(1, 2, 3
 	}
 }
 
-// TestFiles reads what SQLite has made: testdata/make.py.
+// TestFiles checks files that SQLite has made with testdata/make.py.
 func TestFiles(t *testing.T) {
 	for name, want := range map[string]string{
 		"plain": "[1,\"one\",1]\n[2,\"two\",null]\n",
@@ -260,7 +260,7 @@ type memory struct {
 
 func (m memory) Stat() (os.FileInfo, error) { return m.FileInfo, nil }
 
-// fake makes a file of bytes, as old as the package.
+// fake makes a file from bytes, as old as the package.
 func fake(t testing.TB, b []byte) File {
 	t.Helper()
 	info, err := os.Stat("db.go")
@@ -341,7 +341,7 @@ c.execute("insert into t values('large', ?)", ("y"*5000,))`)
 	}
 }
 
-// overflow sets where the first page that is full of y says it goes on.
+// overflow changes the continuation page of the first page that is full of y.
 func overflow(b []byte, size int, to uint32) {
 	for at := 0; at < len(b); at += size {
 		if strings.HasPrefix(string(b[at+4:]), strings.Repeat("y", size-4)) {
@@ -372,7 +372,7 @@ func TestSpoiled(t *testing.T) {
 	}
 }
 
-// readAll reads what there is, and does not care what.
+// readAll reads everything and ignores the results.
 func readAll(t testing.TB, file, log []byte) {
 	t.Helper()
 	var wal File

@@ -7,28 +7,28 @@ import (
 	"math"
 )
 
-// Bounds of a row: of its bytes, of those of it that are read, and of its columns. The
-// first and the last are SQLite's own, unless it is built with others.
+// Bounds of a row: of its bytes, of the bytes that are read, and of its columns. The first and the last
+// are the defaults of SQLite.
 const (
 	maxRow     = 1<<31 - 1
 	maxRead    = 32 << 20
 	maxColumns = 2000
 )
 
-// Row is one of a table. It may be asked for values only until it was dealt with.
+// Row is a row of a table. Its values can be read only until yield returns.
 type Row struct {
 	ID   int64 // rowid: ascending
 	Size int64 // bytes, all columns together
 
 	scan  *scan
 	cols  []column
-	have  []byte // the record as far as it was read
+	have  []byte // the record, as far as it was read
 	next  uint32 // the page with more of it
 	kinds []uint64
 	body  int // where the first value begins
 }
 
-// need reads on until there are n bytes.
+// need continues reading until n bytes are available.
 func (r *Row) need(n int) error {
 	if n > maxRead {
 		return ErrLarge

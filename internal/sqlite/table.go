@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// column is one of a table.
+// column is a column of a table.
 type column struct {
 	name    string
-	at      int  // its place in a record
+	at      int  // its index in a record
 	id      bool // another name for the row's ID, which the record does not have
 	virtual bool // computed, and in no record
 }
@@ -36,7 +36,7 @@ func (db *DB) Read(table string, columns []string, yield func(*Row) error) error
 		}
 		cols[i] = all[at]
 	}
-	var own error // what went wrong is not always ours
+	var own error // an error may be the caller's
 	err = db.walk(root, cols, func(r *Row) error {
 		own = yield(r)
 		return own
@@ -124,8 +124,8 @@ func columnsOf(sql string) ([]column, error) {
 	return cols, nil
 }
 
-// keyOf returns the place of the column that alone is the primary key by a definition; -1 if
-// there is none. If its type is INTEGER, and its value missing, it names the row's ID.
+// keyOf returns the index of the only column of the primary key in a definition, or -1. If its type is
+// INTEGER and its value is missing, its value is the row's ID.
 func keyOf(part []token, cols []column) int {
 	at := slices.IndexFunc(part, func(t token) bool { return t.is("PRIMARY") })
 	if at < 0 || at+4 >= len(part) || slices.ContainsFunc(part, func(t token) bool { return t.is(",") }) {

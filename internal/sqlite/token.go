@@ -17,13 +17,13 @@ func (t token) is(words ...string) bool {
 	return !t.quoted && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(t.text, w) })
 }
 
-// maxSQL is far more than a table takes.
+// maxSQL is far more than a table needs.
 const maxSQL = 256 << 10
 
 var errSQL = errors.New("how it was made cannot be read")
 
-// definitions returns the parts of CREATE TABLE between the parentheses, none of them empty, and
-// the tokens after them.
+// definitions returns the parts of CREATE TABLE between the parentheses, none of them empty, and the
+// tokens after them.
 func definitions(sql string) (parts [][]token, options []token, err error) {
 	if len(sql) > maxSQL {
 		return nil, nil, errSQL
@@ -83,7 +83,7 @@ func tokens(sql string) (list []token, err error) {
 	return list, nil
 }
 
-// quoted reads a name in quotes, in which a quote is doubled.
+// quoted reads a name in quotes, in which quotes are doubled.
 func quoted(sql string) (t token, rest string, err error) {
 	end := sql[:1]
 	if end == "[" {

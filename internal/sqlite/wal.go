@@ -9,13 +9,13 @@ import (
 	"maps"
 )
 
-// wal is the committed pages of a write-ahead log.
+// wal holds the committed pages of a write-ahead log.
 type wal struct {
 	file     File
-	head     []byte // as it was read; shorter if the header is incomplete
+	head     []byte // as read; shorter if the header is incomplete
 	pageSize int
 	pages    uint32           // of the database; 0 if nothing is committed here
-	frames   map[uint32]int64 // where the last state of a page is
+	frames   map[uint32]int64 // position of the last state of a page
 }
 
 const (
@@ -26,8 +26,8 @@ const (
 	maxFrames = 256 << 10
 )
 
-// readWAL reads a log to its last commit. The salts and checksums reveal where uncommitted
-// frames, or those of an earlier round, begin.
+// readWAL reads a log to its last commit. The salts and checksums reveal the start of uncommitted
+// frames, or of those of an earlier round.
 func readWAL(f File) (*wal, error) {
 	w := &wal{file: f, frames: map[uint32]int64{}}
 	if f == nil {
@@ -57,7 +57,7 @@ func readWAL(f File) (*wal, error) {
 	return w, w.readFrames(&sum)
 }
 
-// readHead reads as much of a log's header as there is.
+// readHead reads the available part of a log's header.
 func readHead(f File) ([]byte, error) {
 	head := make([]byte, walHead)
 	n, err := f.ReadAt(head, 0)
@@ -107,7 +107,7 @@ func (w *wal) same() (bool, error) {
 	return string(head) == string(w.head), err
 }
 
-// checksum is the running one of a log, over pairs of words.
+// checksum is the running checksum of a log, over pairs of words.
 type checksum struct {
 	order  binary.ByteOrder
 	s0, s1 uint32

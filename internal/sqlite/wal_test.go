@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// TestUncommitted checks that uncommitted frames of the log are ignored, whether they are a part
-// of it or all.
+// TestUncommitted checks that uncommitted frames of the log are ignored, even if the log has no others.
 func TestUncommitted(t *testing.T) {
 	dir := t.TempDir()
 	want := sqlite3(t, dir, `
@@ -49,7 +48,7 @@ leave()`)
 	}
 }
 
-// TestShrunk: a database that became smaller in its log.
+// TestShrunk checks a database that became smaller in its log.
 func TestShrunk(t *testing.T) {
 	dir := t.TempDir()
 	want := sqlite3(t, dir, `
@@ -65,7 +64,7 @@ leave()`)
 	same(t, dump(t, dir, "t", "a", "b"), want)
 }
 
-// TestCutLog checks that frames before the end, or before a changed byte, of a log still count.
+// TestCutLog checks that the frames of a log before its end, or before a changed byte, still count.
 func TestCutLog(t *testing.T) {
 	dir := t.TempDir()
 	sizes := strings.Fields(sqlite3(t, dir, `
@@ -108,7 +107,7 @@ leave()`))
 		if got := count(log[:at]); got != done {
 			t.Fatalf("of %d bytes of the log %d rows are read, not %d", at, got, done)
 		}
-		if at < len(log) && at != 8 { // which is only counted
+		if at < len(log) && at != 8 { // this is only a counter
 			spoiled := bytes.Clone(log)
 			spoiled[at] ^= 0x40
 			if got := count(spoiled); got > done {
@@ -156,8 +155,7 @@ func TestLogRefused(t *testing.T) {
 	}
 }
 
-// TestCheck checks that Check notices a writer during the read, if the read may have seen its
-// changes.
+// TestCheck checks that Check notices a writer during the read, if the read may have seen its changes.
 func TestCheck(t *testing.T) {
 	for _, tt := range []struct {
 		mode, then string
@@ -196,10 +194,10 @@ leave()`)
 		t.Errorf("its writer died: %v", err)
 	}
 	must(t, db.Check(fake(t, nil)))
-	must(t, db.Check(fake(t, make([]byte, 512)))) // as it is left where journals are kept
+	must(t, db.Check(fake(t, make([]byte, 512)))) // its state if journals are kept
 }
 
-// restarting is a log that begins anew while its header is read.
+// restarting is a log that starts again while its header is read.
 type restarting struct {
 	File
 	restart func()
@@ -212,7 +210,7 @@ func (r *restarting) ReadAt(b []byte, at int64) (int, error) {
 	return r.File.ReadAt(b, at)
 }
 
-// TestRestarted checks that Open returns ErrChanged if the log begins anew while the database is
+// TestRestarted checks that Open returns ErrChanged if the log starts again while the database is
 // opened.
 func TestRestarted(t *testing.T) {
 	dir := t.TempDir()
@@ -239,8 +237,8 @@ leave()`)
 	}
 }
 
-// TestRacing reads while a writer moves amounts from row to row. It checks that reads that pass
-// Check always have the same sum.
+// TestRacing checks that reads that pass Check always have the same sum while a writer moves amounts
+// between rows.
 func TestRacing(t *testing.T) {
 	if !python() {
 		t.Skip("skipped: no python3 with sqlite3")

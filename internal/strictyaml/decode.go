@@ -1,7 +1,7 @@
-// Package strictyaml reads YAML. Decode reads files that anybody may have written: one
-// document, of bounded depth, without names for parts (& and *), into structs whose words are those
-// of JSON. An unknown or repeated key is an error. DecodeOwn and
-// Unmarshal read what the user wrote. How large a file may be is for who reads it.
+// Package strictyaml reads YAML. Decode reads files that anybody may have written: one document, of
+// bounded depth, without anchors and aliases (& and *), into structs with JSON tags. An unknown or
+// repeated key is an error. DecodeOwn and Unmarshal read files that the user wrote. The caller bounds
+// the size of a file.
 package strictyaml
 
 import (
@@ -42,8 +42,7 @@ func Decode(data []byte, into any) (err error) {
 	return nil
 }
 
-// DecodeOwn is Decode of a file that the user wrote: parts may have names, and the depth is not
-// bounded.
+// DecodeOwn is Decode for a file that the user wrote: anchors are allowed, and the depth is not bounded.
 func DecodeOwn(data []byte, into any) (err error) {
 	defer recoverPanic(&err)
 	doc, err := ToJSON(data)
@@ -57,7 +56,7 @@ func DecodeOwn(data []byte, into any) (err error) {
 }
 
 // Unmarshal reads a file that the user wrote into a struct with tags for YAML. An unknown or repeated
-// key is an error, which shows the place. A file without a document changes nothing.
+// key is an error that shows the place. A file without a document changes nothing.
 func Unmarshal(data []byte, into any) error {
 	d := yaml.NewDecoder(bytes.NewReader(Unmarked(data)), yaml.Strict())
 	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) {
@@ -69,7 +68,7 @@ func Unmarshal(data []byte, into any) error {
 	return nil
 }
 
-// LineOf returns the line of a part, by its path as YAMLPath writes it; 0 if there is none.
+// LineOf returns the line of a part, by its YAMLPath; 0 if it does not exist.
 func LineOf(data []byte, at string) int {
 	path, err := yaml.PathString(at)
 	if err != nil {
@@ -82,8 +81,8 @@ func LineOf(data []byte, at string) int {
 	return node.GetToken().Position.Line
 }
 
-// Unmarked is a document without the byte order mark that some editors write before it: with it, the
-// first key would be another one.
+// Unmarked returns a document without the byte order mark that some editors write at the start: the mark
+// would change the first key.
 func Unmarked(data []byte) []byte { return bytes.TrimPrefix(data, []byte("\ufeff")) }
 
 // recoverPanic turns a panic of the parser into an error.
@@ -93,7 +92,7 @@ func recoverPanic(err *error) {
 	}
 }
 
-// ToJSON converts the one document of a file.
+// ToJSON converts the only document of a file.
 func ToJSON(data []byte) ([]byte, error) {
 	var v any
 	docs := yaml.NewDecoder(bytes.NewReader(Unmarked(data)))
@@ -109,22 +108,21 @@ func ToJSON(data []byte) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// strictly reads JSON in which every key means something.
+// strictly reads JSON and rejects unknown keys.
 func strictly(doc []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.DisallowUnknownFields()
 	return d.Decode(into)
 }
 
-// Bounds of the depth of a document: the parser keeps the path of every part of it. For block maps
-// nested line by line the size is the bound.
+// Bounds of the depth of a document: the parser keeps the path of every part of it. The size of the file
+// bounds the depth of block maps that are nested line by line.
 const (
 	maxDepth  = 64  // of brackets
 	maxIndent = 128 // of an entry of a list, which takes two columns
 )
 
-// check refuses documents that expand to much more than their size: it allows no anchors and
-// aliases.
+// check rejects documents that expand to much more than their size: it allows no anchors and aliases.
 func check(data []byte) (*ast.File, error) {
 	tokens, err := tokenize(data)
 	if err != nil {
@@ -137,7 +135,7 @@ func check(data []byte) (*ast.File, error) {
 	return file, named(file)
 }
 
-// tokenize bounds the depth of what the parser gets to see.
+// tokenize bounds the depth of the parser's input.
 func tokenize(data []byte) (token.Tokens, error) {
 	tokens, depth := lexer.Tokenize(string(Unmarked(data))), 0
 	for _, t := range tokens {
@@ -157,7 +155,7 @@ func tokenize(data []byte) (token.Tokens, error) {
 	return tokens, nil
 }
 
-// named is the error that parts of a document have names.
+// named returns an error if parts of a document have anchors.
 func named(file *ast.File) error {
 	v := &names{}
 	for _, doc := range file.Docs {
@@ -168,7 +166,7 @@ func named(file *ast.File) error {
 	return v.err
 }
 
-// names looks for names of parts.
+// names looks for anchors and aliases.
 type names struct{ err error }
 
 // Visit looks at a node.
@@ -183,7 +181,7 @@ func (p *names) Visit(n ast.Node) ast.Visitor {
 	return p
 }
 
-// failAt is an error at a line.
+// failAt returns an error at a line.
 func failAt(line int, format string, args ...any) *spec.Error {
 	e := spec.Errorf(spec.ErrUsage, format, args...)
 	if line > 0 {

@@ -58,7 +58,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("name: n\nlist: [a]\n"))
 	f.Fuzz(func(_ *testing.T, data []byte) {
 		if len(data) <= 64<<10 {
-			_ = Decode(data, &file{}) // it must come back
+			_ = Decode(data, &file{}) // it must return
 		}
 	})
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// part is a value of a document, with the Go type it is read into.
+// part is a value of a document, with the Go type that it is read into.
 type part struct {
 	node ast.Node
 	of   reflect.Type
 }
 
-// whole is all of a document.
+// whole returns the part that is the entire document.
 func whole(file *ast.File, into reflect.Type) part {
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
 		return part{of: into}
@@ -27,8 +27,8 @@ func whole(file *ast.File, into reflect.Type) part {
 	return part{file.Docs[0].Body, into}
 }
 
-// known refuses unknown keys, and reports their position. The JSON reader would not refuse them,
-// and would take COMMAND for command.
+// known rejects unknown keys, and reports their position. The JSON reader would not reject them, and
+// would treat COMMAND as command.
 func known(file *ast.File, into reflect.Type) error {
 	return whole(file, into).known()
 }
@@ -43,7 +43,7 @@ func (p part) known() error {
 	return err
 }
 
-// where puts before an error the line of the smallest part that cannot be read.
+// where prefixes an error with the line of the smallest part that cannot be read.
 func where(file *ast.File, into reflect.Type, err error) error {
 	for at := whole(file, into); at.node != nil; {
 		list, _ := at.parts()
@@ -62,8 +62,8 @@ func where(file *ast.File, into reflect.Type, err error) error {
 	return plainly(err)
 }
 
-// glued is the hint for a text with a colon in it, such as a host and its port. Within brackets or
-// braces the parser takes it for a key and its value. A real key needs a space after the colon.
+// glued returns the hint for a text with a colon in it, such as a host and its port. Within brackets or
+// braces the parser treats it as a key and its value. A real key needs a space after the colon.
 func glued(n ast.Node) string {
 	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) == 1 {
 		n = m.Values[0]
@@ -82,10 +82,10 @@ func glued(n ast.Node) string {
 	return fmt.Sprintf("; if it is one, write it in quotes: %q", key.Value+":"+value.Value)
 }
 
-// locate finds the mistake for which a document could not be read into a value, and describes it in
-// the words of the file. For a struct it also reports unknown keys.
+// locate finds the mistake because of which a document could not be read into a value, and describes it
+// in the words of the file. For a struct it also reports unknown keys.
 func locate(data []byte, of reflect.Type, err error) (located error) {
-	defer func() { // the parser's
+	defer func() { // of the parser
 		if recover() != nil {
 			located = plainly(err)
 		}
@@ -132,7 +132,7 @@ func kindOf(t reflect.Type) string {
 	return "a number"
 }
 
-// read tells whether a part can be read.
+// read returns an error if a part cannot be read.
 func (p part) read() error {
 	var v any
 	if err := yaml.NodeToValue(p.node, &v); err != nil {
@@ -187,7 +187,7 @@ func fields(values []*ast.MappingValueNode, of reflect.Type) (list []part, err e
 	return list, nil
 }
 
-// fieldOf returns the type of a key's value; nil for an unknown key.
+// fieldOf returns the type of a key's value, or nil for an unknown key.
 func fieldOf(of reflect.Type, key string) reflect.Type {
 	for _, f := range reflect.VisibleFields(of) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -1,9 +1,9 @@
-// Package sums detects damage to files that never change once they are written: saved root layers
-// and memory images. A directory of such files has a file with a checksum of every page of the
-// others, so that each page can be checked when it is read, before it is used.
+// Package sums detects damage to files that never change once they are written: saved root layers and
+// memory images. A directory of such files has a file with a checksum of every page of the others, so
+// that each page can be checked when it is read, before it is used.
 //
-// The sums detect damage by a disk or a crash. They do not stop an attacker: a process that can
-// write below the state directory can write the sums, too.
+// The sums detect damage by a disk or a crash. They do not stop an attacker: a process that can write
+// below the state directory can write the sums, too.
 package sums
 
 import (
@@ -28,24 +28,24 @@ import (
 // Name is the file with the sums of the other files in its directory.
 const Name = "sums"
 
-// Page is the unit that has a sum of its own. Reads are of whole pages.
+// Page is the unit with a sum of its own, in bytes. Reads are of whole pages.
 const Page = 4096
 
-// The file begins with a line that names its format, then has for each file a line with its
-// size and name, an empty line, the CRC32C of each page in the same order, four bytes each,
-// and the SHA-256 of all that. The name is historical: the first images with sums were of memory.
+// head is the first line of the file, which names its format. It is followed by a line with the size and
+// name of each file, an empty line, the CRC32C of each page in the same order, four bytes each, and the
+// SHA-256 of all that. The name is historical: the first images with sums were of memory.
 const head = "bothy memory 1\n"
 
 // maxSums bounds the size of the file: the sums of a terabyte.
 const maxSums = 1 << 30
 
-// readSize is how much is read at once.
+// readSize is the number of bytes read at once.
 const readSize = 256 << 10
 
 var (
-	// ErrDamaged says that a file differs from its sums.
+	// ErrDamaged reports that a file differs from its sums.
 	ErrDamaged = errors.New("it is damaged: it is not what was written")
-	// ErrNone says that a directory has no sums: an older version wrote it.
+	// ErrNone reports that a directory has no sums: an older version wrote it.
 	ErrNone = errors.New("it has no checksums")
 )
 
@@ -103,14 +103,13 @@ func sumFile(path string, to *bytes.Buffer) (size int64, err error) {
 	}
 }
 
-// Files are the files of a directory, open. They can be read to the end even after they
-// were removed.
+// Files are the open files of a directory. They can be read to the end even after they were removed.
 type Files struct {
 	names []string
 	files map[string]*File
 }
 
-// File is one of them. It returns only pages that match their sums.
+// File is a file of a directory. It returns only pages that match their sums.
 type File struct {
 	f    *os.File
 	name string
@@ -157,7 +156,7 @@ func readSums(path string) ([]byte, error) {
 	return rest, nil
 }
 
-// unknownHead is the error for a whole file of sums that does not begin with a head.
+// unknownHead returns the error for a complete file of sums that does not begin with a head.
 func unknownHead(path string, file []byte, head string) error {
 	if err := spec.CheckHead(path, file, head); err != nil {
 		return err
@@ -205,7 +204,7 @@ func (s *Files) Close() {
 // Names returns the names of the files.
 func (s *Files) Names() []string { return s.names }
 
-// Size returns how many bytes the files have.
+// Size returns the total size of the files in bytes.
 func (s *Files) Size() (n int64) {
 	for _, f := range s.files {
 		n += f.size
@@ -213,11 +212,11 @@ func (s *Files) Size() (n int64) {
 	return n
 }
 
-// File returns the file of a name, nil if the sums name none.
+// File returns the file with a name, or nil if the sums do not name it.
 func (s *Files) File(name string) *File { return s.files[name] }
 
-// Check reads all files and compares them with their sums. Read, if it is not nil, is told
-// the bytes that were read; its error ends the check.
+// Check reads all files and compares them with their sums. If read is not nil, it is called with the
+// number of bytes that were read; its error ends the check.
 func (s *Files) Check(read func(n int) error) error {
 	buf := make([]byte, readSize)
 	for _, name := range s.names {
@@ -259,7 +258,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 		return 0, unix.EINVAL
 	}
 	if _, err := io.ReadFull(io.NewSectionReader(f.f, off, int64(len(p))), p); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return 0, fmt.Errorf("%s ends too early: %w", f.name, ErrDamaged) // not the end of the file to the caller
+		return 0, fmt.Errorf("%s ends too early: %w", f.name, ErrDamaged) // for the caller this is not the end of the file
 	} else if err != nil {
 		return 0, err
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// sample is an image with files of several sizes.
+// sample makes an image with files of several sizes.
 func sample(t *testing.T) (dir string, files map[string][]byte) {
 	t.Helper()
 	dir = t.TempDir()
@@ -25,7 +25,7 @@ func sample(t *testing.T) (dir string, files map[string][]byte) {
 	return dir, files
 }
 
-// odd are bytes of which no two pages are alike.
+// odd returns bytes in which no two pages are equal.
 func odd(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -34,7 +34,7 @@ func odd(n int) []byte {
 	return b
 }
 
-// readAll reads a file of an image, so much at once.
+// readAll reads a file of an image in steps.
 func readAll(f *File, step int) ([]byte, error) {
 	var all []byte
 	buf := make([]byte, step)
@@ -111,7 +111,7 @@ func TestSpoiltImage(t *testing.T) {
 	}
 }
 
-// TestNotWholeImage checks that a file that is shorter, longer, moved or missing is refused before
+// TestNotWholeImage checks that a file that is shorter, longer, moved or missing is an error before
 // anything is read.
 func TestNotWholeImage(t *testing.T) {
 	for name, change := range map[string]func(dir string) error{

@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tree's sums are a line that names their format, for each regular file a line with its
-// CRC32C, size and quoted path, and the SHA-256 of all that.
+// treeHead is the first line of a tree's sums, which names their format. It is followed by a line with
+// the CRC32C, size and quoted path of each regular file, and the SHA-256 of all that.
 const treeHead = "bothy tree 1\n"
 
-// WriteTree writes the sums of the regular files below a directory into a file, which must
-// not be below it. Links are not followed.
+// WriteTree writes the sums of the regular files below a directory into a file, which must not be below
+// it. It does not follow links.
 func WriteTree(path, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -47,8 +47,8 @@ func WriteTree(path, dir string) error {
 	return os.WriteFile(path, append(text.Bytes(), all[:]...), 0o600)
 }
 
-// CheckTree compares the files below a directory with the sums that WriteTree wrote to path.
-// Files that the sums do not name are not looked at. Without sums it returns ErrNone.
+// CheckTree compares the files below a directory with the sums that WriteTree wrote to path. It ignores
+// files that the sums do not name. Without sums it returns ErrNone.
 func CheckTree(path, dir string, read func(n int) error) error {
 	all, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +81,7 @@ func CheckTree(path, dir string, read func(n int) error) error {
 	return lines.Err()
 }
 
-// maxLine is more than the longest path takes, quoted.
+// maxLine is more than the longest quoted path needs.
 const maxLine = 4*unix.PathMax + 64
 
 func checkTreeFile(root *os.Root, line string, buf []byte, read func(n int) error) error {

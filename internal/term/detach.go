@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// ParseKeys reads a sequence of keys as Docker writes it: keys separated by commas, each a single
-// ASCII character or ctrl- and one of a-z @ [ \ ] ^ _. The empty string means no keys, which turns
-// detaching off.
+// ParseKeys reads a sequence of keys in Docker's notation: keys separated by commas, each a single ASCII
+// character or ctrl- and one of a-z @ [ \ ] ^ _. The empty string means no keys, which turns detaching
+// off.
 func ParseKeys(s string) ([]byte, error) {
 	if s == "" {
 		return nil, nil

@@ -140,7 +140,7 @@ func FuzzFilter(f *testing.F) {
 			t.Fatalf("%q is no beginning of %q", got, typed)
 		}
 		if bytes.Contains(typed, []byte{esc}) || len(keys) == 0 {
-			return // keys may come encoded here, and then the simple filter below does not apply
+			return // keys may be encoded here, and then the simple filter below does not apply
 		}
 		want, _, found := bytes.Cut(typed, keys)
 		if found != detached || !bytes.Equal(got, want) {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain also plays the processes that the tests here need: a shell that owns a terminal, and a
-// program that ends in it. Both are this test binary.
+// TestMain also plays the processes that these tests need: a shell that owns a terminal, and a program
+// that ends in it. Both are this test binary.
 func TestMain(m *testing.M) {
 	switch role := os.Getenv("BOTHY_TERM_TEST"); {
 	case role == "":
@@ -53,8 +53,8 @@ func TestEndInBackground(t *testing.T) {
 	}
 }
 
-// runShell starts a shell on a terminal of its own, which runs a program that
-// ends in the given way, and returns the settings it saw around that.
+// runShell starts a shell on a terminal of its own, which runs a program that ends in the given way. It
+// returns the terminal's settings before and after that.
 func runShell(t *testing.T, end string) (before, after, screen string) {
 	t.Helper()
 	emulator, terminal := openPTY(t)
@@ -106,13 +106,13 @@ func playShell(end string) {
 	case "background":
 		suspend(job)
 	}
-	job.Wait() // it has failed in all cases but one, and that is not the point
+	job.Wait() // it fails in all cases but one, which does not matter
 	check(unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, unix.Getpgrp()))
 	report()
 	time.Sleep(time.Minute) // ending the session would reset the terminal
 }
 
-// suspend stops the job, takes the terminal, and ends the job behind it.
+// suspend stops the job, takes the terminal, and ends the job in the background.
 func suspend(job *exec.Cmd) {
 	job.Process.Signal(syscall.SIGSTOP)
 	var status unix.WaitStatus
@@ -145,14 +145,14 @@ func playProgram(end string) {
 	switch end {
 	case "return":
 	case "panic":
-		os.Stderr.Close() // the trace is of no interest
+		os.Stderr.Close() // the trace does not matter
 		panic("end")
 	default:
 		time.Sleep(time.Minute)
 	}
 }
 
-// report tells the test the settings of the terminal.
+// report prints the settings of the terminal for the test.
 func report() {
 	s, err := unix.IoctlGetTermios(0, unix.TCGETS)
 	check(err)

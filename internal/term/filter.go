@@ -2,10 +2,9 @@ package term
 
 import "bytes"
 
-// Filter finds the detach keys in what the user types. Once a program asked
-// the terminal for one of the newer keyboard protocols (kitty's, or xterm's
-// modifyOtherKeys), a control key arrives as an escape sequence instead of a
-// byte; Filter knows both. The zero Filter has no keys and passes everything.
+// Filter finds the detach keys in the user's input. Once a program asked the terminal for one of the
+// newer keyboard protocols (kitty's, or xterm's modifyOtherKeys), a control key arrives as an escape
+// sequence instead of a byte; Filter knows both. The zero Filter has no keys and passes everything.
 type Filter struct {
 	keys     []byte
 	fallback []int    // per number of keys matched: how many still match without the first
@@ -28,11 +27,11 @@ func NewFilter(keys []byte) *Filter {
 	return f
 }
 
-// Feed takes the next typed bytes. It returns the bytes to pass on, which may share memory with p,
-// and whether the whole sequence has been typed. Bytes after the sequence are dropped. A partial
-// match is held back, in any cut of the input, until it is refuted, and then released in order.
-// Only a key that arrives as an escape sequence has to arrive in one piece, as terminals send it:
-// holding back every ESC would make the Escape key slow.
+// Feed takes the next typed bytes. It returns the bytes to pass on, which may share memory with p, and
+// whether the whole sequence has been typed. Bytes after the sequence are dropped. A partial match is
+// held back, however the input is split, until it fails, and is then released in order. Only a key that
+// arrives as an escape sequence has to arrive in one piece, as terminals send it: holding back every ESC
+// would make the Escape key slow.
 func (f *Filter) Feed(p []byte) (out []byte, detached bool) {
 	if len(f.keys) == 0 {
 		return p, false

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// Hides reports whether r, behind another character, is not to be shown as it is: it
-// changes the order in which text is shown, or takes no place, or an empty one, and so hides
-// in a name or a text that it makes another. What joins its neighbours is shown where that
-// has a meaning, and once: a series of it is a text of its own.
+// Hides reports whether r, after another character, must not be shown as it is: it changes the order in
+// which text is shown, or takes up no space or a blank one, and so can hide in a name or a text and make
+// it a different one. A joiner is shown once where it has a meaning: a series of joiners could contain a
+// hidden text.
 func Hides(before, r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
@@ -28,8 +28,8 @@ const (
 	zeroWidthJoiner    = 0x200d
 )
 
-// misleads reports whether r changes the order in which text is shown, or ends
-// a line where no terminal and no program agrees on it.
+// misleads reports whether r changes the order in which text is shown, or is a line end that terminals
+// and programs treat differently.
 func misleads(r rune) bool {
 	switch {
 	case r == 0x061c, r == 0x200e, r == 0x200f: // direction marks
@@ -49,15 +49,15 @@ func isIgnorable(r rune) bool {
 		!unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
-// isBlank reports whether r is a letter or a sign with nothing to see.
+// isBlank reports whether r is a letter or a symbol that looks blank.
 func isBlank(r rune) bool {
 	return r == 0x2800 || r == 0x1d159 // a cell of Braille without dots, a note without a head
 }
 
-// isPresentation reports whether r tells to show a sign as text, or as an emoji.
+// isPresentation reports whether r selects the text form or the emoji form of a symbol.
 func isPresentation(r rune) bool { return r == 0xfe0e || r == 0xfe0f }
 
-// isEmoji reports whether r is a sign that has a text form and an emoji form.
+// isEmoji reports whether r is a symbol that has a text form and an emoji form.
 func isEmoji(r rune) bool {
 	switch r {
 	case 0x203c, 0x2049, 0x2139, 0x3030, 0x303d:

@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// EscapeJSON makes a JSON text safe to show without changing its meaning. It writes DEL, the C1
-// controls and the characters that [Hides] reports as \uXXXX, as JSON does with the C0 controls
-// anyway.
+// EscapeJSON makes a JSON text safe to show without changing its meaning. It writes DEL, the C1 controls
+// and the characters that [Hides] reports as \uXXXX, as JSON always does with the C0 controls.
 func EscapeJSON(text []byte) []byte {
 	var out []byte
 	var last rune
@@ -35,7 +34,7 @@ func EscapeJSON(text []byte) []byte {
 	return append(out, text[done:]...)
 }
 
-// appendEscaped appends a character as JSON escapes it: in two halves where one has no room.
+// appendEscaped appends a character as JSON escapes it: as a surrogate pair if it does not fit into one.
 func appendEscaped(out []byte, r rune) []byte {
 	if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
 		return fmt.Appendf(out, `\u%04x\u%04x`, high, low)

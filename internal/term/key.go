@@ -7,11 +7,11 @@ import (
 
 // Results of readKey besides bytes.
 const (
-	keyOther   = -1 // no key that a detach sequence can hold
-	keyNeutral = -2 // a release, or a modifier alone: says nothing about the sequence
+	keyOther   = -1 // no key that a detach sequence can contain
+	keyNeutral = -2 // a release, or a modifier alone: no effect on the sequence
 )
 
-// Modifiers of an encoded key; the wire has their sum plus one.
+// Modifiers of an encoded key. The sequence has their sum plus one.
 const (
 	modShift = 1
 	modCtrl  = 4
@@ -21,8 +21,8 @@ const (
 // maxKey bounds the search for the end of an encoded key.
 const maxKey = 64
 
-// readKey reads the key at the start of p: the byte it stands for in a
-// terminal without keyboard protocols, and how long it is.
+// readKey reads the key at the start of p. It returns the byte that the key means on a terminal without
+// keyboard protocols, and the length of the key.
 func readKey(p []byte) (key, n int) {
 	if p[0] != esc {
 		return int(p[0]), 1
@@ -39,9 +39,8 @@ func readKey(p []byte) (key, n int) {
 	return kittyKey(fields), n
 }
 
-// encodedKey cuts CSI parameters final out of p if that is a key that could
-// also have come as a byte: CSI code ; modifiers u, or CSI 27 ; modifiers ;
-// code ~.
+// encodedKey parses CSI parameters final at the start of p, if that is a key that could also have
+// arrived as a byte: CSI code ; modifiers u, or CSI 27 ; modifiers ; code ~.
 func encodedKey(p []byte) (params string, final byte, ok bool) {
 	rest, ok := bytes.CutPrefix(p, []byte("\x1b["))
 	if !ok {
@@ -82,7 +81,7 @@ func isModifier(code int) bool {
 	return code >= 57358 && code <= 57360 || code >= 57441 && code <= 57454
 }
 
-// plainKey is the byte that code and mods stand for.
+// plainKey returns the byte that code and mods mean.
 func plainKey(code, mods int) int {
 	switch mods &^ modLocks {
 	case 0:
@@ -100,8 +99,8 @@ func plainKey(code, mods int) int {
 	return keyOther
 }
 
-// controlKey maps the control keys that are not letters, by their own character and by the one on
-// the same key of the usual keyboard.
+// controlKey maps the control keys that are not letters, by their own character and by the one on the
+// same key of the usual keyboard.
 func controlKey(code int) int {
 	switch code {
 	case '@', ' ', '2':

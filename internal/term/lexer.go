@@ -14,14 +14,14 @@ const (
 	maxParams = 256
 )
 
-// decoder turns bytes into characters wherever the chunks are cut. An invalid UTF-8 byte becomes
-// U+FFFD. Its zero value works.
+// decoder turns bytes into characters, however the bytes are split. An invalid UTF-8 byte becomes
+// U+FFFD. The zero value works.
 type decoder struct {
 	held [utf8.UTFMax]byte
 	n    int
 }
 
-// add takes one byte and calls each for the characters it completes.
+// add takes one byte and calls each with the characters that it completes.
 func (d *decoder) add(b byte, each func(rune)) {
 	if d.n == 0 && b < utf8.RuneSelf {
 		each(rune(b))
@@ -55,8 +55,8 @@ const (
 	tokenCSI                  // the last character of CSI … final
 )
 
-// lexer tells text, control characters and escape sequences apart, as
-// terminals do (ECMA-48 and the states of the DEC VT500). Its zero value works.
+// lexer distinguishes text, control characters and escape sequences like a terminal (ECMA-48 and the
+// states of the DEC VT500). The zero value works.
 type lexer struct {
 	place place
 	size  int // characters since the sequence began
@@ -157,7 +157,7 @@ func (l *lexer) csi(r rune) token {
 // common handles the part that both kinds of short sequences share.
 func (l *lexer) common(r rune, done token) token {
 	switch {
-	case r < 0x20: // terminals act on it and go on with the sequence
+	case r < 0x20: // terminals act on it and continue the sequence
 		return tokenControl
 	case r < 0x30:
 		l.skip = l.skip || l.inter != 0
@@ -181,7 +181,7 @@ func (l *lexer) finish(r rune, done token) token {
 	return done
 }
 
-// str swallows. ESC \ needs no special case: ESC ends the string, and the rest is a sequence
+// str swallows a string. ESC \ needs no special case: ESC ends the string, and the rest is a sequence
 // without effect.
 func (l *lexer) str(r rune) token {
 	if r == bel {

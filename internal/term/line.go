@@ -2,10 +2,10 @@ package term
 
 import "strings"
 
-// Line makes untrusted text fit one line: a row, a line of a log, or a line of a page. It is safe
-// to show, as [Sanitize] makes it, but a line end, with the blanks around it, becomes one space,
-// and so does a tab. A \n does not help a reader of prose, and the text after it cannot pass for a
-// line of ours. Use Sanitize for names, whose line ends must be visible.
+// Line makes untrusted text fit one line: a row, a line of a log, or a line of a page. The result is
+// safe to show, like that of [Sanitize], but a line end, with the blanks around it, becomes one space,
+// and so does a tab. A \n does not help a reader of prose, and the text after it cannot pass for a line
+// of ours. Use Sanitize for names, whose line ends must be visible.
 func Line(text string) string {
 	if isPlain(text) {
 		return text
@@ -20,11 +20,11 @@ func Line(text string) string {
 	return b.String()
 }
 
-// mostOpening is how many characters of a text a row has room for.
+// mostOpening is the maximum length of a text in a row, in characters.
 const mostOpening = 80
 
-// Opening returns the beginning of such a text: its first line that is not blank, or as much of it
-// as a row has room for.
+// Opening returns the beginning of such a text: its first line that is not blank, up to the length that
+// fits a row.
 func Opening(text string) string {
 	var first string
 	n := 0
@@ -43,8 +43,8 @@ func Opening(text string) string {
 	return first
 }
 
-// pieces are the lines of a text that say something, each safe to show. The blanks that a text
-// begins and ends with are of its layout, and stay.
+// pieces yields the lines of a text that are not blank, each safe to show. The blanks at both ends of a
+// text are layout, and stay.
 func pieces(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for first := true; text != ""; first = false {

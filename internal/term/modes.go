@@ -8,13 +8,13 @@ import (
 	"sync"
 )
 
-// privateModes are the DEC private modes that all terminals start with in the same way. Modes whose
-// start differs from terminal to terminal are left alone: how to undo them is unknown.
+// privateModes are the DEC private modes with the same initial state on all terminals. Modes whose
+// initial state differs between terminals are left alone, because it is unknown how to undo them.
 var privateModes = [...]struct {
 	number int
 	on     bool
 }{
-	{2026, false},                                                          // synchronized output: first, so that the rest is seen
+	{2026, false},                                                          // synchronized output: first, so that the rest is visible
 	{1, false},                                                             // application cursor keys
 	{5, false},                                                             // reverse screen
 	{7, true},                                                              // wrap long lines
@@ -31,10 +31,10 @@ var privateModes = [...]struct {
 	{9001, false}, // Windows key reports
 }
 
-// Modes watches a program's output to a terminal and knows what to undo if the program ends now:
-// private modes, the alternate screen, keypad, keyboard protocols, character set, margins, cursor
-// shape, colours. It is an io.Writer that keeps no text, and safe for concurrent use. Its zero
-// value is a terminal at rest.
+// Modes watches a program's output to a terminal and knows what to undo if the program ends now: private
+// modes, the alternate screen, keypad, keyboard protocols, character set, margins, cursor shape,
+// colours. It is an io.Writer that stores no text, and safe for concurrent use. Its zero value is a
+// terminal at rest.
 type Modes struct {
 	mu    sync.Mutex
 	dec   decoder
@@ -112,7 +112,7 @@ func (s *modeState) csi(params []byte, inter, final byte) {
 	if len(params) > 0 && params[0] >= '<' {
 		prefix, params = params[0], params[1:]
 	}
-	plain := strings.Trim(string(params), "0;") == "" // nothing but defaults
+	plain := strings.Trim(string(params), "0;") == "" // only defaults
 	switch string([]byte{prefix, inter, final}) {
 	case "?\x00h", "?\x00l":
 		for _, n := range numbers(params) {
@@ -181,8 +181,7 @@ func (k *keyboard) apply(op byte, args []int) {
 		}
 		k.pushed = max(k.pushed-n, 0)
 	case '=':
-		// After a push it is only the pushed flags that change, and they go
-		// with the pop.
+		// After a push only the pushed flags change, and the pop removes them.
 		if k.pushed == 0 && second != 3 {
 			k.set = first != 0 || (k.set && second == 2)
 		}
@@ -225,15 +224,15 @@ func (m *Modes) Undo() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []byte
-	if m.lex.place != inText { // the program was cut off inside a sequence
+	if m.lex.place != inText { // the program was interrupted inside a sequence
 		out = append(out, "\x1b\\"...)
 	}
 	return m.state.undo(out)
 }
 
 func (s *modeState) undo(out []byte) []byte {
-	// The alternate screen first, because leaving it brings back colours and
-	// cursor of the time it was entered; its keyboard before, while it is there.
+	// The alternate screen comes first, because leaving it restores the colours and cursor of the time
+	// when it was entered. Its keyboard comes before, while the screen still exists.
 	if s.alt != 0 {
 		out = s.keyboards[1].undo(out)
 		out = fmt.Appendf(out, "\x1b[?%dl", s.alt)
@@ -253,7 +252,7 @@ func (s *modeState) undo(out []byte) []byte {
 		{s.graphics, "\x1b(B"},
 		{s.shifted, "\x0f"},
 		{s.margins, "\x1b7\x1b[r\x1b8"},   // resetting them moves the cursor
-		{s.origin, "\x1b[?6l\x1b[999;1H"}, // so does this, and cannot be kept from it
+		{s.origin, "\x1b[?6l\x1b[999;1H"}, // so does this, and nothing can prevent it
 		{s.cursor, "\x1b[0 q"},
 		{s.styled, "\x1b[m"},
 	} {

@@ -65,7 +65,7 @@ func TestModesUndo(t *testing.T) {
 }
 
 // FuzzModes checks that Undo brings any terminal to rest, is short, and does not depend on how the
-// output was cut.
+// output was split.
 func FuzzModes(f *testing.F) {
 	f.Add([]byte("\x1b[?1049h\x1b[>1u\x1b[?25;1006h\x1b(0\x0e"), uint8(1))
 	f.Add([]byte("\x1b[3;9r\x1b[?6h\x1b[31m\x1b[2 q\x1b[>4;2m\x1b=\xc2\x9b?7l\x1b]x"), uint8(3))
@@ -90,7 +90,7 @@ func FuzzModes(f *testing.F) {
 	})
 }
 
-// chunks cuts p into pieces of changing sizes up to about size.
+// chunks splits p into pieces of varying sizes up to about size.
 func chunks(p []byte, size int) func(func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for i := 0; len(p) > 0; i++ {

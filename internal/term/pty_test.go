@@ -44,7 +44,7 @@ func settings(t *testing.T, f *os.File) unix.Termios {
 	return *s
 }
 
-// makeUnusual gives the terminal settings that no default would bring back.
+// makeUnusual gives the terminal settings that no default would restore.
 func makeUnusual(t *testing.T, f *os.File) unix.Termios {
 	t.Helper()
 	s := settings(t, f)
@@ -57,8 +57,7 @@ func makeUnusual(t *testing.T, f *os.File) unix.Termios {
 	return settings(t, f)
 }
 
-// fence is written after all other output: the kernel passes a program's output on later, but in
-// order.
+// fence is written after all other output: the kernel delivers a program's output late, but in order.
 const fence = "(that was all)"
 
 // shown reads the output to the terminal so far.

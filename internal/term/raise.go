@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Raise sends this process a signal. A signal that ends the process does so before Raise returns: a
+// Raise sends this process a signal. If the signal ends the process, it does so before Raise returns: a
 // thread gets a signal from itself at once.
 func Raise(s unix.Signal) {
 	runtime.LockOSThread()

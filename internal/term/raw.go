@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resets undoes the leftovers that are most common after a program died. Each of them has no effect
-// on a terminal that does not need it. That is why leaving the alternate screen is not here: Modes
-// does that.
+// resets undoes the most common leftovers of a program that died. None of them has an effect on a
+// terminal that does not need it. So leaving the alternate screen is not among them: Modes does that.
 const resets = "\x1b[?1l\x1b>" + // cursor keys and keypad as usual
 	"\x1b[?25h" + // show the cursor
 	"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l" + // no mouse reports
@@ -20,26 +19,26 @@ const resets = "\x1b[?1l\x1b>" + // cursor keys and keypad as usual
 	"\x1b[?2004l" + // no bracketed paste
 	"\x1b[m" // plain text
 
-// hangTime bounds the wait for a terminal that takes no more output. Restore
-// runs while the process is being ended; it must not keep it alive.
+// hangTime bounds the wait for a terminal that takes no more output. Restore runs while the process is
+// ending and must not keep it alive.
 const hangTime = 500 * time.Millisecond
 
 // Raw is a terminal in raw mode.
 type Raw struct {
-	// Modes undoes at Restore the output that was written to it. Let the program's output pass
-	// through io.MultiWriter(&raw.Modes, os.Stdout) to use it.
+	// Modes undoes at Restore the effects of the output that was written to it. To use it, send the
+	// program's output through io.MultiWriter(&raw.Modes, os.Stdout).
 	Modes Modes
 
 	mu    sync.Mutex
 	fd    int // our own duplicate: closing the caller's file must not stop Restore; -1 when restored
 	saved unix.Termios
 	dumb  bool
-	title bool // a title is to be restored
+	title bool // a title must be restored
 }
 
-// MakeRaw puts the terminal f into raw mode: every key arrives at once and as
-// it is, and output is not touched. The caller must call Restore on every way
-// out: deferred, and from its handlers of SIGTERM and SIGHUP.
+// MakeRaw puts the terminal f into raw mode: every key arrives at once and unchanged, and output is not
+// changed. The caller must call Restore on every way out: deferred, and from its handlers of SIGTERM and
+// SIGHUP.
 func MakeRaw(f *os.File) (*Raw, error) {
 	r := &Raw{dumb: os.Getenv("TERM") == "dumb"}
 	err := control(f, func(fd int) (err error) {
@@ -80,9 +79,8 @@ func rawSettings(t unix.Termios) unix.Termios {
 	return t
 }
 
-// Title returns the sequence that shows a text in the title of the terminal's window. Restore
-// brings back the earlier title, on terminals that keep it, as xterm does and most others. The text
-// must be plain.
+// Title returns the sequence that shows a text in the title of the terminal's window. Restore restores
+// the earlier title on terminals that keep it, like xterm and most others. The text must be plain.
 func (r *Raw) Title(text string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,14 +96,12 @@ const (
 	popTitle  = "\x1b[23;2t"
 )
 
-// Restore brings back the settings that were there before MakeRaw and undoes
-// what a program left behind. It may be called as often as you like, from any
-// goroutine, and works even when the file given to MakeRaw is closed by now.
+// Restore restores the settings from before MakeRaw and undoes what a program left behind. It may be
+// called repeatedly, from any goroutine, and works even if the file given to MakeRaw is closed by then.
 // It returns within a second even if the terminal hangs.
 //
-// In the background it does nothing: the terminal then belongs to the shell,
-// which has already put its own settings there. A later call in the
-// foreground does the work.
+// In the background it does nothing: the terminal then belongs to the shell, which has already applied
+// its own settings. A later call in the foreground does the work.
 func (r *Raw) Restore() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,8 +120,8 @@ func (r *Raw) Restore() error {
 	return nil
 }
 
-// undo returns the sequences to write to the terminal. A dumb one would show the resets as garbage.
-// The program itself wrote there the sequences that Modes saw.
+// undo returns the sequences to write to the terminal. A dumb terminal would show the resets as garbage.
+// The program itself wrote the sequences that Modes saw.
 func (r *Raw) undo() []byte {
 	undo := r.Modes.Undo()
 	if r.dumb {
@@ -138,8 +134,8 @@ func (r *Raw) undo() []byte {
 	return undo
 }
 
-// inBackground reports whether another job owns the terminal. Touching it then
-// would stop this process (SIGTTOU), perhaps in the middle of its end.
+// inBackground reports whether another job owns the terminal. Using it then would stop this process
+// (SIGTTOU), perhaps while it is ending.
 func (r *Raw) inBackground() bool {
 	owner, err := unix.IoctlGetInt(r.fd, unix.TIOCGPGRP)
 	return err == nil && owner != 0 && owner != unix.Getpgrp()
@@ -179,8 +175,7 @@ func writeAll(fd int, p []byte) error {
 	return nil
 }
 
-// writeReopened is for a terminal that was opened for reading only, as in
-// "bothy run </dev/tty".
+// writeReopened is for a terminal that was opened only for reading, as in "bothy run </dev/tty".
 func writeReopened(fd int, p []byte) error {
 	f, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fd), os.O_WRONLY|unix.O_NOCTTY, 0)
 	if err != nil {

@@ -93,7 +93,7 @@ func TestRawAndBack(t *testing.T) {
 	}
 }
 
-// TestTitle checks that a title stays until the end, where the terminal has one.
+// TestTitle checks that a title stays until the end, if the terminal has one.
 func TestTitle(t *testing.T) {
 	for name, want := range map[string]string{"xterm-256color": "\x1b[22;2t\x1b]2;box\a", "dumb": ""} {
 		t.Setenv("TERM", name)

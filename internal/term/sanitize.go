@@ -12,10 +12,9 @@ import (
 // an endless sequence cannot hide the rest.
 const maxSequence = 4 << 10
 
-// Sanitize makes untrusted text safe to show in one line, such as a cell of a table. Escape
-// sequences are taken out whole. Control, bidirectional and invisible characters, line ends and
-// tabs are shown as \x07, \u202e, \u200b, \n, \t. Invalid UTF-8 becomes U+FFFD, and so does a
-// sequence that was cut off.
+// Sanitize makes untrusted text safe to show in one line, such as a cell of a table. It removes escape
+// sequences completely. Control, bidirectional and invisible characters, line ends and tabs are shown as
+// \x07, \u202e, \u200b, \n, \t. Invalid UTF-8 becomes U+FFFD, and so does a sequence that was cut off.
 func Sanitize(s string) string {
 	if isPlain(s) {
 		return s
@@ -36,12 +35,12 @@ func isPlain(s string) bool {
 	return true
 }
 
-// SanitizingWriter makes an untrusted stream safe to show on a terminal. Lines and tabs stay, and
-// CR and CR LF become LF. A cursor movement leaves blanks or a line end, so that words stay apart.
-// Other escape sequences and all other control, bidirectional and invisible characters are taken
-// out. Invalid UTF-8 becomes U+FFFD. An escape sequence ends with its line at the latest; one that
-// was cut off leaves a U+FFFD. The result does not depend on how the stream is cut into writes. It
-// is not safe for concurrent use.
+// SanitizingWriter makes an untrusted stream safe to show on a terminal. Lines and tabs stay, and CR and
+// CR LF become LF. A cursor movement leaves blanks or a line end, so that words stay apart. Other escape
+// sequences and all other control, bidirectional and invisible characters are removed. Invalid UTF-8
+// becomes U+FFFD. An escape sequence ends with its line at the latest; one that was cut off leaves a
+// U+FFFD. The result does not depend on how the stream is split into writes. It is not safe for
+// concurrent use.
 type SanitizingWriter struct {
 	w io.Writer
 	c cleaner
@@ -86,8 +85,8 @@ type cleaner struct {
 	cell bool // one line, in which removed control characters are made visible
 	dec  decoder
 	lex  lexer
-	cr   bool // the line end just written was a CR: an LF now belongs to it
-	last rune // the text that was written last: some characters only make sense after certain others
+	cr   bool // the line end just written was a CR: an LF after it belongs to it
+	last rune // the last character of text: some characters only make sense after certain others
 	out  []byte
 }
 
@@ -116,7 +115,7 @@ func (c *cleaner) take(r rune) {
 	}
 }
 
-// cut gives up the sequence that is being read, and leaves a trace of it.
+// cut ends the sequence that is being read, and leaves a trace of it.
 func (c *cleaner) cut() {
 	if c.lex.place == inText {
 		return
@@ -147,11 +146,11 @@ func (c *cleaner) text(r rune) {
 	c.out = utf8.AppendRune(c.out, r)
 }
 
-// maxBlanks is how many blanks a cursor that is moved to the right leaves at most.
+// maxBlanks is the maximum number of blanks that replace a cursor's move to the right.
 const maxBlanks = 200
 
-// move writes a separator between the text before a cursor's move and the text after it. Programs
-// that draw a screen move the cursor in place of writing blanks and line ends.
+// move writes a separator between the text before a cursor movement and the text after it. Programs that
+// draw a screen move the cursor instead of writing blanks and line ends.
 func (c *cleaner) move() {
 	if c.cell || c.lex.inter != 0 || len(c.lex.params) > 0 && c.lex.params[0] >= '<' {
 		return
@@ -196,7 +195,7 @@ func (c *cleaner) write(ascii string) {
 	c.out = append(c.out, ascii...)
 }
 
-// finish ends the text: nothing that is still open will be completed.
+// finish ends the text: an open sequence or character will not be completed.
 func (c *cleaner) finish() {
 	for range c.dec.n {
 		c.take(utf8.RuneError)

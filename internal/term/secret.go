@@ -11,12 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSecret bounds a line that is read without showing it, in bytes. The
-// terminal's own limit is lower.
+// maxSecret bounds a line that is read without showing it, in bytes. The terminal's own limit is lower.
 const maxSecret = 64 << 10
 
 // ReadSecret asks for a line from the terminal f, and reads it without showing it. Earlier input is
-// discarded. A program that answers at once is heard. A signal that would end the process first
+// discarded. An answer that follows ask at once is read. A signal that would end the process first
 // restores the terminal.
 func ReadSecret(f *os.File, ask func()) ([]byte, error) {
 	var saved *unix.Termios

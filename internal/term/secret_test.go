@@ -13,7 +13,7 @@ func TestReadSecret(t *testing.T) {
 	before := makeUnusual(t, terminal)
 	line, fails := make(chan string, 1), make(chan error, 1)
 	go func() {
-		b, err := ReadSecret(terminal, func() { // the answer comes as soon as the question
+		b, err := ReadSecret(terminal, func() { // the answer comes together with the question
 			if settings(t, terminal).Lflag&unix.ECHO != 0 {
 				t.Error("the answer would be shown")
 			}

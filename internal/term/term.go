@@ -1,9 +1,8 @@
-// Package term is the thin door to the user's terminal.
+// Package term is the interface to the user's terminal.
 //
-// It puts the terminal into raw mode and always restores it (Raw), remembers what a program did to
-// it so that this can be undone (Modes), takes the detach keys out of the user's input (Filter),
-// and makes untrusted text safe to show (Sanitize, SanitizingWriter). It draws nothing and decides
-// nothing.
+// It puts the terminal into raw mode and always restores it (Raw), remembers the effects of a program on
+// it so that they can be undone (Modes), takes the detach keys out of the user's input (Filter), and
+// makes untrusted text safe to show (Sanitize, SanitizingWriter). It draws nothing and decides nothing.
 package term
 
 import (
@@ -22,14 +21,14 @@ func IsTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// Size is the size of the terminal f in characters.
+// Size returns the size of the terminal f in characters.
 func Size(f *os.File) (rows, cols uint16, err error) {
 	ws, err := Winsize(f)
 	return ws.Row, ws.Col, err
 }
 
-// Winsize is the size of the terminal f in characters and in pixels, which most terminals leave
-// at zero.
+// Winsize returns the size of the terminal f in characters and in pixels, which are zero on most
+// terminals.
 func Winsize(f *os.File) (ws unix.Winsize, err error) {
 	err = control(f, func(fd int) error {
 		got, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)

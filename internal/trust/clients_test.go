@@ -23,8 +23,8 @@ import (
 // clientTime is how long one program may take on a slow and busy machine.
 const clientTime = 2 * time.Minute
 
-// site is a server with a certificate of a sandbox's authority, and the files
-// by which that is trusted.
+// site is a server with a certificate of a sandbox's authority, and the files that make clients trust
+// it.
 type site struct {
 	server string // host and port
 	files  string // in place of trust.Dir
@@ -64,7 +64,7 @@ func complete(t *testing.T, dir string, r trust.Roots, authority []byte) {
 	}
 }
 
-// prepare keeps what files begin with.
+// prepare writes the prepared parts of the files.
 func prepare(t testing.TB, r trust.Roots) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,7 +76,7 @@ func prepare(t testing.TB, r trust.Roots) string {
 	return dir
 }
 
-// variables are those for programs inside, or some of them.
+// variables returns the variables for programs inside, or some of them.
 func (s *site) variables(only ...string) []string {
 	var out []string
 	for _, kv := range append(trust.Environment(), trust.JavaOptions) {
@@ -87,8 +87,8 @@ func (s *site) variables(only ...string) []string {
 	return out
 }
 
-// run runs a client with nothing in its environment that tells whom to trust
-// but the variables. before comes before its command line.
+// run runs a client. Of its environment, only the given variables tell whom to trust. before is put in
+// front of its command line.
 func (s *site) run(t *testing.T, c clienttest.Client, variables []string, before ...string) (out string, err error) {
 	t.Helper()
 	dir, home := t.TempDir(), t.TempDir()
@@ -108,8 +108,8 @@ func (s *site) run(t *testing.T, c clienttest.Client, variables []string, before
 	return string(b), err
 }
 
-// uncounted has go not leave a process that counts its calls: it would write into home while
-// that is being removed.
+// uncounted stops go from leaving a process behind that counts its calls: it would write into home while
+// home is being removed.
 func uncounted(t *testing.T, home string) {
 	t.Helper()
 	dir := filepath.Join(home, ".config", "go", "telemetry")
@@ -121,7 +121,7 @@ func uncounted(t *testing.T, home string) {
 	}
 }
 
-// rustup is where a cargo that is rustup's finds the real one.
+// rustup is the directory where a cargo from rustup finds the real one.
 func rustup() string {
 	if dir := os.Getenv("RUSTUP_HOME"); dir != "" {
 		return dir
@@ -130,8 +130,8 @@ func rustup() string {
 	return filepath.Join(home, ".rustup")
 }
 
-// TestClients: every client trusts the sandbox's authority as soon as it has the
-// variables, or the one it needs, and does not without.
+// TestClients checks that every client trusts the sandbox's authority with the variables, or with the
+// one it needs, and does not without them.
 func TestClients(t *testing.T) {
 	s := newSite(t)
 	for _, c := range clienttest.Clients {
@@ -157,8 +157,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestClientsOfBundle: some need no variable where the distribution's bundle is
-// the sandbox's.
+// TestClientsOfBundle checks that some clients need no variable if the distribution's bundle is the
+// sandbox's.
 func TestClientsOfBundle(t *testing.T) {
 	s := newSite(t)
 	bundle := "/etc/" + trust.Bundles[0]

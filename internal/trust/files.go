@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Prepare returns, by name, the constant first part of each file, which is the same at
-// every start. Making it takes milliseconds, so the caller keeps it.
+// Prepare returns, by name, the first part of each file, which is the same at every start. Making it
+// takes milliseconds, so the caller keeps it.
 func Prepare(r Roots) map[string][]byte {
 	java := newJavaStore(len(r.certs) + 1)
 	for i, der := range r.certs {
@@ -21,17 +21,17 @@ func Prepare(r Roots) map[string][]byte {
 	return map[string][]byte{bundleName: r.pem, javaName: java.take()}
 }
 
-// Files are the files of one start. The sandbox's authority is made late, when it delays
-// nothing any more: it comes last in each file.
+// Files are the files of one start. The sandbox's authority comes last in each file, because it is made
+// late, when it delays nothing.
 type Files struct {
 	dir   string
 	java  *javaStore
 	empty bool
 }
 
-// Begin makes the files in dir, which is empty. prepared is the directory with Prepare's
-// files. local are more authorities, in PEM, that only this host trusts; those among the
-// prepared ones are not written twice.
+// Begin makes the files in dir, which is empty. prepared is the directory with Prepare's files. local is
+// PEM with more authorities, which only this host trusts; those already among the prepared ones are not
+// written again.
 func Begin(dir, prepared string, local []byte) (*Files, error) {
 	f := &Files{dir: dir, java: continuedJavaStore()}
 	more, err := missing(prepared, local)
@@ -70,7 +70,7 @@ func missing(prepared string, local []byte) (Roots, error) {
 	return parse(local).without(parse(text)), nil
 }
 
-// beginJava begins the key store, and raises its number of entries by more.
+// beginJava begins the key store, and adds more to its number of entries.
 func (f *Files) beginJava(prepared string, more int) error {
 	if more == 0 {
 		_, err := f.begin(javaName, prepared, f.java.digest)
@@ -90,10 +90,11 @@ func (f *Files) beginJava(prepared string, more int) error {
 // Empty reports whether the host trusts no authority.
 func (f *Files) Empty() bool { return f.empty }
 
-// copyChunk is the size of the copy buffer: new memory is expensive while a process starts.
+// copyChunk is the size of the copy buffer. It is small, as new memory is expensive while a process
+// starts.
 const copyChunk = 32 << 10
 
-// begin copies a file, and feeds it to a digest, if given.
+// begin copies a file, and feeds it to the digest if there is one.
 func (f *Files) begin(name, prepared string, digest io.Writer) (int64, error) {
 	in, err := os.Open(filepath.Join(prepared, name))
 	if err != nil {
@@ -135,7 +136,7 @@ func (f *Files) Complete(authority []byte) error {
 	)
 }
 
-// Know adds the authorities for SSH servers, as lines of known_hosts.
+// Know adds the trusted SSH authorities, as lines of known_hosts.
 func (f *Files) Know(lines []byte) error { return f.append(knownName, lines, unix.O_CREAT|unix.O_EXCL) }
 
 func (f *Files) open(name string, flags int) (*os.File, error) {

@@ -8,13 +8,13 @@ import (
 	"unicode/utf16"
 )
 
-// A Java key store in the oldest format, JKS, which every Java reads: a head with the
-// number of entries, the entries, and a digest over it all with a well-known password. Most
-// programs do not ask for it.
+// A Java key store in the oldest format, JKS, which every Java reads. It consists of a head with the
+// number of entries, the entries, and a digest over everything with a well-known password. Most programs
+// do not ask for it.
 const (
 	jksMagic    = 0xfeedfeed
 	jksVersion  = 2
-	jksTrusted  = 2 // the tag of an entry that is a certificate
+	jksTrusted  = 2 // the tag of an entry with a certificate
 	jksPassword = "changeit"
 	jksSalt     = "Mighty Aphrodite"
 )
@@ -25,7 +25,7 @@ type javaStore struct {
 	digest hash.Hash // of the earlier part
 }
 
-// newJavaStore begins a key store for that many certificates.
+// newJavaStore begins a key store for this many certificates.
 func newJavaStore(entries int) *javaStore {
 	s := continuedJavaStore()
 	s.number(jksMagic)
@@ -46,7 +46,7 @@ func continuedJavaStore() *javaStore {
 
 // addEntries raises the number of entries in the head of a key store.
 func addEntries(store []byte, more int) error {
-	const at = 8 // behind the magic number and the version
+	const at = 8 // after the magic number and the version
 	if len(store) < at+4 {
 		return errors.New("the key store that was prepared has no head")
 	}
@@ -64,7 +64,7 @@ func (s *javaStore) text(t string) {
 func (s *javaStore) add(alias string, der []byte) {
 	s.number(jksTrusted)
 	s.text(alias)
-	s.out = append(s.out, make([]byte, 8)...) // when it was added: 1970
+	s.out = append(s.out, make([]byte, 8)...) // the time it was added: 1970
 	s.text("X.509")
 	s.number(len(der))
 	s.out = append(s.out, der...)

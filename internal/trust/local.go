@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// localDirs are the directories in which distributions keep a host's own authorities, to
-// make their bundles from.
+// localDirs are the directories in which distributions keep a host's own authorities. They make their
+// bundles from them.
 var localDirs = []string{
 	"/usr/local/share/ca-certificates",          // Debian, Alpine
 	"/etc/pki/ca-trust/source/anchors",          // Fedora, RHEL
@@ -16,15 +16,15 @@ var localDirs = []string{
 	"/etc/ca-certificates/trust-source/anchors", // Arch
 }
 
-// MaxLocal bounds the authorities of a host's own, in bytes: there are few.
+// MaxLocal bounds the host's own authorities, in bytes: there are few.
 const MaxLocal = 192 << 10
 
-// maxFiles bounds the files that are read in such a directory.
+// maxFiles bounds the number of files that are read in such a directory.
 const maxFiles = 100
 
-// Local returns in PEM the authorities that only this host trusts: those that its
-// administrator has added, and others that the caller names. Many programs have the public
-// ones built in, and lack these. Authorities beyond the bounds are left out.
+// Local returns in PEM the authorities that only this host trusts: those that its administrator added,
+// and others that the caller names. Many programs have the public ones built in, and lack these.
+// Authorities beyond the bounds are left out.
 func Local(root string, named []byte) []byte {
 	text := named
 	for _, dir := range localDirs {
@@ -41,10 +41,10 @@ func Local(root string, named []byte) []byte {
 	return text
 }
 
-// Beyond gives the certificates of a text in PEM that are not in the bundle of the host.
+// Beyond returns the certificates of a text in PEM that are not in the host's bundle.
 func Beyond(root string, text []byte) []byte { return parse(text).without(Find(root)).pem }
 
-// local reads a file of certificates, if everybody may.
+// local reads a file of certificates, if every user may.
 func local(path string) []byte {
 	text, err := readBundle(path)
 	if err != nil {
@@ -53,7 +53,7 @@ func local(path string) []byte {
 	return parse(text).pem
 }
 
-// IsBundle tells whether a file is the bundle of the host.
+// IsBundle reports whether a file is the bundle of the host.
 func IsBundle(root, file string) bool {
 	a, err := os.Stat(file)
 	return err == nil && slices.ContainsFunc(Bundles, func(name string) bool {

@@ -2,9 +2,8 @@ package trust
 
 import "bytes"
 
-// Renew puts a bundle right that was made inside, possibly at an earlier start:
-// out go the authorities of all starts, in comes the one of this start, given
-// by its certificate in PEM.
+// Renew updates a bundle that was made inside, possibly at an earlier start. It removes the authorities
+// of all starts and adds the one of this start, given by its certificate in PEM.
 func Renew(bundle, authority []byte) []byte {
 	out := make([]byte, 0, len(bundle)+len(authority)+1)
 	var der []byte

@@ -28,7 +28,7 @@ type Roots struct {
 // Empty reports whether the list has no authority.
 func (r Roots) Empty() bool { return len(r.certs) == 0 }
 
-// without returns those that are not among others, each once.
+// without returns the authorities that are not among others, each once.
 func (r Roots) without(others Roots) (rest Roots) {
 	known := make(map[string]bool, len(others.certs))
 	for _, der := range others.certs {
@@ -45,8 +45,8 @@ func (r Roots) without(others Roots) (rest Roots) {
 	return rest
 }
 
-// State tells a changed bundle from an unchanged one, without reading it. A link in /etc
-// may lead to the bundle.
+// State returns a text that differs if the bundle was changed, without reading the bundle. A link in
+// /etc may lead to it.
 func State(root string) string {
 	for _, name := range Bundles {
 		var st unix.Stat_t
@@ -57,8 +57,8 @@ func State(root string) string {
 	return ""
 }
 
-// Find reads the bundle of the host whose tree begins at root; "" is this host. It takes
-// only certificates, and only if everybody may read the file.
+// Find reads the bundle of the host whose tree starts at root; "" is this host. It takes only
+// certificates, and only if every user may read the file.
 func Find(root string) Roots {
 	for _, name := range Bundles {
 		text, err := readBundle(root + "/etc/" + name)
@@ -94,7 +94,7 @@ func readBundle(path string) ([]byte, error) {
 // cannot be decoded is not a certificate.
 func parse(text []byte) Roots {
 	r := Roots{pem: make([]byte, 0, len(text)+1)}
-	der := make([]byte, 0, len(text)) // of all, one after another
+	der := make([]byte, 0, len(text)) // of all certificates, one after another
 	for {
 		b, rest, ok := nextBlock(text)
 		if !ok {
@@ -113,7 +113,7 @@ func parse(text []byte) Roots {
 
 // block is a certificate in PEM.
 type block struct {
-	before []byte // text between it and the one before
+	before []byte // text between it and the previous one
 	text   []byte // from the first dash to the last
 }
 

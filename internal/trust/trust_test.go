@@ -20,8 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/trust"
 )
 
-// TestHash computes what OpenSSL makes of the subject: SHA-1 over its parts,
-// as lower-case UTF-8 strings.
+// TestHash computes OpenSSL's hash of the subject: SHA-1 over its parts, as lower-case UTF-8 strings.
 func TestHash(t *testing.T) {
 	name := pkix.Name{Organization: []string{trust.Organization}, CommonName: trust.CommonName}
 	var canonical bytes.Buffer
@@ -84,8 +83,8 @@ func read(t *testing.T, elements ...string) string {
 	return string(b)
 }
 
-// TestBundle: what the host trusts and the sandbox's own, and nothing else of
-// what stands in the host's file.
+// TestBundle checks that the bundle has the host's authorities and the sandbox's own, and nothing else
+// from the host's file.
 func TestBundle(t *testing.T) {
 	own, one, two := authority(t), other("one"), other("two")
 	key := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("CANARY")}))
@@ -116,7 +115,7 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// TestNoAuthority: without one nothing starts.
+// TestNoAuthority checks that nothing starts without an authority.
 func TestNoAuthority(t *testing.T) {
 	for _, text := range []string{"", "nonsense", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"} {
 		f, err := trust.Begin(t.TempDir(), prepare(t, trust.Roots{}), nil)
@@ -134,7 +133,7 @@ func TestNoAuthority(t *testing.T) {
 	}
 }
 
-// TestJava has Java's own tool read the store, and check its digest.
+// TestJava checks that Java's own tool reads the store and accepts its digest.
 func TestJava(t *testing.T) {
 	if _, err := exec.LookPath("keytool"); err != nil {
 		t.Skip("skipped: keytool is not installed")
@@ -148,8 +147,7 @@ func TestJava(t *testing.T) {
 	}
 }
 
-// TestRenew: of all authorities there were only this start's is left, and
-// everything else is as it was.
+// TestRenew checks that Renew leaves only this start's authority, and everything else unchanged.
 func TestRenew(t *testing.T) {
 	old, older, now := authority(t), authority(t), authority(t)
 	one, two := other("one"), other("two")
@@ -173,7 +171,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestEnvironment: every file that is named exists.
+// TestEnvironment checks that every file that the variables name exists.
 func TestEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	complete(t, dir, trust.Roots{}, []byte(authority(t)))

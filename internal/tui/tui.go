@@ -1,5 +1,5 @@
-// Package tui draws a page on a terminal again and again, without a flicker, and
-// leaves the terminal as it was.
+// Package tui draws a page on a terminal repeatedly, without flicker, and restores the terminal at the
+// end.
 package tui
 
 import (
@@ -10,10 +10,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/term"
 )
 
-// Style is how a piece of text looks, as a terminal is told.
+// Style is the look of a piece of text, as a control sequence.
 type Style string
 
-// The styles. They are those of the terminal's own colours.
+// Styles. They are those of the terminal's own colours.
 const (
 	Plain  Style = ""
 	Bold   Style = "1"
@@ -36,7 +36,7 @@ func (s Style) Of(text string) Piece { return Piece{s, text} }
 // Line is a line of a page.
 type Line []Piece
 
-// Text is a line of one piece.
+// Text returns a line of one piece.
 func Text(s Style, text string) Line { return Line{s.Of(text)} }
 
 // Screen is a terminal that a page is drawn on.
@@ -53,20 +53,20 @@ const (
 	begin = "\x1b[?2026h" // the following output appears at once, if the terminal supports it
 	end   = "\x1b[?2026l"
 	clear = "\x1b[K" // to the end of the line
-	below = "\x1b[J" // all that follows
+	below = "\x1b[J" // everything that follows
 	reset = "\x1b[0m"
 )
 
-// Open begins to draw on a terminal. The screen has to be closed.
+// Open starts drawing on a terminal. The caller must close the screen.
 func Open(f *os.File) (*Screen, error) {
 	_, err := f.WriteString(enter)
 	return &Screen{f: f, styled: Styled()}, err
 }
 
-// Styled tells whether the user wants colours: see no-color.org.
+// Styled reports whether the user wants colours: see no-color.org.
 func Styled() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
 
-// Size is how many lines and columns a page may have.
+// Size returns how many lines and columns a page may have.
 func (s *Screen) Size() (rows, cols int) {
 	r, c, err := term.Size(s.f)
 	if err != nil || r == 0 || c == 0 {
@@ -91,7 +91,7 @@ func (s *Screen) Draw(page []Line) error {
 	return err
 }
 
-// Close restores the terminal. Last, if not empty, is shown on it as a last page.
+// Close restores the terminal. last, if not empty, is shown on it as a last page.
 func (s *Screen) Close(last []Line) error {
 	_, cols := s.Size()
 	var b strings.Builder
@@ -103,7 +103,7 @@ func (s *Screen) Close(last []Line) error {
 	return err
 }
 
-// render returns a line of at most that many columns.
+// render returns a line of at most this many columns.
 func render(l Line, cols int, styled bool) string {
 	var b strings.Builder
 	for _, p := range l {
@@ -133,7 +133,7 @@ func cut(text string, cols int) (string, int) {
 	return text, width
 }
 
-// columns is how many columns a character takes, on the safe side: an overestimate leaves room, an
+// columns returns how many columns a character takes, on the safe side: an overestimate leaves space, an
 // underestimate would break the page.
 func columns(r rune) int {
 	switch {
@@ -147,13 +147,13 @@ func columns(r rune) int {
 	return 2
 }
 
-// Width is how many columns a text takes.
+// Width returns how many columns a text takes.
 func Width(text string) int {
 	_, n := cut(text, 1<<30)
 	return n
 }
 
-// Bar is a partly filled bar of that many columns.
+// Bar returns a partly filled bar of this many columns.
 func Bar(cols int, part, whole float64) string {
 	const eighths = " ▏▎▍▌▋▊▉"
 	if whole <= 0 || cols <= 0 {

@@ -32,7 +32,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Damage is a thing whose content is not as it was written.
+// Damage is a damaged item of the state directory.
 type Damage struct {
 	Kind    string `json:"kind"` // sandbox, template, image, build, secret, task, run, state
 	Name    string `json:"name"`
@@ -44,9 +44,9 @@ type Damage struct {
 // Report is the result of a check.
 type Report struct {
 	Damaged []Damage `json:"damaged"`
-	Bytes   int64    `json:"bytes"`    // that were read
-	NoSums  int      `json:"unsummed"` // things of versions that wrote no checksums: they could not be compared
-	Locked  int      `json:"locked"`   // values of secrets that were not opened, for their key is protected
+	Bytes   int64    `json:"bytes"`    // bytes read
+	NoSums  int      `json:"unsummed"` // items of versions that wrote no checksums: they could not be compared
+	Locked  int      `json:"locked"`   // values of secrets that were not opened, because their key is protected
 }
 
 // checker verifies one state directory.
@@ -56,13 +56,13 @@ type checker struct {
 	told   func(r *Report, at string)
 	values func(ctx context.Context) (damaged map[string]error, locked int, err error)
 	report Report
-	at     string // the thing that is being read
+	at     string // the item that is being read
 	err    error  // why it ends early
 }
 
-// All verifies a state directory. Told, if it is not nil, is called from time to time with the
-// bytes read so far and the current thing. Values opens the values of secrets, and returns why some
-// do not open and how many it left locked. All returns an error if it could not finish.
+// All verifies a state directory. If told is not nil, it is called from time to time with the bytes read
+// so far and the current item. values opens the values of secrets, and returns why some cannot be opened
+// and how many it left locked. All returns an error if it could not finish.
 func All(ctx context.Context, s *store.Store, told func(r *Report, at string), values func(context.Context) (map[string]error, int, error)) (Report, error) {
 	c := &checker{ctx: ctx, store: s, told: told, values: values, report: Report{Damaged: []Damage{}}}
 	for _, step := range []func(){c.sandboxes, c.templates, c.images, c.builds, c.secrets, c.runs, c.tasks, c.rest} {
@@ -73,7 +73,7 @@ func All(ctx context.Context, s *store.Store, told func(r *Report, at string), v
 	return c.report, c.err
 }
 
-// begin notes which thing is read next.
+// begin records which item is read next.
 func (c *checker) begin(at string) {
 	c.at = at
 	_ = c.count(0)
@@ -136,7 +136,7 @@ func (c *checker) document(path string) error {
 	return err
 }
 
-// documents checks all files of a pattern.
+// documents checks all files that match a pattern.
 func (c *checker) documents(d Damage, pattern string) {
 	paths, _ := filepath.Glob(pattern)
 	for _, path := range paths {
@@ -170,7 +170,7 @@ func (c *checker) sandboxes() {
 	}
 }
 
-// rootLayer checks the newest save. A sandbox that runs may replace it meanwhile.
+// rootLayer checks the newest save. A running sandbox may replace it meanwhile.
 func (c *checker) rootLayer(name string, d store.Sandbox) {
 	dir, err := layer.Store{Dir: d.Layers()}.Current()
 	if err == nil && dir != "" {
@@ -200,7 +200,7 @@ func (c *checker) checkpoints(name string, d store.Sandbox) {
 		c.begin("sandbox " + name + ", checkpoint " + p.Name)
 		bad, err := v.Verify(p, c.count)
 		if err != nil {
-			return // it is to end
+			return // it is being cancelled
 		}
 		for _, err := range bad {
 			c.result(Damage{Kind: "sandbox", Name: name, What: "checkpoint " + p.Name, Fix: fix(p.Number)}, shelf.Path(p.Number), err)
@@ -274,7 +274,7 @@ func (c *checker) builds() {
 	c.result(Damage{Kind: "build", Name: "steps", Fix: "bothy system prune --all removes what builds left"}, shelf.Dir, err)
 	for _, s := range steps {
 		dir := shelf.Layer(s.Key)
-		if _, err := os.Lstat(dir); err != nil { // it changed nothing
+		if _, err := os.Lstat(dir); err != nil { // it has no changes
 			continue
 		}
 		c.begin("build step " + s.Key)
@@ -302,8 +302,8 @@ func (c *checker) secrets() {
 	}
 }
 
-// runs checks the documents and events of loops and flows. The last line may be torn: the
-// next process that carries the run on drops it.
+// runs checks the documents and events of loops and flows. The last line may be torn: the next process
+// that continues the run drops it.
 func (c *checker) runs() {
 	dirs, _ := filepath.Glob(filepath.Join(c.store.Runs(), "[^.]*"))
 	for _, dir := range dirs {
@@ -316,7 +316,7 @@ func (c *checker) runs() {
 	}
 }
 
-// lines checks a file with JSON in each line, but for the last one.
+// lines checks a file with JSON in each line, except for the last one.
 func (c *checker) lines(path string) error {
 	data, err := store.ReadFile(path, unix.O_NOFOLLOW, maxDocument*4)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -346,8 +346,8 @@ func (c *checker) tasks() {
 	}, c.store.Tasks(), err)
 }
 
-// rest checks the documents of the state directory itself, of sandboxes that are put away,
-// and of installed programs.
+// rest checks the documents of the state directory itself, of sandboxes that were put away, and of
+// installed programs.
 func (c *checker) rest() {
 	c.begin("documents")
 	d := Damage{Kind: "state", Name: "state directory", Fix: "bring back a copy of it, or move it away"}

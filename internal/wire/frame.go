@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Kind says what a frame carries.
+// Kind is the kind of content of a frame.
 type Kind byte
 
 // The kinds of frame.
@@ -32,7 +32,7 @@ const (
 	Signal                  // one byte
 	Exit                    // code and signal: two int32
 	Note                    // text for the person: why the program ended
-	Detach                  // the terminal leaves on purpose, the program goes on
+	Detach                  // the terminal leaves on purpose, the program continues
 	lastKind
 )
 
@@ -42,7 +42,7 @@ const MaxPayload = 1 << 20
 // Chunk is the number of bytes of a stream that a sender puts into one frame.
 const Chunk = 32 << 10
 
-// Window is the number of bytes of one stream that may be under way without credit.
+// Window is the number of bytes of one stream that may be in flight without credit.
 const Window = 256 << 10
 
 // HeaderSize is the size of a frame's header, in bytes.
@@ -54,7 +54,7 @@ func Cost(n int) int { return max(n, minCost) }
 
 const minCost = 64
 
-// MaxFrames is the maximum number of frames under way within one window.
+// MaxFrames is the maximum number of frames in flight within one window.
 const MaxFrames = Window/minCost + 1
 
 // Frame is one message. Stream identifies a session if one socket carries several; otherwise it is
@@ -165,7 +165,7 @@ func (f Frame) Winsize() (Winsize, error) {
 	return w, nil
 }
 
-// SignalFrame asks for a signal to the program.
+// SignalFrame requests a signal to the program.
 func SignalFrame(stream uint32, sig int) Frame {
 	return Frame{Signal, stream, []byte{byte(sig)}}
 }

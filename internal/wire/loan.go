@@ -7,8 +7,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Loan is a lease with the lent value. It goes to the keeper over a socket and lives in memory only.
-// A loan without a value is not lent any more; the gateway still recognises its placeholder.
+// Loan is a lease with the lent value. It goes to the keeper over a socket and is kept in memory only. A
+// loan without a value is not lent any more; the gateway still recognises its placeholder.
 type Loan struct {
 	spec.Lease
 	Value Value `json:"value"`
@@ -26,7 +26,7 @@ type Loan struct {
 type Login struct {
 	Path    string          `json:"path"`
 	How     spec.AgentLogin `json:"how"`
-	Inside  bool            `json:"inside,omitempty"` // made in the sandbox, and of no use elsewhere
+	Inside  bool            `json:"inside,omitempty"` // made in the sandbox, and useless elsewhere
 	Seal    *Seal           `json:"seal,omitempty"`   // of a login made inside
 	Expires time.Time       `json:"expires,omitzero"` // when the value ends, if that is known
 	Due     time.Time       `json:"due,omitzero"`     // when it must be renewed

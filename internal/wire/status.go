@@ -16,15 +16,15 @@ type KeeperStatus struct {
 	Sessions []spec.Session `json:"sessions"`
 	Usage    spec.Usage     `json:"usage"`
 	Tasks    []Task         `json:"tasks,omitempty"` // the busiest of Usage.Processes
-	Flows    []spec.Flow    `json:"flows,omitempty"` // those of Open that carried most
+	Flows    []spec.Flow    `json:"flows,omitempty"` // those of Open that carried the most bytes
 	Open     int            `json:"open"`            // number of flows, including those that do not fit
 	Carried  int64          `json:"carried"`         // bytes, by all open flows
-	// Generation is that of the network rules in force.
+	// Generation is the generation of the network rules in force.
 	Generation uint64 `json:"generation"`
 }
 
-// maxListed is how many bytes of a status list tasks, and how many list flows. A status that does not
-// fit into one message could not be sent at all.
+// maxListed is the number of bytes of a status for the list of tasks, and for that of flows. A status
+// must fit into one message to be sent at all.
 const maxListed = MaxPayload / 4
 
 // SetFlows counts flows, and lists as many as fit, in their order.
@@ -42,7 +42,7 @@ func (st *KeeperStatus) SetTasks(list []Task) {
 	st.Tasks = fitting(list, func(a, b Task) int { return cmp.Compare(b.CPUSeconds, a.CPUSeconds) })
 }
 
-// fitting drops the items of a list that do not fit, those of least weight first.
+// fitting drops the items of a list that do not fit, the lightest first.
 func fitting[T any](list []T, weight func(a, b T) int) []T {
 	size := make([]int, len(list))
 	all := 0

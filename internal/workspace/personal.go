@@ -8,17 +8,18 @@ import (
 	"github.com/bothy-dev/bothy/internal/passwd"
 )
 
-// keyDirs are directories in a home that hold keys, tokens and passwords: neither they nor the
+// keyDirs are directories in a home that contain keys, tokens and passwords: neither they nor the
 // directories below them are projects.
 var keyDirs = []string{
 	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".config/gcloud", ".config/gh",
 	".local/share/keyrings", ".mozilla", ".config/chromium", ".config/google-chrome",
 }
 
-// settingsDirs hold them among other things. A project may be below one, such as ~/.config/nvim.
+// settingsDirs contain secrets among other things. A project may be below one, such as ~/.config/nvim.
 var settingsDirs = []string{".config", ".local", ".local/share"}
 
-// personal returns why a directory belongs to a person and is not a project; empty if it may be one.
+// personal returns why a directory belongs to a person and is not a project. It is empty if it may be
+// one.
 func (r Rules) personal(real string) string {
 	if r.Home != "" && r.keepsKeys(real) {
 		return "holds keys and secrets of yours"
@@ -38,15 +39,15 @@ func (r Rules) keepsKeys(real string) bool {
 	return slices.ContainsFunc(settingsDirs, is) || slices.ContainsFunc(keyDirs, is) || slices.ContainsFunc(keyDirs, isBelow)
 }
 
-// firstPerson is the first ID that systems give to people; accounts below have homes such as
+// firstPerson is the first ID that systems give to people. Accounts below it have homes such as
 // /var/www, in which projects are.
 const (
 	firstPerson = 1000
 	nobody      = 65534
 )
 
-// homes returns the home directories of people by their names. Links above a home are followed,
-// and the home itself is not looked at: each may be a mount that does not answer.
+// homes returns the home directories of people by name. It follows links above a home, but does not
+// access the home itself: it may be a mount that does not answer.
 func homes() map[string]string {
 	accounts, _ := passwd.Read()
 	found, above := map[string]string{}, map[string]string{}

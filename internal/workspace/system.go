@@ -24,9 +24,8 @@ var systemDirs = []string{
 // homeDirs contain users' keys and secrets, and are not shared either.
 var homeDirs = []string{"/home", "/root"}
 
-// noProject returns the reason why a directory should not be shared; empty if it may be. It
-// compares directories by identity, because a bind mount has another path. A read-only mount may
-// be a directory of the system.
+// noProject returns the reason why a directory should not be shared, or "". It compares directories by
+// identity, because a bind mount has another path. A read-only mount may be a directory of the system.
 func (r Rules) noProject(m spec.Mount) string {
 	real := m.Source
 	is := func(dir string) bool { return hostpath.SameFile(real, dir) }
@@ -47,10 +46,10 @@ func (r Rules) noProject(m spec.Mount) string {
 	return ""
 }
 
-// holds reports whether a path is in a directory, or is that.
+// holds reports whether a path is a directory or in it.
 func holds(dir, path string) bool {
 	for at := realOr(path); ; at = filepath.Dir(at) {
-		if hostpath.SameFile(dir, at) || at == dir { // of a path that does not exist only the names are known
+		if hostpath.SameFile(dir, at) || at == dir { // of a path that does not exist, only the names are known
 			return true
 		}
 		if at == "/" || at == "." {
@@ -71,7 +70,8 @@ func (r Rules) inState(real string) (bool, error) {
 	return hostpath.Below(state, real)
 }
 
-// kernelFiles names the tree of the kernel's in which such a file system is; empty for one of files.
+// kernelFiles returns the kernel's tree to which such a file system belongs. It is empty for an
+// ordinary file system.
 func kernelFiles(kind int64) string {
 	switch kind {
 	case unix.PROC_SUPER_MAGIC, unix.BINFMTFS_MAGIC, unix.NSFS_MAGIC:
@@ -85,7 +85,7 @@ func kernelFiles(kind int64) string {
 	return ""
 }
 
-// kernelTree names the tree of the kernel's that a path is in; empty if it is in none.
+// kernelTree returns the kernel's tree that contains a path, or "".
 func kernelTree(real string) string {
 	var at unix.Statfs_t
 	if unix.Statfs(real, &at) == nil {

@@ -1,7 +1,6 @@
-// Package workspace decides which directories and files of the host a sandbox gets to see. It
-// reads the user's argument (PATH[:ro], SRC[:DST][:ro]), resolves it to real paths, and refuses
-// to share more than a user means to: the whole home directory, the whole disk, Bothy's own
-// state.
+// Package workspace decides which directories and files of the host a sandbox can see. It reads the
+// user's argument (PATH[:ro], SRC[:DST][:ro]), resolves it to real paths, and refuses to share more than
+// a user intends: the whole home directory, the whole disk, Bothy's own state.
 package workspace
 
 import (
@@ -18,12 +17,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Rules are facts of the host by which a path is judged.
+// Rules are the facts of the host on which decisions about paths depend.
 type Rules struct {
 	Home  string // the caller's home directory; may be empty
 	State string // Bothy's state directory: never visible inside
-	Force bool   // share a home directory or the disk's root all the same
-	// Paths opens paths that the user names. Nil follows every link: for mounts that are shared
+	Force bool   // share a home directory or the disk's root anyway
+	// Paths opens paths that the user names. If nil, every link is followed: for mounts that are shared
 	// already.
 	Paths *hostpath.Guard
 }
@@ -50,8 +49,8 @@ func (r Rules) Parse(arg string) (spec.Mount, error) {
 	return m, nil
 }
 
-// Named returns the path by which the user named a workspace in one PATH[:ro] argument, if it
-// leads there through links. The shell's idea of the working directory counts.
+// Named returns the path by which the user named a workspace in one PATH[:ro] argument, if it leads
+// there through links. The shell's working directory counts.
 func (r Rules) Named(arg string, m spec.Mount) (spec.Named, bool) {
 	path := strings.TrimSuffix(arg, ":ro")
 	if rest, ok := strings.CutPrefix(path, "~/"); ok && r.Home != "" {
@@ -61,7 +60,7 @@ func (r Rules) Named(arg string, m spec.Mount) (spec.Named, bool) {
 	if err != nil || abs == m.Target || m.Source != m.Target || !utf8.ValidString(abs) || strings.ContainsFunc(abs, unicode.IsControl) {
 		return spec.Named{}, false
 	}
-	if real, err := filepath.EvalSymlinks(abs); err != nil || real != m.Source { // ".." behind a link leads elsewhere
+	if real, err := filepath.EvalSymlinks(abs); err != nil || real != m.Source { // ".." after a link leads elsewhere
 		return spec.Named{}, false
 	}
 	return spec.Named{Path: abs, Target: m.Target}, true
@@ -93,8 +92,8 @@ func (r Rules) ParseVolume(arg string) (spec.Mount, error) {
 	return m, r.judge(m)
 }
 
-// Again judges a mount that was decided elsewhere. The source must still be at its path, and may
-// be shared here, too.
+// Again checks a mount that was decided elsewhere. The source must still be at its path, and it must be
+// allowed to share it here, too.
 func (r Rules) Again(m spec.Mount) error {
 	real, err := r.resolve(m.Source)
 	if err != nil {
@@ -126,7 +125,7 @@ func (r Rules) Show(path, target string) (spec.Mount, error) {
 	return m, r.judge(m)
 }
 
-// ShellWord writes a path for a shell, to be copied.
+// ShellWord quotes a path for a shell, to be copied.
 func ShellWord(path string) string {
 	plain := func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+@,:", r)
@@ -137,7 +136,7 @@ func ShellWord(path string) string {
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
-// resolve makes a path real.
+// resolve returns the real path of a path.
 func (r Rules) resolve(path string) (string, error) {
 	if path == "" {
 		return "", spec.Errorf(spec.ErrUsage, "an empty path cannot be shared")
@@ -149,7 +148,7 @@ func (r Rules) resolve(path string) (string, error) {
 	if paths == nil {
 		paths = new(hostpath.Guard)
 	}
-	real, err := paths.Real(path) // before the next, which looks at the working directory
+	real, err := paths.Real(path) // before the next call, which accesses the working directory
 	if errors.Is(err, spec.ErrSandbox) {
 		return "", err // it does not answer
 	}
@@ -184,11 +183,10 @@ func (r Rules) resolve(path string) (string, error) {
 // kernelTrees show the host's devices and processes: never shared.
 var kernelTrees = []string{"/proc", "/sys", "/dev"}
 
-// sharedMemory is a file system like any other, in spite of its place.
+// sharedMemory is an ordinary file system, despite its path.
 const sharedMemory = "/dev/shm"
 
-// judge refuses mounts that share too much. Some are never meant, so that force
-// does not help.
+// judge rejects mounts that share too much. Some are rejected even with force.
 func (r Rules) judge(m spec.Mount) error {
 	real := m.Source
 	inState, err := r.inState(real)
@@ -256,8 +254,8 @@ func ParsePrivate(arg string, mounts []spec.Mount) (string, error) {
 		WithHint("everything outside the shared directories is private anyway")
 }
 
-// Check looks at all mounts of a sandbox together. The primary workspace must
-// be a directory that can be written to, and no two mounts may share a path.
+// Check checks all mounts of a sandbox together. The primary workspace must be a writable directory, and
+// no two mounts may share a path.
 func Check(sb *spec.Sandbox) error {
 	if len(sb.Workspaces) > 0 {
 		p := sb.Workspaces[0]
@@ -330,8 +328,8 @@ func (r Rules) Hidden(m spec.Mount) ([]string, error) {
 	return hidden, nil
 }
 
-// HiddenNames lists those of [Rules.Hidden] that are at their own paths. A reviewed workspace has
-// no others: it does not contain mounts below its directory.
+// HiddenNames lists the paths of [Rules.Hidden] that are at their own paths. A reviewed workspace has no
+// others: it does not contain mounts below its directory.
 func (r Rules) HiddenNames(m spec.Mount) []string {
 	trees := kernelTrees
 	if r.State != "" {

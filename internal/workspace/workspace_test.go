@@ -125,7 +125,7 @@ func TestParseVolume(t *testing.T) {
 	}
 }
 
-// TestJudge checks which paths are refused, and which of these can be forced (D3, D7).
+// TestJudge checks which paths are rejected, and which of these can be forced (D3, D7).
 func TestJudge(t *testing.T) {
 	const (
 		fine     = "fine"
@@ -350,7 +350,7 @@ func TestParsePrivate(t *testing.T) {
 	must(t, os.Mkdir(h.app+"/dir", 0o755))
 	mounts := []spec.Mount{{Source: h.app, Target: h.app}, {Source: h.app, Target: "/mnt/app"}}
 	for arg, want := range map[string]string{
-		"node_modules":         h.app + "/node_modules", // which the host has not
+		"node_modules":         h.app + "/node_modules", // which the host does not have
 		"dir":                  h.app + "/dir",
 		"./a/b/":               h.app + "/a/b",
 		"/mnt/app/target":      "/mnt/app/target",
@@ -360,7 +360,7 @@ func TestParsePrivate(t *testing.T) {
 		"/mnt/app":             "",
 		"/mnt/application/dir": "",
 		"/tmp/x":               "",
-		"file":                 "", // a file of the host's
+		"file":                 "", // a file of the host
 		"a\nb":                 "",
 		"":                     "",
 	} {

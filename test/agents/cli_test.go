@@ -8,7 +8,7 @@ type cli struct {
 	variable, prefix, host, service string
 	place                           string   // the header line of a request up to the key
 	flags                           []string // of bothy run
-	besides                         string   // a further request that its presets allow: "GET HOST /PATH"
+	besides                         string   // another request that its presets allow: "GET HOST /PATH"
 	quiet                           bool     // its output has no token counts; its stored transcript has
 	model                           string   // a model that it can be told to use
 	project                         string   // a project file for it, if it needs one: NAME TEXT
@@ -49,7 +49,7 @@ var (
 			return []string{"opencode", "run", "--auto", "--format", "json", "-m", "anthropic/claude-sonnet-4-5", prompt}
 		},
 	}
-	// copilot asks its maker's servers, unless it is told of a provider, as by a mock.
+	// copilot asks its maker's servers, unless it is pointed to another provider, as by a mock.
 	copilot = cli{
 		name: "copilot", version: "1.0.102",
 		variable: "GH_TOKEN", prefix: "ghp_", host: "api.anthropic.com", service: "github",

@@ -18,8 +18,8 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// perilous is a job of two iterations. At the beginning of each the agent works for longer than it
-// lives. In the first one it asks the user.
+// perilous is a job of two iterations. At the start of each the agent works longer than it lives. In the
+// first one it asks the user.
 const perilous = `
 conversations:
   - match: This is iteration 1 of
@@ -32,9 +32,9 @@ conversations:
       - text: "It is done.\n<promise>COMPLETE</promise>"
 `
 
-// TestCrashClaude kills the process that carries a loop on in each state of the loop, and another
-// goes on. Each state lasts until the kill. The test checks that the result of each step exists
-// once, and that nothing is left. (More such moments, for stand-ins: internal/loop
+// TestCrashClaude kills the process that runs a loop in each state of the loop, and another process
+// continues it. Each state lasts until the kill. The test checks that the result of each step exists
+// once, and that nothing is left behind. (More such moments, with stand-ins: internal/loop
 // TestCrashEverywhere.)
 func TestCrashClaude(t *testing.T) {
 	harness.Sweep(t, "agents")
@@ -98,8 +98,8 @@ func TestCrashClaude(t *testing.T) {
 	})
 }
 
-// dies starts a process that carries the loop on, and kills it when at reports true, a state that
-// lasts. Stands is the loop's expected status after that; empty: not checked.
+// dies starts a process that continues the loop, and kills it when at reports true, which is a state
+// that lasts. stands is the loop's expected status after that; if empty, it is not checked.
 func (w *world) dies(t *testing.T, what string, args []string, stands string, at func() bool) {
 	t.Helper()
 	host := w.Command(t.Context(), args...)
@@ -143,7 +143,7 @@ func (w *world) hold(t *testing.T, path string) *store.Lock {
 	return held
 }
 
-// gateHost is the host that the gate asks.
+// gateHost is the host that the gate contacts.
 const gateHost = "gate.example"
 
 // gate makes the gate's next request hang until the gate is cancelled. The returned flag is true
@@ -178,13 +178,13 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// runs are the directories of all runs.
+// runs returns the directories of all runs.
 func (w *world) runs() []string {
 	list, _ := filepath.Glob(filepath.Join(w.State, "runs", "[^.]*"))
 	return list
 }
 
-// last returns the loop's last event. It reads the file instead of asking a process, since it is
+// last returns the loop's last event. It reads the file instead of asking a process, because it is
 // called all the time.
 func (w *world) last() string {
 	var ev run.Event
@@ -196,7 +196,7 @@ func (w *world) last() string {
 	return ev.Type
 }
 
-// came are the results of the loop's steps.
+// came returns the results of the loop's steps.
 func (w *world) came(t *testing.T) (list []string) {
 	t.Helper()
 	s, err := loop.Fold(nil)

@@ -19,7 +19,7 @@ func shipped(t *testing.T, name string) (text, played string) {
 	return read(t, "internal", "flow", "shipped", name+".yaml"), read(t, "examples", "flows", name+".yaml")
 }
 
-// read gives a file of this repository.
+// read returns a file of this repository.
 func read(t *testing.T, path ...string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
@@ -29,8 +29,8 @@ func read(t *testing.T, path ...string) string {
 	return string(b)
 }
 
-// TestFlowCodex has an agent make the writing kit that comes with bothy. It is sent back once for
-// the quotes that it forgot, as the example plays it.
+// TestFlowCodex has an agent make the writing kit that comes with bothy. Its work is rejected once for
+// the quotes that it forgot, as in the example.
 func TestFlowCodex(t *testing.T) {
 	harness.Sweep(t, "agents")
 	kit, played := shipped(t, "writing-kit")
@@ -40,8 +40,8 @@ func TestFlowCodex(t *testing.T) {
 	})
 }
 
-// TestFlowClaude does the same with a workflow that is written as Looplia's are. Its results are
-// where Looplia has them. A resumed run does not repeat validated steps.
+// TestFlowClaude does the same with a workflow in the format of Looplia. Its results are where Looplia
+// puts them. A resumed run does not repeat validated steps.
 func TestFlowClaude(t *testing.T) {
 	harness.AsRoot(t)
 	_, played := shipped(t, "writing-kit")
@@ -75,7 +75,7 @@ func TestFlowClaude(t *testing.T) {
 	})
 }
 
-// drafted is one more conversation: a flow is wanted.
+// drafted is another conversation: the user wants a flow.
 const drafted = `
   - match: Write a flow for this
     turns:
@@ -83,8 +83,7 @@ const drafted = `
       - {text: There it is.}
 `
 
-// drafts has the agent draft a flow, and checks that the conversation is kept where Looplia keeps
-// it.
+// drafts has the agent draft a flow, and checks that the conversation is stored where Looplia stores it.
 func (w *world) drafts(t *testing.T) {
 	t.Helper()
 	file := filepath.Join(w.Base, "drafted.yaml")
@@ -102,7 +101,7 @@ func (w *world) drafts(t *testing.T) {
 	}
 }
 
-// kit has a flow make a writing kit, and gives its run. The agent is sent back once.
+// kit has a flow make a writing kit, and returns its run. The agent's work is rejected once.
 func (w *world) kit(t *testing.T, name, text string, flags ...string) (run string) {
 	t.Helper()
 	file := w.Write(t, filepath.Join(w.Base, name), text)
@@ -146,7 +145,7 @@ func (w *world) looplias(t *testing.T, dir string) {
 	}
 }
 
-// madeKit checks that the kit of a run is whole, and that the agent contacted only its provider.
+// madeKit checks that the kit of a run is complete, and that the agent contacted only its provider.
 func (w *world) madeKit(t *testing.T, run string) {
 	t.Helper()
 	out, err := os.ReadFile(filepath.Join(w.State, "runs", run, "outputs", "writing-kit.json"))
@@ -172,10 +171,10 @@ func (w *world) madeKit(t *testing.T, run string) {
 	w.absentInFiles(t)
 }
 
-// TestStories runs the second seed's loop, with its roles, over the stories of a prd.json: one
-// comes back from the checks, one comes back from the judge, and one is left to a person, as the
-// example plays them. Codex implements and Claude does the rest, as there: each in a sandbox of its
-// own, with its own key, for as long as the loop takes.
+// TestStories runs the second seed's loop, with its roles, over the stories of a prd.json: the checks
+// reject one, the judge rejects one, and one is left to a person, as in the example. Codex implements
+// and Claude does the rest, as there: each in a sandbox of its own, with its own key, for as long as the
+// loop takes.
 func TestStories(t *testing.T) {
 	harness.Sweep(t, "agents")
 	text, played := shipped(t, "test-first")
@@ -219,8 +218,8 @@ conversations:
       - {text: It is changed.}
 `
 
-// TestBestChange runs best of two, as it comes with bothy. Claude and Codex, each with its model,
-// continue from a fork of the same sandbox, the test finds one of them right, and a person applies
+// TestBestChange runs the best of two, a flow that comes with bothy. Claude and Codex, each with its
+// model, continue from a fork of the same sandbox, the test accepts one of them, and a person applies
 // that.
 func TestBestChange(t *testing.T) {
 	harness.Sweep(t, "agents")

@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// asked is a job whose first question gets no answer the first time. Its command appends the
-// sandbox's name to a file.
+// asked is a job whose first question gets no answer the first time. Its command appends the sandbox's
+// name to a file.
 const asked = `
 conversations:
   - match: patience
@@ -22,8 +22,8 @@ conversations:
 `
 
 // TestForkClaude forks an agent that waits for an answer, and saves it in a checkpoint. Each copy
-// resumes by itself: its request is lost with the connection, and it asks again, with its own
-// lease. Each does its own work, and so does the original.
+// resumes by itself: its request is lost with the connection, and it asks again, with its own lease.
+// Each copy does its own work, and so does the original.
 func TestForkClaude(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorld(t, claude, asked, func(t *testing.T, w *world) {

@@ -19,8 +19,8 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// TestLoginGoogle checks a login of gemini inside with a Google account, by a user whose browser is
-// elsewhere. Bothy keeps and renews the tokens outside; later runs use them.
+// TestLoginGoogle checks a login of gemini inside with a Google account, by a user whose browser is on
+// another machine. Bothy keeps and renews the tokens outside; later runs use them.
 func TestLoginGoogle(t *testing.T) {
 	harness.AsRoot(t)
 	inWorld(t, gemini, jobs, func(t *testing.T, w *world) {
@@ -82,18 +82,18 @@ func TestLoginGoogle(t *testing.T) {
 // googleConsent matches the URL of the consent page, with its challenge (RFC 7636).
 var googleConsent = regexp.MustCompile(`https://accounts\.google\.com/o/oauth2/v2/auth\?\S*code_challenge=([\w-]{43})`)
 
-// google is a fake of Google's accounts: it gives tokens for a code, tells whether a token is
-// valid, and has the model behind it.
+// google is a fake of Google's accounts: it returns tokens for a code, checks tokens, and serves the
+// model.
 type google struct {
 	code, refresh, identity string
-	access                  []string // the first, and those that it is renewed by
+	access                  []string // the first, and the renewed ones
 
-	challenge atomic.Value // of who asked for the code
+	challenge atomic.Value // of the client that asked for the code
 
 	mu      sync.Mutex
 	renewed int
 	asked   []string
-	bearer  []string // of the model
+	bearer  []string // in requests to the model
 }
 
 func (g *google) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
@@ -116,7 +116,7 @@ func (g *google) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		g.bearer = append(g.bearer, bearer)
 		rw.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprintf(rw, "data: {\"response\":%s}\n\n", answered("It is shouted."))
-	case strings.HasSuffix(path, ":generateContent") && mine: // which model shall be asked
+	case strings.HasSuffix(path, ":generateContent") && mine: // which model to use
 		say(rw, map[string]any{"response": answered(`{"complexity_reasoning":"none","complexity_score":10}`)})
 	case strings.HasPrefix(path, "/v1internal") && mine:
 		say(rw, map[string]any{})
@@ -125,13 +125,13 @@ func (g *google) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answered is a model's answer.
+// answered returns a model's answer.
 func answered(text string) json.RawMessage {
 	part, _ := json.Marshal(map[string]string{"text": text})
 	return fmt.Appendf(nil, `{"candidates":[{"content":{"role":"model","parts":[%s]},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":3,"totalTokenCount":8}}`, part)
 }
 
-// shown reports whether verifier is the text that the challenge was made of.
+// shown reports whether verifier is the text from which the challenge was made.
 func (g *google) shown(verifier string) bool {
 	sum := sha256.Sum256([]byte(verifier))
 	return base64.RawURLEncoding.EncodeToString(sum[:]) == g.challenge.Load()

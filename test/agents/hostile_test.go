@@ -31,9 +31,9 @@ const (
 	stranger  = "evil.example.net"
 )
 
-// TestHostileModel and the next have the model make the agent try to get hold of its key, to send
-// it away, to reach other sandboxes and the host, and to widen its own permissions (C1 to C4, C6,
-// C7). The model receives everything that the agent sees.
+// TestHostileModel and the next tests have the model make the agent try to get hold of its key, to send
+// it away, to reach other sandboxes and the host, and to extend its own permissions (C1 to C4, C6, C7).
+// The model receives everything that the agent sees.
 func TestHostileModel(t *testing.T) {
 	harness.AsUser(t)
 	hostile(t, claude)
@@ -105,7 +105,7 @@ func hostile(t *testing.T, a cli) {
 	})
 }
 
-// limits are those that the host enforces, if it lets this caller.
+// limits returns the limits that the host enforces, if this caller may set them.
 func (w *world) limits() map[string]string {
 	var patterns []string
 	for _, dir := range w.Cgroups() {
@@ -116,13 +116,13 @@ func (w *world) limits() map[string]string {
 	return contents(patterns...)
 }
 
-// decisive is the part of the state that decides a sandbox's permissions: rules, leases, secrets.
+// decisive returns the part of the state that decides a sandbox's permissions: rules, leases, secrets.
 func (w *world) decisive() map[string]string {
 	in := func(name string) string { return filepath.Join(w.State, name) }
 	return contents(in("policy*"), in("sandboxes/*/policy*"), in("sandboxes/*/leases*"), in("secrets/vault.json"), in("secrets/identity"))
 }
 
-// contents returns the contents of files, by their paths.
+// contents returns the contents of files, by path.
 func contents(patterns ...string) map[string]string {
 	all := map[string]string{}
 	for _, p := range patterns {
@@ -136,8 +136,8 @@ func contents(patterns ...string) map[string]string {
 	return all
 }
 
-// allowCollector lets the sandbox reach a host that is not the provider, in
-// requests that are looked into.
+// allowCollector lets the sandbox reach a host that is not the provider, in requests that the gateway
+// looks into.
 func (w *world) allowCollector(t *testing.T) {
 	t.Helper()
 	w.stage.Leads(collector, stage.Host4.String())
@@ -196,8 +196,8 @@ func listener(t *testing.T) (knocks *atomic.Int64, port string) {
 	return knocks, port
 }
 
-// carriedOff checks the requests that arrived outside. The gateway withholds the placeholder: of a
-// request with it in the body, only the head arrives.
+// carriedOff checks the requests that arrived outside. The gateway withholds the placeholder: if a
+// request has it in the body, only the head arrives.
 func (w *world) carriedOff(t *testing.T) {
 	t.Helper()
 	placeholder := strings.TrimSpace(w.Must(t, "exec", box, "printenv", w.cli.variable))

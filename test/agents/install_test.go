@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// agentsVar names the directory the agents are installed in.
+	// agentsVar names the directory in which the agents are installed.
 	agentsVar = "BOTHY_TEST_AGENTS"
-	// latestVar asks for the newest versions in place of the known ones.
+	// latestVar requests the newest versions instead of the known ones.
 	latestVar = "BOTHY_TEST_AGENTS_LATEST"
 )
 
-// obtain installs an agent, and its runtime if the host's is missing or too old. It asks the
-// registry on the real network, so it must be called before the test is on its stage.
+// obtain installs an agent, and its runtime if the host's is missing or too old. It asks the registry on
+// the real network, so it must be called before the test is on its stage.
 func obtain(t *testing.T, a cli) []agent.Installation {
 	t.Helper()
 	if testing.Short() {
@@ -66,7 +66,7 @@ func ordering(t *testing.T, name string) agent.Request {
 	return agent.Request{Name: a.Name, Source: *a.Install, Version: a.Install.Version, Target: agent.TargetOf("/")}
 }
 
-// onHost is the version of a program; empty if it is missing.
+// onHost returns the version of a program, or "" if it is missing.
 func onHost(t *testing.T, program string) string {
 	t.Helper()
 	out, _ := exec.CommandContext(t.Context(), program, "--version").Output()
@@ -88,8 +88,7 @@ func download(t *testing.T, st *store.Store, order agent.Request) agent.Installa
 	return got.Installation
 }
 
-// newest is the version that is installed, on a stage, and else the tag to ask
-// the registry for.
+// newest returns the installed version on a stage, and otherwise the tag to ask the registry for.
 func newest(t *testing.T, st *store.Store, order agent.Request) string {
 	t.Helper()
 	home, err := agent.HomeOf(st, order.Name)
@@ -106,8 +105,8 @@ func newest(t *testing.T, st *store.Store, order agent.Request) string {
 	return agent.Latest
 }
 
-// lay gives a caller an agent as if they had installed it. All callers share the files: they are
-// large, and tests only read them.
+// lay gives a caller an agent as if they had installed it. All callers share the files: they are large,
+// and tests only read them.
 func lay(t *testing.T, c *harness.Caller, there agent.Installation) {
 	t.Helper()
 	to := filepath.Join(c.State, "agents", there.Name, there.ID())
@@ -136,7 +135,7 @@ func lay(t *testing.T, c *harness.Caller, there agent.Installation) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Write(t, filepath.Join(c.State, ".bothy"), "") // a directory that holds things is Bothy's by it
+	c.Write(t, filepath.Join(c.State, ".bothy"), "") // this file marks a directory with files as Bothy's
 }
 
 // duplicate copies files that cannot be shared.

@@ -10,7 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// network is the network log of the agent's sandbox.
+// network returns the network log of the agent's sandbox.
 func (w *world) network(t *testing.T) (list []spec.NetworkRecord) {
 	t.Helper()
 	for line := range strings.Lines(w.Must(t, "logs", "--source", "network", "--json", box)) {
@@ -23,7 +23,7 @@ func (w *world) network(t *testing.T) (list []spec.NetworkRecord) {
 	return list
 }
 
-// logged waits until such a record is in the log.
+// logged waits until a matching record is in the log.
 func (w *world) logged(t *testing.T, what string, fits func(spec.NetworkRecord) bool) {
 	t.Helper()
 	harness.WaitFor(t, patience, what, func() bool { return slices.ContainsFunc(w.network(t), fits) })

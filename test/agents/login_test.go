@@ -23,9 +23,9 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// TestLoginInside checks that an agent without a credential says so, and can log in inside by its
-// own means: with a key, which stays in the sandbox's home, and in the browser of the host, whose
-// tokens are kept outside. Later runs use both. Other sandboxes get neither.
+// TestLoginInside checks that an agent without a credential reports that, and can log in inside by its
+// own means: with a key, which stays in the sandbox's home, and in the browser of the host, whose tokens
+// are kept outside. Later runs use both. Other sandboxes get neither.
 func TestLoginInside(t *testing.T) {
 	harness.AsRoot(t)
 	inWorld(t, codex, jobs, func(t *testing.T, w *world) {
@@ -68,8 +68,8 @@ func TestLoginInside(t *testing.T) {
 	})
 }
 
-// TestLoggedOut checks that agents without a credential begin with a login of their own. One is
-// logged in completely, as by a user at a terminal whose browser is elsewhere.
+// TestLoggedOut checks that agents without a credential start with a login of their own. One is logged
+// in completely, as by a user at a terminal whose browser is on another machine.
 func TestLoggedOut(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorldOf(t, []cast{{claude, jobs}, {gemini, jobs}}, func(t *testing.T, w *world) {
@@ -103,8 +103,8 @@ func TestLoggedOut(t *testing.T) {
 	})
 }
 
-// pastes logs claude in at a terminal: the user opens the link elsewhere, and pastes the code from
-// there.
+// pastes logs claude in at a terminal: the user opens the link on another machine, and pastes the code
+// from there.
 func (w *world) pastes(t *testing.T, account *subscription) {
 	t.Helper()
 	tty := w.sitsAt(t, "claude --dangerously-skip-permissions")
@@ -118,7 +118,7 @@ func (w *world) pastes(t *testing.T, account *subscription) {
 	}
 	account.challenge.Store(link[1])
 	tty.types(t, account.code+"#state")
-	tty.reads(t, "#state") // without the wait the return key would be part of the paste
+	tty.reads(t, "#state") // without this wait the return key would be part of the paste
 	tty.types(t, "\r")
 	tty.reads(t, "Login successful")
 	w.rummagesFor(t, account.access, account.refresh)
@@ -147,11 +147,11 @@ func (w *world) rummagesFor(t *testing.T, access, refresh string) {
 // 7636).
 var consent = regexp.MustCompile(`https://claude\.ai/oauth/authorize\?\S*?([\w-]{43})\s`)
 
-// subscription is a fake of the account's server: it gives tokens for a code, tells whose account
-// it is, and has the model behind it.
+// subscription is a fake of the account's server: it returns tokens for a code, identifies the account,
+// and serves the model.
 type subscription struct {
 	code, access, refresh string
-	challenge             atomic.Value // of who asked for the code
+	challenge             atomic.Value // of the client that asked for the code
 	model                 http.Handler
 }
 
@@ -173,7 +173,7 @@ func (s *subscription) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// grant gives tokens to the client that proves that it asked for the code.
+// grant returns tokens to a client that proves that it asked for the code.
 func (s *subscription) grant(rw http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		Code     string `json:"code"`
@@ -201,8 +201,8 @@ func say(rw http.ResponseWriter, v any) {
 // escapes are control sequences that move the cursor or set colours, and blanks.
 var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\r\n ─]+`)
 
-// isKept checks that a login is kept on the host: the tokens are nowhere inside, the list of
-// secrets names it, and revoking its lease ends it.
+// isKept checks that a login is kept on the host: the tokens are nowhere inside, the list of secrets
+// names it, and revoking its lease ends it.
 func (w *world) isKept(t *testing.T, name, secret string, tokens ...string) {
 	t.Helper()
 	list := w.Must(t, "secret", "ls")
@@ -223,8 +223,8 @@ func (w *world) isKept(t *testing.T, name, secret string, tokens ...string) {
 	}
 }
 
-// isNotInside searches the files inside for a token. While an agent works some of its files
-// go before they are read, which is an error of grep's, and no answer: it is asked again.
+// isNotInside searches the files inside for a token. While an agent works, some of its files disappear
+// before they are read, for which grep fails without an answer: then the search is repeated.
 func (w *world) isNotInside(t *testing.T, name, token string) {
 	t.Helper()
 	const none, failed = 1, 2
@@ -246,7 +246,7 @@ type terminal struct {
 	ended  chan error
 }
 
-// sitsAt starts a command at a terminal inside. It is wide: a link is one line of it.
+// sitsAt starts a command at a terminal inside. The terminal is wide, so that a link fits on one line.
 func (w *world) sitsAt(t *testing.T, command string) *terminal {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -265,7 +265,7 @@ func (w *world) sitsAt(t *testing.T, command string) *terminal {
 	return tty
 }
 
-// reads waits for texts to be on the screen, and gives all that has been there.
+// reads waits until texts are on the screen, and returns everything that was shown.
 func (tty *terminal) reads(t *testing.T, texts ...string) (screen string) {
 	t.Helper()
 	defer func() {
@@ -294,7 +294,7 @@ func (tty *terminal) leaves() {
 	<-tty.ended
 }
 
-// keyless takes the keys out of the caller's environment.
+// keyless removes the keys from the caller's environment.
 func (w *world) keyless() {
 	of := append([]*world{w}, w.mates...)
 	w.Env = slices.DeleteFunc(w.Env, func(v string) bool {
@@ -302,8 +302,7 @@ func (w *world) keyless() {
 	})
 }
 
-// status asks codex in a sandbox whether it is logged in, without a credential of the
-// host's.
+// status asks codex in a sandbox whether it is logged in, without a credential of the host.
 func (w *world) status(t *testing.T, name string, code int, want string, flags ...string) {
 	t.Helper()
 	args := slices.Concat([]string{"run", "--name", name}, flags, []string{"codex", w.Work, "--", "codex", "login", "status"})
@@ -349,11 +348,11 @@ func (w *world) browses(t *testing.T, name, code string) {
 	}
 }
 
-// chatGPT is a fake of ChatGPT's accounts: it gives a token for a code, and reports whether a
-// request used it.
+// chatGPT is a fake of ChatGPT's accounts: it returns a token for a code, and reports whether a request
+// used it.
 type chatGPT struct {
 	code, access string
-	used         chan bool // has something when it was asked with the token
+	used         chan bool // has an element after a request with the token
 }
 
 func (c *chatGPT) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
@@ -368,11 +367,11 @@ func (c *chatGPT) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(rw).Encode(map[string]any{"id_token": c.access, "access_token": c.access, "refresh_token": "rt-1-of-somebody", "expires_in": 3600})
 	default:
-		http.NotFound(rw, r) // an API key for the token, which it can do without
+		http.NotFound(rw, r) // an API key for the token, which codex does not need
 	}
 }
 
-// token is one that says whose it is, and until when.
+// token returns a token with its owner and expiry.
 func token(t *testing.T, until time.Time) string {
 	t.Helper()
 	b, err := json.Marshal(map[string]any{

@@ -14,7 +14,7 @@ import (
 )
 
 // rounds is a job of three iterations. The first does a third of it and says so. The second claims,
-// falsely, that all is done. The third was told which work is missing.
+// falsely, that all is done. The third is told which work is missing.
 const rounds = `
 conversations:
   - match: This is iteration 1 of
@@ -41,7 +41,7 @@ conversations:
         usage: {input: 1100, cached: 600, output: 60}
 `
 
-// spent are the tokens that the answers of rounds claim, without cached ones.
+// spent is the number of tokens that the answers of rounds claim, without cached ones.
 const spent = 3*(1000+1100) - 600 + 10 + 20 + 30 + 40 + 50 + 60
 
 const complete = `for f in one two three; do test -e $f || { echo "$f is missing"; exit 1; }; done`
@@ -66,8 +66,8 @@ func TestLoopOpencode(t *testing.T) {
 	inWorld(t, opencode, rounds, resumes)
 } // take their time
 
-// loops runs an agent three times, and accepts its claim once. Each time it begins with a fresh
-// memory and uses the model it is told to. Its usage is counted as the provider reports it.
+// loops runs an agent three times, and accepts its claim once. Each time it starts with a fresh memory
+// and uses the requested model. Its usage is counted as the provider reports it.
 func loops(t *testing.T, w *world) {
 	t.Helper()
 	w.threeRounds(t)
@@ -112,7 +112,7 @@ func (w *world) threeRounds(t *testing.T, flags ...string) {
 	w.absentInFiles(t)
 }
 
-// loop has the agent work by the job's script in a loop.
+// loop has the agent work on the script's job in a loop.
 func (w *world) loop(t *testing.T, flags ...string) harness.Result {
 	t.Helper()
 	args := slices.Concat([]string{"loop", "run", "--name", box, "--agent", w.cli.name}, w.cli.flags, flags, []string{"make three files", w.Work})
@@ -128,7 +128,7 @@ func (w *world) stands(t *testing.T) (s loop.State) {
 	return s
 }
 
-// work is the outcome of each run of the agent.
+// work returns the outcome of each run of the agent.
 func (w *world) work(t *testing.T) (list []loop.Work) {
 	t.Helper()
 	for line := range strings.Lines(w.Must(t, "loop", "log", "--json")) {
@@ -146,7 +146,7 @@ func (w *world) work(t *testing.T) (list []loop.Work) {
 	return list
 }
 
-// usedUp is a job for which the allowance does not suffice at first.
+// usedUp is a job that first exceeds the allowance.
 const (
 	usedUp = `turns: [{fail: {status: 429, limit: {kind: subscription, resets: 4s}}}]`
 	enough = `
@@ -170,8 +170,8 @@ func TestLimitCodex(t *testing.T) {
 	waits(t, codex)
 }
 
-// waits checks that a used-up allowance costs no iteration, and that the loop resumes when the
-// allowance is back. (gemini and opencode wait by themselves.)
+// waits checks that a used-up allowance costs no iteration, and that the loop resumes when the allowance
+// is available again. (gemini and opencode wait by themselves.)
 func waits(t *testing.T, a cli, flags ...string) {
 	t.Helper()
 	inWorld(t, a, enough, func(t *testing.T, w *world) {

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(withAgents(func() int { return harness.Main(m) }))
 }
 
-// withAgents has a directory for the agents while the tests run.
+// withAgents provides a directory for the agents while the tests run.
 func withAgents(run func() int) int {
 	if os.Getenv(agentsVar) != "" {
 		return run()

@@ -32,8 +32,8 @@ turns:
 // mcpHost is a server on the network that the rules allow.
 const mcpHost = "mcp.example"
 
-// The agents' own ways to have MCP servers: in files of the project, and in those of their
-// user, which are brought in by choice.
+// mcpWays are the agents' own ways to configure MCP servers: in files of the project, and in those of
+// their user, which are passed on by choice.
 var mcpWays = []struct {
 	cli   cli
 	files map[string]string // in the home, or in the project; ME is the test binary, URL the host's server
@@ -44,7 +44,7 @@ var mcpWays = []struct {
 		".mcp.json": `{"mcpServers":{
 			"remote":{"type":"http","url":"https://` + mcpHost + `/mcp"},
 			"local":{"type":"http","url":"URL"}}}`,
-	}, []string{"-e", "ENABLE_TOOL_SEARCH=false"}}, // else the model has to search first
+	}, []string{"-e", "ENABLE_TOOL_SEARCH=false"}}, // otherwise the model has to search first
 	{codex, map[string]string{"~/.codex/config.toml": `
 		[mcp_servers]
 		own = {command="ME", args=["mcp"], required=true}
@@ -124,7 +124,7 @@ type rpc struct {
 	Error  any `json:"error,omitempty"`
 }
 
-// answerMCP answers for a server with one tool; nil for no answer.
+// answerMCP answers for a server with one tool. nil means no answer.
 func answerMCP(line []byte, remember func(text string)) *rpc {
 	var q rpc
 	if json.Unmarshal(line, &q) != nil || q.ID == nil {
@@ -171,7 +171,7 @@ func mcpServer(remember func(text string)) http.Handler {
 	})
 }
 
-// mcpInside is a server that an agent starts, with the words on its standard streams. It stores its
+// mcpInside is a server that an agent starts, with the protocol on its standard streams. It stores its
 // calls in a file, with the kernel it runs on.
 func mcpInside() int {
 	lines := bufio.NewScanner(os.Stdin)

@@ -33,8 +33,8 @@ func TestMockOpencode(t *testing.T) {
 	mocks(t, opencode)
 }
 
-// TestMockCopilot checks a user with a key. The key has no use here: the mock plays another
-// provider in place of its maker's servers.
+// TestMockCopilot checks a user with a key. The key is not used here: the mock plays another provider
+// instead of its maker's servers.
 func TestMockCopilot(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorld(t, copilot, jobs, func(t *testing.T, w *world) {
@@ -52,8 +52,8 @@ func TestMockCopilot(t *testing.T) {
 	})
 }
 
-// mocks checks that an agent does what the example's script says, with only --mock. Neither its
-// provider nor any other host gets a request, and the key on the host is not even read.
+// mocks checks that an agent does what the example's script says, with only --mock. Neither its provider
+// nor any other host gets a request, and the key on the host is not even read.
 func mocks(t *testing.T, a cli) {
 	t.Helper()
 	inWorld(t, a, jobs, func(t *testing.T, w *world) {
@@ -124,7 +124,7 @@ func (w *world) playedAlone(t *testing.T) {
 	}
 }
 
-// asides are requests of agents that no script answers, and that they can do without.
+// asides are requests of agents that no script answers, and that they do not need.
 var asides = []string{
 	"/api/claude_code/settings", "/api/claude_code/policy_limits", // Claude Code
 	"/backend-api/plugins/export/curated", "/v1/responses", // Codex, the last for a WebSocket

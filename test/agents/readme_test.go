@@ -34,8 +34,9 @@ var typed = map[string]struct{ shows, keys string }{
 	"bothy run claude .": {"bypass permissions on", "\x1c\x1c"},
 }
 
-// TestReadme runs every command of the README and of the first page of the guide, from top to
-// bottom, in one fresh home, and compares its output with the page. A command without output on the page has to end with 0.
+// TestReadme runs every command of the README and of the first page of the guide, from top to bottom, in
+// one fresh home, and compares its output with the page. A command without output on the page must exit
+// with 0.
 func TestReadme(t *testing.T) {
 	harness.AsUser(t)
 	inWorld(t, claude, chats, func(t *testing.T, w *world) {
@@ -76,7 +77,7 @@ type step struct {
 	command, output string
 }
 
-// steps are those of the blocks of a page that show a console.
+// steps returns the commands of a page's blocks that show a console.
 func steps(page string) (list []step) {
 	inside, n := false, 0
 	for line := range strings.Lines(page) {
@@ -95,7 +96,7 @@ func steps(page string) (list []step) {
 	return list
 }
 
-// shell is one that a page's commands are given to, one after the other.
+// shell is a shell that runs a page's commands, one after the other.
 type shell struct {
 	in  io.Writer
 	out *bufio.Reader
@@ -113,7 +114,7 @@ func openShell(t *testing.T, w *world, dir string) *shell {
 	cmd := exec.CommandContext(t.Context(), "bash", "--norc")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, write, write
 	cmd.Env = append(w.Environment(), "USER="+account(t), "LANG=C.UTF-8")
-	for _, name := range []string{"GOPROXY", "GOCACHE", "GOMODCACHE", "GOFLAGS"} { // nothing is fetched, or compiled, twice
+	for _, name := range []string{"GOPROXY", "GOCACHE", "GOMODCACHE", "GOFLAGS"} { // so that nothing is fetched or compiled twice
 		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
 		if err != nil {
 			t.Fatal(err)
@@ -141,7 +142,7 @@ func openShell(t *testing.T, w *world, dir string) *shell {
 	return &shell{in, bufio.NewReader(out)}
 }
 
-// goes is the directory of the program go.
+// goes returns the directory of the program go.
 func goes(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("go")
@@ -193,8 +194,8 @@ func (sh *shell) given(t *testing.T, command string) (string, int) {
 	}
 }
 
-// atTerminal has a person type when the expected text appears, in the shell's directory and with
-// its variables.
+// atTerminal has a person type when the expected text appears, in the shell's directory and with its
+// variables.
 func (sh *shell) atTerminal(t *testing.T, w *world, command, shows, keys string) int {
 	t.Helper()
 	said, _ := sh.given(t, `pwd; printf '%s\n' "$PATH"`)
@@ -211,7 +212,7 @@ func (sh *shell) atTerminal(t *testing.T, w *world, command, shows, keys string)
 	return cmd.ProcessState.ExitCode()
 }
 
-// late matches the message that a sandbox takes its time, on a slow and busy machine.
+// late matches the message that a sandbox is slow to start, on a slow and busy machine.
 var late = regexp.MustCompile(`(?m)^bothy: sandbox \S+ does not answer yet; .*\n`)
 
 // sameness returns a function that removes from a text everything that depends on the machine, the

@@ -37,20 +37,20 @@ func unveiled(text string) string {
 
 // rummager looks for words in everything that exists inside.
 type rummager struct {
-	words map[string]map[string][]byte // by name: how each may be written
-	long  int                          // the longest of it
+	words map[string]map[string][]byte // by name: the possible spellings of each
+	long  int                          // length of the longest spelling
 	buf   []byte
 	out   io.Writer
 
 	holders          []int // processes with the placeholder in their memory
 	processes, files int
-	bytes            int64 // that were something
+	bytes            int64 // that were read and not empty
 }
 
-// rummage does what root can do inside. It looks for words in the environment, the arguments and
-// the memory of every process, as a core dump has it, and in every file. It also makes the
-// processes with the placeholder dump their core, and searches those files. The words are given as
-// NAME=VEILED. The one named placeholder only proves that the search works, and is not veiled.
+// rummage does what root can do inside. It looks for words in the environment, the arguments and the
+// memory of every process, as in a core dump, and in every file. It also makes the processes with the
+// placeholder dump their core, and searches those files. The words are given as NAME=VEILED. The word
+// named placeholder only proves that the search works, and is not veiled.
 func rummage(args []string) int {
 	r := newRummager(args)
 	procs, _ := filepath.Glob("/proc/[0-9]*")
@@ -135,8 +135,8 @@ func (r *rummager) process(dir string) {
 	r.memory(dir, of)
 }
 
-// most is how much of one piece of memory is read. Agents reserve gigabytes. Inside, a process
-// cannot tell which pages were touched, and reading one touches it.
+// most is how much of one piece of memory is read. Agents reserve gigabytes. Inside, a process cannot
+// find out which pages were touched, and reading one touches it.
 const most = 64 << 20
 
 // memory reads the memory of a process.
@@ -164,7 +164,7 @@ func (r *rummager) memory(dir, of string) {
 	}
 }
 
-// abort has a process dump its core, if anything here makes one, and waits for its end.
+// abort makes a process dump its core, if the system makes core dumps, and waits for its end.
 func (r *rummager) abort(pid int) {
 	all := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
 	limit := unix.Prlimit(pid, unix.RLIMIT_CORE, &all, nil)
@@ -212,7 +212,7 @@ func (r *rummager) tree(root string) {
 	})
 }
 
-// TestRummageBites checks that the search can find a word, also across the boundary of two reads.
+// TestRummageBites checks that the search can find a word, even across the boundary of two reads.
 func TestRummageBites(t *testing.T) {
 	const key = "sk-ant-api03-0123456789abcdef"
 	r := newRummager([]string{"key=" + veiled(key)})

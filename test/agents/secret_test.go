@@ -32,7 +32,7 @@ func (w *world) searched(t *testing.T) {
 	}
 }
 
-// absentInFiles searches the files on the host, but for the agents as they came.
+// absentInFiles searches the files on the host, except for the agents as installed.
 func (w *world) absentInFiles(t *testing.T) {
 	t.Helper()
 	dirs, err := filepath.Glob(w.State + "/*")
@@ -52,7 +52,7 @@ var (
 	inEnviron = regexp.MustCompile(`FOUND placeholder \(clear\) in environ of (\d\d+) `)
 )
 
-// searchedInside has root inside look.
+// searchedInside has root inside search.
 func (w *world) searchedInside(t *testing.T, placeholder string) {
 	t.Helper()
 	me := w.Plant(t, w.Work)
@@ -75,8 +75,8 @@ func (w *world) searchedInside(t *testing.T, placeholder string) {
 	t.Logf("inside, %d processes and %d files were searched, %d MiB, in %v", processes, files, bytes>>20, r.Took)
 }
 
-// searchedOutside looks into all memory the sandbox has: the memory of every process inside, their
-// pipes and memory files, and the files they read.
+// searchedOutside searches all memory of the sandbox: the memory of every process inside, their pipes
+// and memory files, and the files that they read.
 func (w *world) searchedOutside(t *testing.T, placeholder string) {
 	t.Helper()
 	sentry := w.Machine(t, box).Sentry
@@ -101,7 +101,7 @@ func (w *world) searchedOutside(t *testing.T, placeholder string) {
 		looked += n
 	}
 	switch {
-	case len(links) == 0 && os.Geteuid() != 0: // only root may look
+	case len(links) == 0 && os.Geteuid() != 0: // only root may read them
 		t.Logf("the sandbox's memory was not searched from outside: process %d shows nothing to us", sentry)
 	case looked < 16<<20 || !found:
 		t.Errorf("of the sandbox's memory %d bytes were searched; the placeholder was found: %v", looked, found)

@@ -43,7 +43,7 @@ func TestServerCodex(t *testing.T) {
 	served(t, codex, codex.command("greeting")...)
 }
 
-// served checks that an agent does its work with a model server at the host's loopback that wants a
+// served checks that an agent does its work with a model server on the host's loopback that requires a
 // key, without any other network. Its usage is counted, and no other host gets a request.
 func served(t *testing.T, a cli, command ...string) {
 	t.Helper()
@@ -88,7 +88,8 @@ func served(t *testing.T, a cli, command ...string) {
 	})
 }
 
-// local is a provider of the user's own, which speaks plain HTTP at the host's loopback and wants a key.
+// local starts the user's own provider, which speaks plain HTTP on the host's loopback and requires a
+// key.
 func (w *world) local(t *testing.T, script string) (server *modelserver.Server, url string) {
 	t.Helper()
 	server = w.provider(t, script)
@@ -103,7 +104,7 @@ func (w *world) local(t *testing.T, script string) (server *modelserver.Server, 
 	return server, "http://localhost:" + strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// servedBy are the flags that have a server of the user's own asked, with its key.
+// servedBy returns the flags for the user's own server, with its key.
 func (w *world) servedBy(t *testing.T, server *modelserver.Server, url string) []string {
 	t.Helper()
 	w.Env = append(w.Env, "OWN_KEY="+server.RequireKey)
@@ -135,8 +136,8 @@ func (w *world) onlyServer(t *testing.T, server *modelserver.Server) {
 	harness.AbsentInProcesses(t, server.RequireKey)
 }
 
-// TestServerLoop checks a loop with a model server of the user's own: the gate decides, and tokens
-// are counted as the server reports them.
+// TestServerLoop checks a loop with the user's own model server: the gate decides, and tokens are
+// counted as the server reports them.
 func TestServerLoop(t *testing.T) {
 	harness.AsRoot(t)
 	inWorld(t, claude, rounds, func(t *testing.T, w *world) {
@@ -156,8 +157,8 @@ func TestServerLoop(t *testing.T) {
 	})
 }
 
-// TestServerFlow runs a flow with a model server in the internet, over TLS, whose authority only
-// the host knows.
+// TestServerFlow runs a flow with a model server on the internet, over TLS, whose authority only the
+// host knows.
 func TestServerFlow(t *testing.T) {
 	harness.AsRoot(t)
 	kit, played := shipped(t, "writing-kit")

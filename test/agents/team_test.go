@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// happened are the events of a type of the only loop.
+// happened returns the events of one type of the only loop.
 func happened[T any](t *testing.T, w *world, kind string) (list []T) {
 	t.Helper()
 	for line := range strings.Lines(w.Must(t, "loop", "log", "--json")) {
@@ -30,7 +30,7 @@ func happened[T any](t *testing.T, w *world, kind string) (list []T) {
 	return list
 }
 
-// twins are two tasks, each of which takes as many tokens as no other.
+// twins are two tasks. Each uses a unique number of tokens.
 const twins = `
 conversations:
   - match: 'bd-1: first one'
@@ -49,8 +49,8 @@ conversations:
         usage: {input: 3000, output: 20}
 `
 
-// TestTeamClaude has two workers do a task each at the same time. The usage of each is counted for
-// its task, and one sandbox has the work of both.
+// TestTeamClaude has two workers do one task each at the same time. The usage of each is counted for its
+// task, and one sandbox has the work of both.
 func TestTeamClaude(t *testing.T) {
 	harness.Sweep(t, "agents")
 	inWorld(t, claude, twins, func(t *testing.T, w *world) {
@@ -175,8 +175,8 @@ func (w *world) ofEach(t *testing.T, prompt string) {
 	w.onlyProvider(t)
 }
 
-// The work that another agent judges, and its verdicts. It rejects the first, for a reason that no
-// command has checked.
+// The work that another agent judges, and its verdicts. It rejects the first result, for a reason that
+// no command has checked.
 const (
 	judgedWork = `
 conversations:

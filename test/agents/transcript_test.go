@@ -17,8 +17,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// recordVar names a directory that stores the agents' output and sessions. They are test data for
-// the rules that read them (internal/agent/testdata/talk).
+// recordVar names a directory that stores the agents' output and sessions. They are test data for the
+// rules that read them (internal/agent/testdata/talk).
 const recordVar = "BOTHY_TEST_AGENTS_RECORD"
 
 // told checks that the agent's actions for the prompt greeting are in its output and in its stored
@@ -66,8 +66,8 @@ func (w *world) told(t *testing.T, printed string) {
 	}
 }
 
-// billed checks that the gateway has counted the agent's own numbers, and more if it sent requests
-// outside of the conversation.
+// billed checks that the gateway has counted the agent's own numbers, and more if the agent sent
+// requests outside of the conversation.
 func (w *world) billed(t *testing.T, d transcript.Digest, counted bool) {
 	t.Helper()
 	var costs struct {
@@ -79,7 +79,7 @@ func (w *world) billed(t *testing.T, d transcript.Digest, counted bool) {
 		t.Fatal(err)
 	}
 	sum := costs.Sandboxes[0].Total
-	if sum.Answers == 0 || sum.Guessed == sum.Answers || sum.Unseen > 0 || sum.Output < 40 { // one may be left before its end
+	if sum.Answers == 0 || sum.Guessed == sum.Answers || sum.Unseen > 0 || sum.Output < 40 { // one may be aborted before its end
 		t.Errorf("the gateway has counted %+v", sum)
 	}
 	if counted && (sum.Output < d.Usage.Output || sum.Input+sum.Cached+sum.CacheWrite < d.Usage.Input+d.Usage.CacheWrite) {
@@ -87,8 +87,8 @@ func (w *world) billed(t *testing.T, d transcript.Digest, counted bool) {
 	}
 }
 
-// checkTold compares events with the script of the prompt greeting. counted says that
-// tokens are to be in them.
+// checkTold compares events with the script of the prompt greeting. counted is set if they must have
+// token counts.
 func checkTold(t *testing.T, what string, events []spec.TranscriptEvent, counted bool) (d transcript.Digest) {
 	t.Helper()
 	calls, answers := map[string]bool{}, 0
@@ -129,7 +129,7 @@ func checkTold(t *testing.T, what string, events []spec.TranscriptEvent, counted
 	return d
 }
 
-// transcript is that of the latest session, as bothy tells it.
+// transcript returns that of the latest session, as bothy prints it.
 func (w *world) transcript(t *testing.T) (events []spec.TranscriptEvent) {
 	t.Helper()
 	for line := range strings.Lines(w.Must(t, "logs", "--agent", "--json", box)) {
@@ -165,8 +165,8 @@ func (w *world) keeps(t *testing.T, patterns []string) (contents []string) {
 	return contents
 }
 
-// sameAsSQL compares the transcript read from the agent's database with the one that the same rules
-// give when the real SQLite reads it.
+// sameAsSQL compares the transcript read from the agent's database with the one from the same rules when
+// the real SQLite reads it.
 func (w *world) sameAsSQL(t *testing.T, a *spec.AgentTranscript) {
 	t.Helper()
 	if _, err := exec.LookPath("sqlite3"); err != nil {
@@ -245,7 +245,7 @@ func (w *world) record(t *testing.T, what, text string) {
 	}
 }
 
-// shortened is a value without long texts and lists: agents' instructions, mostly.
+// shortened returns a value without long texts and lists, which are mostly agents' instructions.
 func shortened(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -266,7 +266,7 @@ func shortened(v any) any {
 	return v
 }
 
-// unasked uses paths outside of the workspace, and others that agents ask about before they read
+// unasked uses paths outside of the workspace, and other paths that agents ask about before they read
 // them. It runs at a terminal without a person.
 const unasked = `
 conversations:
@@ -281,8 +281,8 @@ conversations:
       - text: It is shouted.
 `
 
-// TestAtTerminal checks that a conversation at a terminal is kept, and can be read while it goes
-// on. The agent runs as Bothy starts it, does not ask for permission, and shows its screen.
+// TestAtTerminal checks that a conversation at a terminal is kept, and can be read while it continues.
+// The agent runs as Bothy starts it, does not ask for permission, and shows its screen.
 func TestAtTerminal(t *testing.T) {
 	harness.AsRoot(t)
 	for _, tt := range []struct {

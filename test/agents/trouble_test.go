@@ -29,8 +29,8 @@ conversations:
       - fail: {hang: forever}
 `
 
-// TestTrouble has the provider be busy, cut an answer short, and hang up without one. The agent
-// sees this as without the gateway between them, and goes on.
+// TestTrouble has the provider be busy, cut an answer short, and hang up without one. The agent sees
+// this as without the gateway in between, and continues.
 func TestTrouble(t *testing.T) {
 	harness.AsRoot(t)
 	inWorld(t, claude, troubles, func(t *testing.T, w *world) {
@@ -70,7 +70,7 @@ func TestRevokedWhileAsking(t *testing.T) {
 	})
 }
 
-// TestSomebodyElseIsProvider checks that a server in the provider's place that cannot prove its
+// TestSomebodyElseIsProvider checks that a server in place of the provider that cannot prove its
 // identity gets nothing (C11).
 func TestSomebodyElseIsProvider(t *testing.T) {
 	harness.AsUser(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// The jobs: one that is done, and one that is never answered.
+// jobs are two jobs: one that is done, and one that is never answered.
 const jobs = `
 conversations:
   - match: greeting

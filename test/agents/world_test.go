@@ -22,18 +22,17 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// patience is how long anything may take on a slow machine.
+// patience is the longest wait on a slow machine.
 const patience = 5 * time.Minute
 
-// world is a caller with an agent, a key, and an internet in which the agent's
-// provider is a script.
+// world is a caller with an agent, a key, and an internet in which the agent's provider is a script.
 type world struct {
 	*harness.Caller
 	cli   cli
 	stage *stage.Stage
 	key   string // the real one
 	model *modelserver.Server
-	tired *modelserver.Server     // is asked in its place at first, see asked; may be nil
+	tired *modelserver.Server     // gets the first questions instead, see asked; may be nil
 	hosts map[string]http.Handler // further fake servers, by their names
 	mates []*world                // other agents of the same caller, with their own providers and keys
 
@@ -95,7 +94,7 @@ func inWorldOf(t *testing.T, all []cast, f func(t *testing.T, w *world)) {
 	})
 }
 
-// sweepOthers leaves a test of several agents to make agents, but for one of them.
+// sweepOthers leaves a test of several agents to make agents, except for one of the agents.
 func sweepOthers(t *testing.T, c cli) {
 	t.Helper()
 	if c.name == "codex" || c.name == "opencode" || c.name == "gemini" {
@@ -103,8 +102,8 @@ func sweepOthers(t *testing.T, c cli) {
 	}
 }
 
-// once leaves a test to the ordinary user, if both would run it: it is about the agent, takes long,
-// and does not depend on the caller.
+// once leaves a test to the ordinary user if both would run it: it is about the agent, takes long, and
+// does not depend on the caller.
 func (w *world) once(t *testing.T) {
 	t.Helper()
 	if w.Name == "root" && len(harness.Callers()) > 1 {
@@ -193,7 +192,7 @@ func (w *world) within(t *testing.T, args ...string) harness.Result {
 	return harness.Finish(ctx, w.Command(ctx, args...), args)
 }
 
-// start are the arguments that have the agent begin on a prompt.
+// start returns the arguments that start the agent with a prompt.
 func (w *world) start(prompt string, flags ...string) []string {
 	args := slices.Concat([]string{"run", "--name", box}, w.cli.flags, flags, []string{w.cli.name, w.Work, "--"})
 	return append(args, w.cli.command(prompt)...)
@@ -211,8 +210,8 @@ func (w *world) asksAgain(t *testing.T, prompt string) harness.Result {
 	return w.within(t, append([]string{"run", box, "--"}, w.cli.command(prompt)...)...)
 }
 
-// holds gives the agent a prompt the model does not answer, in the background,
-// and returns when it has been asked.
+// holds gives the agent a prompt that the model does not answer, in the background, and returns when the
+// model has been asked.
 func (w *world) holds(t *testing.T, prompt string) {
 	t.Helper()
 	if r := w.within(t, w.start(prompt, "-d")...); r.Code != 0 {
@@ -223,7 +222,7 @@ func (w *world) holds(t *testing.T, prompt string) {
 	})
 }
 
-// waits returns when the model has got such a request.
+// waits returns when the model has received a matching request.
 func (w *world) waits(t *testing.T, what string, fits func(modelserver.Request) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -240,8 +239,8 @@ func (w *world) waits(t *testing.T, what string, fits func(modelserver.Request) 
 	}
 }
 
-// heard checks the model's requests, and that every question carried the key, in its place and
-// nowhere else. It returns those of a prompt that the script answered or failed.
+// heard checks the model's requests, and that every question carried the key, in its place and nowhere
+// else. It returns the requests of a prompt that the script answered or failed.
 func (w *world) heard(t *testing.T, prompt string) (mine []modelserver.Request) {
 	t.Helper()
 	all := w.model.Requests()
@@ -279,7 +278,7 @@ func summary(all []modelserver.Request) string {
 	return b.String()
 }
 
-// read gives a file of the caller's.
+// read returns a file of the caller.
 func (w *world) read(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(w.Work, name))

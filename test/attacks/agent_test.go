@@ -19,8 +19,8 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// sshWorld is a server of SSH at every address of a stage, and an agent of the host
-// that has the one key the server lets in.
+// sshWorld is a server of SSH at every address of a stage, and an agent of the host with the one key
+// that the server accepts.
 type sshWorld struct {
 	config *ssh.ServerConfig
 	key    ssh.PublicKey
@@ -96,7 +96,7 @@ func each(l net.Listener, serve func(net.Conn)) {
 	}
 }
 
-// serve lets in the clients with the right key.
+// serve accepts the clients with the right key.
 func (w *sshWorld) serve(c net.Conn) {
 	conn, channels, requests, err := ssh.NewServerConn(c, w.config)
 	if err != nil {

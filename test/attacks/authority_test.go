@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// keyHead is how PKCS #8 begins for a key of P-256; the key itself, of 32 bytes, is next.
+// keyHead is the start of a P-256 key in PKCS #8; the key itself, of 32 bytes, follows.
 var keyHead, _ = hex.DecodeString("308187020100301306072a8648ce3d020106082a8648ce3d030107046d306b0201010420")
 
 // authorityKey takes the key of a sandbox's authority out of its keeper's memory, which only root

@@ -12,10 +12,10 @@ import (
 )
 
 // TestBesidePrograms shares directories within the host's directories of programs. Those are shown
-// inside anyway; if root is the caller, their files belong to the overflow uid. The test shares
-// them as workspace and as volume, at their own path and at another, live and reviewed, and in a
-// directory that only root may enter. They work like any others, and root's files in the same
-// directory stay unreadable.
+// inside anyway; if root is the caller, their files belong to the overflow uid. The test shares them as
+// workspace and as volume, at their own path and at another, live and reviewed, and in a directory that
+// only root may enter. They work like any others, and root's files in the same directory stay
+// unreadable.
 func TestBesidePrograms(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: only root can make directories there")
@@ -66,7 +66,7 @@ func TestStateBesidePrograms(t *testing.T) {
 	})
 }
 
-// beside is a directory in one of the host's programs.
+// beside is a directory in one of the host's directories of programs.
 type beside struct {
 	*harness.Caller
 	dir string

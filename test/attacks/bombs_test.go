@@ -22,8 +22,8 @@ import (
 func bomb(kind string) int {
 	switch kind {
 	case "fork":
-		// Until it has met the limit ten times, or made far more processes than any limit of
-		// these tests. How long that takes depends on the host.
+		// Until it has hit the limit ten times, or made far more processes than any limit of these
+		// tests. How long that takes depends on the host.
 		for made, limits := 0, 0; made < 2000 && limits < 10; {
 			pid, _, errno := unix.RawSyscall(unix.SYS_FORK, 0, 0, 0)
 			if errno == 0 && pid == 0 {
@@ -51,7 +51,7 @@ func bomb(kind string) int {
 		}
 		fmt.Println("GOT IT ALL", len(hold))
 	case "fd":
-		// Root of the inside may raise the limit: then a bound of our own.
+		// Root of the inside may raise the limit, so the test has its own bound.
 		for n := range 66_000 {
 			if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
 				fmt.Println("LIMIT", n, err)
@@ -83,8 +83,8 @@ func bomb(kind string) int {
 	return 0
 }
 
-// neighbour is a second sandbox that must go on working, and this very process
-// that must be able to start others.
+// neighbour is a second sandbox that must keep working, and this process, which must still be able to
+// start others.
 type neighbour struct {
 	c     *harness.Caller
 	stop  chan struct{}
@@ -133,8 +133,8 @@ func (n *neighbour) end(t *testing.T) {
 	}
 }
 
-// aftermath checks that a bombed sandbox lives, or says why it does not, and
-// that it can be used again.
+// aftermath checks that a bombed sandbox lives, or reports why it does not, and that it can be used
+// again.
 func aftermath(t *testing.T, c *harness.Caller, name string, reasons ...string) {
 	t.Helper()
 	clear := func(text string) bool {
@@ -216,8 +216,8 @@ func TestThreadBomb(t *testing.T) {
 	})
 }
 
-// limited makes a sandbox with little memory. Where the host enforces no such
-// limit, bothy has to say so.
+// limited makes a sandbox with little memory. If the host does not enforce such a limit, bothy must
+// report that.
 func limited(t *testing.T, c *harness.Caller) {
 	t.Helper()
 	r := c.Run("create", "--name", "box", "--memory", "256m", "shell", c.Work)
@@ -271,8 +271,8 @@ func TestTmpBomb(t *testing.T) {
 	})
 }
 
-// TestDiskBomb fills the root layer. Workspace and home are the caller's own
-// disk and have no quota: that is said in the docs.
+// TestDiskBomb fills the root layer. Workspace and home are the caller's own disk and have no quota: the
+// docs say so.
 func TestDiskBomb(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {

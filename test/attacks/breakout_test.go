@@ -17,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// call makes a system call and prints how it ended.
+// call makes a system call and prints its result.
 func call(what string, nr uintptr, args ...uintptr) {
 	var a [6]uintptr
 	copy(a[:], args)
@@ -152,7 +152,7 @@ func breakout() {
 	call("reboot", unix.SYS_REBOOT, 0xfee1dead, 672274793, 0x89abcdef) // only Ctrl-Alt-Del off
 }
 
-// hostFacts are things of the host that a break-out would change.
+// hostFacts returns properties of the host that a break-out would change.
 func hostFacts() map[string]string {
 	facts := map[string]string{}
 	for _, f := range []string{
@@ -175,8 +175,8 @@ func hostFacts() map[string]string {
 	return facts
 }
 
-// TestBreakOutSet runs the public break-out set as the user and as root of the
-// inside: the host is as it was before. F11, F16.
+// TestBreakOutSet runs the public break-out set as the user and as root of the inside: the host is
+// unchanged. F11, F16.
 func TestBreakOutSet(t *testing.T) {
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
 		me := c.Plant(t, c.Work)
@@ -234,8 +234,8 @@ func TestBreakOutSet(t *testing.T) {
 	})
 }
 
-// TestChownAndDevicesInWorkspace lets root inside do to workspace files everything that root may.
-// On the host they stay the caller's, and no device appears. D12, D13.
+// TestChownAndDevicesInWorkspace lets root inside do everything that root may do to workspace files. On
+// the host they stay the caller's, and no device appears. D12, D13.
 func TestChownAndDevicesInWorkspace(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		file := c.Write(t, filepath.Join(c.Work, "file"), "x")
@@ -270,8 +270,8 @@ func TestChownAndDevicesInWorkspace(t *testing.T) {
 	})
 }
 
-// TestFrozenInit has root of the inside stop process 1, which the keeper talks
-// to: commands end with an answer, and the sandbox can be stopped. F17, F18.
+// TestFrozenInit makes root of the inside stop process 1, with which the keeper communicates: commands
+// return an answer, and the sandbox can be stopped. F17, F18.
 func TestFrozenInit(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		me := c.Plant(t, c.Work)
@@ -293,6 +293,6 @@ func TestFrozenInit(t *testing.T) {
 		if r := c.Run("stop", "box"); r.Code != 0 {
 			t.Errorf("stop: %v", r)
 		}
-		c.Must(t, "exec", "box", "true") // and it comes back
+		c.Must(t, "exec", "box", "true") // and it works again
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// calls checks which calls a rule about JSON-RPC lets through (B8): the bytes that were judged, and
-// no call that it does not name, however it is spelled.
+// calls checks which calls a rule about JSON-RPC lets through (B8): the bytes that were judged, and no
+// call that it does not name, however it is spelled.
 func (s *service) calls(t *testing.T, c *harness.Caller, st *stage.Stage, curl func(...string) harness.Result) {
 	t.Helper()
 	const mcp, other = "mcp.example.net:8443", "tools.example.net:8443"
@@ -49,7 +49,7 @@ func (s *service) calls(t *testing.T, c *harness.Caller, st *stage.Stage, curl f
 		if r := post(version, mcp, list, "-H", "Content-Type: text/plain"); !strings.Contains(r.Stdout, " 403") || s.saw() != "" {
 			t.Errorf("%s, another type: %v", version, r)
 		}
-		// A tool of the same name elsewhere is that server's affair.
+		// A tool of the same name elsewhere belongs to the other server.
 		if r := post(version, other, deletes); !strings.Contains(r.Stdout, " 200") || !strings.Contains(s.saw(), deletes) {
 			t.Errorf("%s, at another server: %v", version, r)
 		}

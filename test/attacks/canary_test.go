@@ -33,7 +33,7 @@ func newMark() string {
 	return "canary-" + hex.EncodeToString(b[:])
 }
 
-// plant puts canaries wherever the tests may write, and has them removed.
+// plant puts canaries wherever the tests may write, and removes them at the end.
 func plant(t *testing.T, c *harness.Caller) *canaries {
 	t.Helper()
 	k := &canaries{mark: newMark()}
@@ -91,7 +91,7 @@ func (k *canaries) write(t *testing.T, path, content string, mode os.FileMode) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, os.ErrExist) || errors.Is(err, os.ErrPermission) {
-		return // /var/run is /run; or the test may not write here
+		return // /var/run is /run, or the test may not write here
 	}
 	if err != nil {
 		t.Logf("no canary: %v", err)
@@ -135,7 +135,7 @@ func (k *canaries) listen(t *testing.T, path string) {
 	}()
 }
 
-// quiet complains if the mark shows up in output of the inside.
+// quiet reports output of the inside that contains the mark.
 func (k *canaries) quiet(t *testing.T, what, output string) {
 	t.Helper()
 	if i := strings.Index(output, k.mark); i >= 0 {
@@ -143,9 +143,8 @@ func (k *canaries) quiet(t *testing.T, what, output string) {
 	}
 }
 
-// unreachable looks from the host whether a process of the wall that turned
-// hostile would get at the canaries, through its root or through a directory
-// it holds open.
+// unreachable checks from the host whether a hostile process of the wall could reach the canaries, through
+// its root or through a directory that it has open.
 func (k *canaries) unreachable(t *testing.T, what string, pid int) {
 	t.Helper()
 	dirs := []string{fmt.Sprintf("/proc/%d/root", pid), fmt.Sprintf("/proc/%d/cwd", pid)}
@@ -190,9 +189,9 @@ func (k *canaries) unreachable(t *testing.T, what string, pid int) {
 	}
 }
 
-// TestCanaries is the allow-list from outside: nothing of the host but its
-// programs and the workspace is readable, by the user or by root inside, nor
-// reachable for a sentry or gofer that was taken over. D7, D17, F1, F16.
+// TestCanaries tests the allow-list from outside: of the host's files, the user and root inside can read
+// only programs and the workspace. An attacker who controls the sentry or the gofer can reach no others
+// either. D7, D17, F1, F16.
 func TestCanaries(t *testing.T) {
 	harness.AsUser(t)
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {

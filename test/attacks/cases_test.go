@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// unmade are the cases about features that Bothy does not have: filters of SQL, and rules by
-// program. The list says so.
+// unmade are the cases about features that Bothy does not have: filters of SQL, and rules by program.
+// The list says so.
 var unmade = map[string]bool{"B7": true, "B11": true}
 
-// TestCasesAreNamed compares the list in doc.go with the existing tests: it has each case of A, B
-// and C, with a test that bears its id, and every test in it exists.
+// TestCasesAreNamed compares the list in doc.go with the existing tests: it has each case of A, B and C,
+// with a test that has its id, and every test in it exists.
 func TestCasesAreNamed(t *testing.T) {
 	text, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestCasesAreNamed(t *testing.T) {
 	}
 }
 
-// testsOf are the tests and fuzz targets in a tree.
+// testsOf returns the tests and fuzz targets in a tree.
 func testsOf(t *testing.T, root string) map[string]bool {
 	t.Helper()
 	tests := map[string]bool{}

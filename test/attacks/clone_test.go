@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// needGit skips a test if git is not installed on the host, since it is then missing inside too.
+// needGit skips a test if git is not installed on the host, because it is then missing inside too.
 func needGit(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -41,7 +41,7 @@ func repository(t *testing.T, c *harness.Caller) {
 	gitOf(t, c, c.Work, "commit", "-q", "-m", "first")
 }
 
-// snapshot is the content of a git directory, without files that a fetch may add.
+// snapshot returns the content of a git directory, without files that a fetch may add.
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -101,8 +101,8 @@ func TestD17CloneHidesSecrets(t *testing.T) {
 	})
 }
 
-// clonedTraps makes every file of a git directory that names a program name one that
-// leaves a mark on the host if it ever runs there.
+// clonedTraps makes every file of a git directory that names a program name one that leaves a mark on
+// the host if it ever runs there.
 const clonedTraps = `set -e
 git config user.name I; git config user.email i@example.com
 for h in post-checkout post-merge pre-commit reference-transaction post-index-change pre-auto-gc pre-push post-rewrite pre-receive update post-update; do
@@ -123,9 +123,9 @@ git config include.path "$PWD/.git/more"
 printf '[core]\n\tfsmonitor = touch %s\n' "$MARK" > .git/more
 `
 
-// TestE1E2NothingOfACloneRunsOnTheHost plants all of that inside, and fetches. The fetch brings
-// objects and references: it puts no hook, setting or attribute in force on the host, and runs no
-// program of the inside there.
+// TestE1E2NothingOfACloneRunsOnTheHost plants these traps inside, and fetches. The fetch brings objects
+// and references: it activates no hook, setting or attribute on the host, and runs no program of the
+// inside there.
 func TestE1E2NothingOfACloneRunsOnTheHost(t *testing.T) {
 	harness.AsUser(t)
 	needGit(t)
@@ -163,8 +163,8 @@ func TestE1E2NothingOfACloneRunsOnTheHost(t *testing.T) {
 	})
 }
 
-// TestE3CloneLeadsAstray has the inside replace its own git files and links by ones that lead to
-// repositories of the host: they lead nowhere inside, and the host does not follow them.
+// TestE3CloneLeadsAstray replaces, inside, the clone's git files and links with ones that point to
+// repositories of the host: they reach nothing inside, and the host does not follow them.
 func TestE3CloneLeadsAstray(t *testing.T) {
 	harness.AsUser(t)
 	needGit(t)
@@ -245,8 +245,8 @@ func TestE4SubmodulesOfAClone(t *testing.T) {
 	})
 }
 
-// TestE5HostileRefs has files in the place of references whose names are options,
-// paths, control characters, and a flood of them.
+// TestE5HostileRefs replaces references by files whose names are options, paths and control characters,
+// and by a flood of files.
 func TestE5HostileRefs(t *testing.T) {
 	harness.AsUser(t)
 	needGit(t)

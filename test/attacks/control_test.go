@@ -14,9 +14,8 @@ import (
 // stranger is the uid of another user of the host.
 const stranger = harness.OrdinaryID + 1
 
-// TestControlSocket lets another user of the host connect to a keeper's control socket. The
-// directories keep the user away. When the test opens those on purpose, the keeper itself refuses.
-// F2, F3.
+// TestControlSocket makes another user of the host connect to a keeper's control socket. The directories
+// keep the user out. When the test opens those on purpose, the keeper itself refuses. F2, F3.
 func TestControlSocket(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can act as another user")
@@ -24,8 +23,7 @@ func TestControlSocket(t *testing.T) {
 	callers := map[string]func(t *testing.T) *harness.Caller{
 		"root": func(t *testing.T) *harness.Caller { return harness.New(t, "root") },
 		"user": func(t *testing.T) *harness.Caller { return harness.New(t, "user") },
-		// Every id that is not mapped into the keeper's namespace looks like
-		// this one there.
+		// Every id that is not mapped into the keeper's namespace appears there as this one.
 		"overflow uid": func(t *testing.T) *harness.Caller { return harness.NewAs(t, "nobody", 65534, 65534) },
 		// The uid that the host's root has inside its keepers.
 		"uid of root's keepers": func(t *testing.T) *harness.Caller { return harness.NewAs(t, "thousand", 1000, 1000) },
@@ -82,8 +80,8 @@ func TestControlSocket(t *testing.T) {
 					t.Errorf("uid %d is not refused by the keeper: %v", uid, r)
 				}
 			}
-			// The next command of the owner closes the doors again, or says
-			// what to do about them.
+			// The next command of the owner closes the directories again, or tells what to do about
+			// them.
 			r := c.Run("ls")
 			if info, err := os.Stat(c.State); r.Code == 0 && (err != nil || info.Mode().Perm() != 0o700) {
 				t.Errorf("the state directory stays open: %v %v", info.Mode(), err)

@@ -16,8 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// evilTars are archives that lead out of the directory they are extracted in.
-// OUT stands for a directory of the host outside of it.
+// evilTars are archives that lead out of the directory in which they are extracted. OUT is a directory
+// of the host outside of it.
 func evilTars(out string) map[string][]tar.Header {
 	file := func(name string) tar.Header {
 		return tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o6777, Size: 5}
@@ -56,7 +56,7 @@ func evilTars(out string) map[string][]tar.Header {
 	}
 }
 
-// archive writes a tar that no honest program would.
+// archive returns a tar of the headers, which no ordinary program would write.
 func archive(headers []tar.Header) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -85,14 +85,14 @@ func evilCopy() int {
 	return 0
 }
 
-// plantIntruder is the command by which root inside puts a program over Bothy's own. The directory
-// is mounted read-only, so root cannot write there, but root may mount.
+// plantIntruder returns the command with which root inside puts a program over Bothy's own. The
+// directory is mounted read-only, so root cannot write there, but root may mount.
 func plantIntruder(program string) string {
 	return "cp " + program + " /opt/evil && chmod 755 /opt/evil && mount --bind /opt/evil /.bothy/guest"
 }
 
-// TestCopyOut replaces the inside's half of cp and sends crafted archives to
-// the host: nothing outside of the destination changes. D1, D2, D4, D14.
+// TestCopyOut replaces the inside's half of cp and sends crafted archives to the host: nothing outside
+// of the destination changes. D1, D2, D4, D14.
 func TestCopyOut(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -141,8 +141,8 @@ func TestCopyOut(t *testing.T) {
 	})
 }
 
-// checkExtracted looks at everything that came out: no device, no set-uid
-// file, no second name of a file outside.
+// checkExtracted checks everything that was extracted: no device, no set-uid file, no hard link to a
+// file outside.
 func checkExtracted(t *testing.T, c *harness.Caller, dir string) {
 	t.Helper()
 	_ = filepath.WalkDir(filepath.Join(dir, "dst"), func(path string, d fs.DirEntry, err error) error {
@@ -163,8 +163,8 @@ func checkExtracted(t *testing.T, c *harness.Caller, dir string) {
 	})
 }
 
-// TestCopyOutSparse sends a file that says it is huge in an archive of a few
-// bytes: the disk does not fill. D6, D15.
+// TestCopyOutSparse sends a file that claims to be huge in an archive of a few bytes: the disk does not
+// fill. D6, D15.
 func TestCopyOutSparse(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -207,12 +207,12 @@ func TestCopyOutSparse(t *testing.T) {
 	})
 }
 
-// sparseTar is an archive of one file that is one hole, in GNU's PAX form.
+// sparseTar returns an archive of one file that consists of one hole, in GNU's PAX form.
 func sparseTar(name string, size int64) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	// The writer refuses GNU.sparse records: the header is written under a
-	// name of equal length and put right afterwards.
+	// The writer rejects GNU.sparse records: the header is written under a name of equal length and
+	// corrected afterwards.
 	body := "1\n" + fmt.Sprintf("%d\n0\n", size)
 	body += strings.Repeat("\x00", 512-len(body))
 	h := &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(body)), Format: tar.FormatPAX, PAXRecords: map[string]string{
@@ -226,8 +226,8 @@ func sparseTar(name string, size int64) []byte {
 	return bytes.ReplaceAll(b.Bytes(), []byte("XXX.sparse"), []byte("GNU.sparse"))
 }
 
-// TestCopyOutIntoHostileWorkspace copies into a workspace in which the inside
-// has laid out links to the host: they are not followed. D1.
+// TestCopyOutIntoHostileWorkspace copies into a workspace in which the sandbox has made links to the
+// host: they are not followed. D1.
 func TestCopyOutIntoHostileWorkspace(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -251,9 +251,8 @@ func TestCopyOutIntoHostileWorkspace(t *testing.T) {
 	})
 }
 
-// TestCopyInRace copies a workspace into the sandbox while the inside
-// exchanges a file of it with a link to a secret of the host, and a directory
-// likewise. D1, D2.
+// TestCopyInRace copies a workspace into the sandbox while a process inside exchanges a file of it, or a
+// directory, with a link to a secret of the host. D1, D2.
 func TestCopyInRace(t *testing.T) {
 	harness.AsUser(t)
 	for _, kind := range []string{"file", "directory"} {

@@ -1,19 +1,17 @@
-// Package attacks performs attacks on real sandboxes and looks from the host
-// at what they changed: files, processes, sockets, namespaces. It never asks a
-// sandbox whether it is contained. Run by root, everything happens twice, as
-// root and as an ordinary user.
+// Package attacks performs attacks on real sandboxes and checks from the host the changes that they
+// made: files, processes, sockets, namespaces. It never asks a sandbox whether it is contained. If root
+// runs the tests, everything happens twice, as root and as an ordinary user.
 //
-// The cases have the ids of the project's attack list: A for outgoing traffic, B
-// for reading requests, C for credentials, D for files, E for git and F for the host's control surface.
-// Cases A are tried on a stage: a host of the test's own, to which every address
-// leads and on which every packet is seen (test/stage). What needs packets
-// made by hand, or a hostile server, is in internal/gateway (G); the decision
-// behind it in internal/policy (P). What git does on the host is in internal/clone (C):
+// The cases have the ids of the project's attack list: A for outgoing traffic, B for reading requests, C
+// for credentials, D for files, E for git and F for the host's control surface. Cases A are tried on a
+// stage: a separate host to which every address leads and on which the test sees every packet
+// (test/stage). Tests with hand-made packets, or with a hostile server, are in internal/gateway (G);
+// tests of the decisions are in internal/policy (P), and of git on the host in internal/clone (C):
 //
 //	A1   data in names: TestA1NamesStayInside, TestA1TalkInNamesIsRationed;
 //	     G TestA1A2DeniedNameStaysInside, TestA1DataInNamesIsRationed, TestA1DataInDisguise,
 //	     TestA1ManyNames; P TestAttackA1DataInNames
-//	A2   asked before it is judged: TestA2NobodyAsksForADeniedName; G, P as A1
+//	A2   a name resolved before it is judged: TestA2NobodyAsksForADeniedName; G, P as A1
 //	A3   echoes: TestA3ICMPStaysInside; G netstack TestA3EchoRefused, TestA3Disguise
 //	A4   a start without the policy: TestA4EveryWayToRun; archtest TestSingles
 //	A5   empty lists: TestA5NothingIsNotEverything, TestA21ProjectNarrowsOnly;
@@ -22,7 +20,7 @@
 //	     cli TestAttackA6ConflictingFlags
 //	A7   IPv6, and IPv4 in it: TestA7BothFamilies, and all other A; P TestAttackA7Families
 //	A8   root inside: TestA8RootCannotRemoveTheNetwork, TestA8ToolsOfRoot; G TestA8HandMadePackets
-//	A9   names that lead astray: TestA9NamesThatLeadAstray; G TestA9A15ResolvedAddressIsJudged;
+//	A9   allowed names that resolve to closed addresses: TestA9NamesThatLeadAstray; G TestA9A15ResolvedAddressIsJudged;
 //	     P TestAttackA9Rebinding
 //	A10  an address under an allowed name: TestA10LiteralWithAllowedName, TestInspectedRequests; G TestA10OtherName,
 //	     TestA10HelloInDisguise, hello TestUnreadable, FuzzRead;
@@ -34,13 +32,13 @@
 //	A13  plain HTTP: TestA13PlainHTTP; P TestAttackA13PlainHTTP
 //	A14  proxy variables: TestA14ProxyVariables
 //	A15  metadata: TestA15Metadata; G TestA9A15ResolvedAddressIsJudged; P TestAttackA15Metadata
-//	A16  datagrams, flows that outlive their rule: TestA16UDPIsRefused, TestA16NetworkByRule;
+//	A16  datagrams, and flows that outlast their rule: TestA16UDPIsRefused, TestA16NetworkByRule;
 //	     G TestA16B5PolicyChange, TestA16RefusedPacketsAreTold, netstack TestA16DatagramsRefused; P TestAttackA16B5FlowsEndOnReload
 //	A17  SSH: of git, repository by repository, and nothing else: TestA17GitOverSSH;
 //	     G TestA17GitOverSSH, TestA17NoTunnel, gitssh TestA17NothingElsePasses, TestA17OneCommand,
 //	     FuzzParseCommand; no preset allows it, P TestAttackA17NoSSH. A rule for port 22 without
 //	     repositories is a tunnel, P TestLintGit
-//	A18  allowed hosts with room for anybody: TestA18UploadsAreBounded; G TestA18BodyLimit,
+//	A18  allowed hosts that store data for anybody with a key: TestA18UploadsAreBounded; G TestA18BodyLimit,
 //	     TestA18UploadBudget, TestA18UploadBudgetOfRequests, TestA18UploadBudgetOverTLS,
 //	     TestA18UploadBudgetOfWebSocket, TestA18UploadBudgetOfGRPC, TestA18UploadBudgetOfGit, outflow TestCutAtTheByte,
 //	     TestCrash; P TestAttackA18MultiTenant
@@ -69,9 +67,9 @@
 //	B10  endless answers: G TestB10EndlessAnswers, inspect TestB10SlowHead; endless requests:
 //	     G TestB10SlowRequest; floods:
 //	     TestB10Crowd, TestB10Slow, TestB10Names, TestB10Mock
-//	B11  rules by program: there are none
+//	B11  rules by program: none exist
 //
-//	C1   other credentials beside ours: G inject TestC1OtherCredentials; C1, C2, C3 and C12 from
+//	C1   requests that also carry a credential of the sandbox: G inject TestC1OtherCredentials; C1, C2, C3 and C12 from
 //	     inside: TestInspectedRequests
 //	C2   echoes: G inject TestC2Echo, TestC2EchoBasic, TestC2EchoQuery, TestC2CompressedEcho,
 //	     G TestC2EchoOverGRPC, TestC2WhatServersRemember
@@ -85,39 +83,39 @@
 //	     agents, memory and checkpoints test/agents
 //	C7   other ways to read it: TestC7TokensOfTools
 //	C8   settings that send it elsewhere: G inject TestC8BoundToTheConnection; from inside: TestInspectedRequests
-//	C9   requests of ours for the sandbox: the renewal of a login goes to the endpoint of its
-//	     description alone, follows no redirect, and not there if a rule denies it: G TestC9RenewalIsJudged
+//	C9   requests that Bothy makes for the sandbox: the renewal of a login goes only to the endpoint in
+//	     its description, follows no redirect, and is not made if a rule denies it: G TestC9RenewalIsJudged
 //	C10  forwarded agents: TestC10SSHAgent; G sshagent TestC10NothingElseIsSigned,
-//	     TestC10NothingElseIsAsked, TestC10BoundOnce. Each use is logged, none is asked about
+//	     TestC10NothingElseIsAsked, TestC10BoundOnce. Each use is logged; the user is asked about none
 //	C11  the way to the server: G TestC11UpstreamIsVerified; the key of the authority, in files,
 //	     memory and checkpoints, looked for from outside and by root inside: TestC6SecretStaysOutside.
 //	     Requests are not signed
 //	C12  revoked secrets: G TestC12RevokedSecretEndsRequests, inject TestC12Ended,
 //	     sshagent TestC12LeaseEnds
 //
-//	D1   links the inside lays out, written or read through by the host:
+//	D1   links that a sandbox makes and through which the host would write or read:
 //	     TestCopyOutIntoHostileWorkspace, TestCopyInRace, TestWorkspaceSwappedByLink; in the path
-//	     that is copied to: internal/cli TestOpenPlace
-//	D2   a leaf exchanged between the look and the open: TestCopyInRace
+//	     to which the host copies: internal/cli TestOpenPlace
+//	D2   a file exchanged between the check and the opening: TestCopyInRace
 //	D3   spellings of a path: TestCanaries (read), TestHostileWorkspace, TestOutputIsPlain
 //	D4   hard links: TestCopyOut, TestHostileWorkspace
-//	D5   raw file protocol: the inside has no channel to the gofer but the sentry's;
-//	     what a sentry taken over could open is TestCanaries (unreachable)
+//	D5   raw file protocol: a sandbox has no channel to the gofer but the sentry's. TestCanaries (unreachable)
+//	     checks what an attacker who controls the sentry could open
 //	D6   disk fill: TestDiskBomb, TestCopyOutSparse; --disk: script disk-quota,
 //	     disk-quota-places; holes in applied files: internal/review TestApplyHoles. A live
 //	     workspace has no quota
-//	D7   mounts of what must not be shared: TestWorkspaceRefusals, TestStateDirectoryStaysHidden,
+//	D7   mounts of directories that must not be shared: TestWorkspaceRefusals, TestStateDirectoryStaysHidden,
 //	     TestMountedBelowAWorkspace;
 //	     mount points that are exchanged for links: TestExchangedPaths, TestLinkedMountPoint;
-//	     directories that lie in those of the host's programs: TestBesidePrograms
+//	     directories within those of the host's programs: TestBesidePrograms
 //	D8   files that are trusted later: TestProjectFilesWidenNothing; in review
 //	     they are flagged: script review-hostile
 //	D9   stubs left in the workspace: TestNoStubs
 //	D10  predictable and foreign directories: TestControlSocket, TestForeignStateDirectory
-//	D11  markers of the guest's: TestMarkersAreNotTrusted, TestStateDirectoryIsNotForged
+//	D11  markers made by the guest: TestMarkersAreNotTrusted, TestStateDirectoryIsNotForged
 //	D12  set-up through planted links: TestMountPointTricks, TestWorkspaceSwappedByLink,
 //	     TestChownAndDevicesInWorkspace
-//	D13  standard streams that are something else: TestDescriptors, TestHostileWorkspace
+//	D13  standard streams that are not pipes or files: TestDescriptors, TestHostileWorkspace
 //	D14  archives: TestCopyOut, TestCopyIn; images: script image-odd; templates of
 //	     strangers: script template; content written into one: TestSavedImage
 //	D15  image digests: image/pull TestLoadRefused, TestSavedImage (of written images);
@@ -129,7 +127,7 @@
 //	     planted; in review they are flagged (test/testdata/script/review-hostile.txtar)
 //	E2   settings that name programs: TestE1E2NothingOfACloneRunsOnTheHost; of the user's own
 //	     repository: C TestE2NothingOfTheRepositoryRuns
-//	E3   files and links of git's that lead elsewhere: TestE3CloneLeadsAstray;
+//	E3   files and links of git that point elsewhere: TestE3CloneLeadsAstray;
 //	     C TestE3SpoofedGitDirectories, TestE3Exchanged, TestE3FetchStaysBeneath,
 //	     TestE3FetchIntoAnother
 //	E4   submodules: TestE4SubmodulesOfAClone
@@ -143,17 +141,17 @@
 //	F3   peers of the control socket: TestControlSocket
 //	F4   provisioning API: none exists; unknown project files: TestProjectFilesWidenNothing
 //	F5   project files that widen: TestProjectFilesWidenNothing
-//	F6   an off switch inside: there is none; TestNoWallNoStart
+//	F6   an off switch inside: none exists; TestNoWallNoStart
 //	F7   silent fallback: TestNoWallNoStart
 //	F8   weaker children: a sandbox makes none; the environment: TestEnvironmentStaysOutside
-//	F9   decisions on command strings: there are none
+//	F9   decisions on command strings: Bothy makes none
 //	F10  an agent's configuration that runs later: TestNothingIsShared; brought back to the
 //	     host: flagged, script review-hostile
 //	F11  /proc/self/exe and leaked descriptors: TestBreakOutSet, TestDescriptors
 //	F12  auxiliary programs: TestPosture (no program but bothy runs), TestHostileSidecars
 //	F13  set-uid launchers: TestPosture
 //	F14  injected annotations: TestProjectFilesWidenNothing
-//	F15  gVisor itself, what bounds it: TestPosture, TestDescriptors; saved layers come
+//	F15  gVisor itself, and its bounds: TestPosture, TestDescriptors; saved layers come
 //	     from the state directory, TestStateDirectoryStaysHidden, or from a file that its owner
 //	     has sealed: script template, checkpoint-carry; sealedfile TestOthers
 //	F16  the classic break-out set: TestBreakOutSet, TestCanaries
@@ -162,12 +160,12 @@
 //	F18  probes answered by the guest: TestFrozenInit, TestMarkersAreNotTrusted
 //	F19  project files that run commands on the host: TestProjectFilesWidenNothing
 //
-//	G1   what forks share: script fork, fork-running
+//	G1   state that forks share: script fork, fork-running
 //	G2   checkpoints of others: script checkpoint-carry; sealedfile TestOthers
-//	G10  gates that run what agents wrote: script loop-gates
+//	G10  gates that run files written by agents: script loop-gates
 //
-// Scripts are in test/testdata/script. Cases C, of credentials, are in internal/gateway, in
-// scripts, with real agents in test/agents, with git, npm and pip in TestC7TokensOfTools, with
-// ssh in TestC10SSHAgent, and in saved images in TestSavedImage. The rest of G is of loops,
-// tested where they are: internal/loop, and scripts loop-*.
+// Scripts are in test/testdata/script. Cases C, of credentials, are in internal/gateway, in scripts, with
+// real agents in test/agents, with git, npm and pip in TestC7TokensOfTools, with ssh in TestC10SSHAgent,
+// and in saved images in TestSavedImage. The other cases G concern loops: their tests are in
+// internal/loop and in the scripts loop-*.
 package attacks

@@ -13,10 +13,9 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// TestDockerInside checks that containers in a sandbox are judged, logged by name and lent secrets
-// like every other program in it: the daemon that pulls, a container on the bridge, one on a
-// network of its own, the host's network, and the steps of both builders. No container has the
-// value.
+// TestDockerInside checks that containers in a sandbox are judged, logged by name and lent secrets like
+// every other program in it: the daemon that pulls, a container on the bridge, one on a network of its
+// own, the host's network, and the steps of both builders. No container has the value.
 func TestDockerInside(t *testing.T) {
 	harness.AsUser(t)
 	for _, program := range []string{"dockerd", "docker"} {
@@ -96,7 +95,7 @@ func TestDockerInside(t *testing.T) {
 	})
 }
 
-// oldDocker is Debian's, whose client has BuildKit without another program.
+// oldDocker is the docker of Debian, whose client has BuildKit without another program.
 const oldDocker = "/usr/bin/docker"
 
 // toolImage has a shell and curl.

@@ -17,9 +17,9 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// The attacks on the way out (A). A test lets hostile code inside try, and checks what the host
-// sent: only what a rule allows. Each time an allowed request arrives, which proves that the test
-// would have seen the rest.
+// The attacks on the way out (A). A test runs hostile code inside, and checks what the host sent: only
+// traffic that a rule allows. Each time an allowed request arrives, which proves that the test would
+// have seen other traffic.
 
 // The hosts that all these sandboxes may reach, one by IPv4 and one by IPv6, the ways to them, and
 // the traffic of those ways.
@@ -57,7 +57,7 @@ func (p *spy) tries(t *testing.T, ways ...string) string {
 	return p.reaches(t, p.Must(t, append([]string{"exec", "-u", "root", "box"}, p.argv(ways...)...)...))
 }
 
-// argv is the hostile program with its arguments.
+// argv returns the hostile program with its arguments.
 func (p *spy) argv(ways ...string) []string {
 	return append(append([]string{p.me, "intruder", "net", p.mark}, ways...), "then", control4, control6)
 }
@@ -71,15 +71,15 @@ func (p *spy) reaches(t *testing.T, out string) string {
 	return out
 }
 
-// onlyControl stops the sandbox, so that everything is done, and complains of any traffic but the
-// messages to the allowed hosts and, if needed, more.
+// onlyControl stops the sandbox, so that everything is done, and reports any traffic except the messages
+// to the allowed hosts and, if given, more.
 func (p *spy) onlyControl(t *testing.T, more ...string) {
 	t.Helper()
 	p.ends(t)
 	p.stage.OnlyLeft(t, append(more, controlLeaves...)...)
 }
 
-// ends stops the sandbox, and complains if its secret went out.
+// ends stops the sandbox, and reports if its secret went out.
 func (p *spy) ends(t *testing.T) {
 	t.Helper()
 	if r := p.Run("stop", "box"); r.Code != 0 {
@@ -96,13 +96,12 @@ func (p *spy) ends(t *testing.T) {
 	}
 }
 
-// Hosts by their addresses: IPv4, IPv6, and IPv4 in all the ways IPv6 has to
-// write it.
+// literals are hosts by address: IPv4, IPv6, and IPv4 in all the ways in which IPv6 can write it.
 var literals = []string{
 	"8.8.8.8", "1.1.1.1", "[2001:4860:4860::8888]", "[2606:4700:4700::1111]", "[::ffff:8.8.8.8]", "[64:ff9b::808:808]", "[2002:808:808::1]",
 }
 
-// everyWay is all that might reach a host.
+// everyWay returns all ways in which a host might be reached.
 func everyWay(host string) []string {
 	bare := strings.Trim(host, "[]")
 	return []string{
@@ -111,7 +110,7 @@ func everyWay(host string) []string {
 	}
 }
 
-// forbidden has one of each way that no sandbox here may use.
+// forbidden returns one of each way that no sandbox here may use.
 func (p *spy) forbidden() []string {
 	name := p.mark + ".evil.example"
 	ways := []string{"tcp=" + name + ":443", "dns=198.18.0.1:53/16/" + name, "dns=8.8.8.8:53/16/" + name, "tcp=192.168.7.7:22", "tcp=169.254.169.254:80"}
@@ -121,8 +120,8 @@ func (p *spy) forbidden() []string {
 	return ways
 }
 
-// TestA1NamesStayInside checks that a question for a name that is not allowed never leaves the
-// host: not of any type, not over TCP, not to another resolver, over TLS, HTTPS or QUIC.
+// TestA1NamesStayInside checks that a question for a name that is not allowed never leaves the host: not
+// of any type, not over TCP, not to another resolver, not over TLS, HTTPS or QUIC.
 func TestA1NamesStayInside(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -149,7 +148,7 @@ func TestA1NamesStayInside(t *testing.T) {
 	})
 }
 
-// TestA1TalkInNamesIsRationed checks that below an allowed wildcard only as many names leave as
+// TestA1TalkInNamesIsRationed checks that below an allowed wildcard only as many names leave as can
 // carry a few KiB.
 func TestA1TalkInNamesIsRationed(t *testing.T) {
 	harness.AsUser(t)
@@ -199,8 +198,8 @@ func TestA2NobodyAsksForADeniedName(t *testing.T) {
 	})
 }
 
-// TestA3ICMPStaysInside tries in a fresh sandbox, in one that was stopped, and after its keeper was
-// killed, whose log records the connection that was open.
+// TestA3ICMPStaysInside tries ICMP in a fresh sandbox, in one that was stopped, and after its keeper was
+// killed. The log then records the connection that was open.
 func TestA3ICMPStaysInside(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -226,7 +225,7 @@ func TestA3ICMPStaysInside(t *testing.T) {
 	})
 }
 
-// holds has a program inside keep a connection to a host open.
+// holds makes a program inside keep a connection to a host open.
 func (p *spy) holds(t *testing.T, host string) {
 	t.Helper()
 	p.stage.Leads(host, stage.Host4.String())
@@ -238,7 +237,7 @@ func (p *spy) holds(t *testing.T, host string) {
 	})
 }
 
-// flows are the records of the sandbox box about flows to a host; without one to any.
+// flows returns the records of the sandbox box about flows to a host, or to any host if it is empty.
 func flows(t *testing.T, c *harness.Caller, host string) (list []spec.NetworkRecord) {
 	t.Helper()
 	for line := range strings.Lines(c.Must(t, "logs", "--source", "network", "--json", "box")) {
@@ -263,7 +262,7 @@ func (p *spy) told(t *testing.T, protocol, host string, port uint16) {
 	})
 }
 
-// kill ends a sandbox's keeper as the kernel does when memory runs out.
+// kill kills a sandbox's keeper like the kernel when memory runs out.
 func kill(t *testing.T, c *harness.Caller, name string) {
 	t.Helper()
 	m := c.Machine(t, name)
@@ -343,7 +342,7 @@ func TestA4EveryWayToRun(t *testing.T) {
 				})
 			})
 		}
-		// From saved sandboxes, and beside existing ones.
+		// From saved sandboxes, and next to existing ones.
 		c.Must(t, "create", "--name", "kin", "--workspace", "review", "shell", c.Work)
 		c.Must(t, "exec", "-u", "root", "kin", "cp", p.me, inImage)
 		c.Must(t, "exec", "-d", "kin", "sh", "-c", "until [ -e /tmp/go ]; do sleep 0.1; done; "+p.saying("went-on"))
@@ -403,8 +402,8 @@ func TestA4EveryWayToRun(t *testing.T) {
 	})
 }
 
-// TestA5NothingIsNotEverything checks that without rules nothing is allowed, and that unreadable
-// rules are an error: no sandbox runs with them.
+// TestA5NothingIsNotEverything checks that without rules nothing is allowed, and that unreadable rules
+// are an error: no sandbox runs with them.
 func TestA5NothingIsNotEverything(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -499,13 +498,13 @@ func TestA7BothFamilies(t *testing.T) {
 				t.Errorf("no %q in\n%s", want, out)
 			}
 		}
-		// To the kernel inside a mapped address is IPv4.
+		// For the kernel inside a mapped address is IPv4.
 		p.onlyControl(t, "tcp 203.14.0.1:443", "tcp 203.14.0.2:443", "tcp [2606:4444::1]:443")
 	})
 }
 
-// TestA8RootCannotRemoveTheNetwork has root inside take its card apart by netlink. Closed targets
-// stay closed after any change, and later connections are judged as before.
+// TestA8RootCannotRemoveTheNetwork has root inside take its card apart with netlink. Closed targets stay
+// closed after any change, and later connections are judged as before.
 func TestA8RootCannotRemoveTheNetwork(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -533,7 +532,7 @@ func TestA8RootCannotRemoveTheNetwork(t *testing.T) {
 	})
 }
 
-// TestA9NamesThatLeadAstray has an allowed name lead to an address that is closed, at once or the
+// TestA9NamesThatLeadAstray makes an allowed name lead to an address that is closed, at once or the
 // second time.
 func TestA9NamesThatLeadAstray(t *testing.T) {
 	harness.AsUser(t)
@@ -580,7 +579,8 @@ func TestA10LiteralWithAllowedName(t *testing.T) {
 	})
 }
 
-// TestA13PlainHTTP checks that HTTP without TLS is judged alike, at its own port and at any other.
+// TestA13PlainHTTP checks that HTTP without TLS is judged in the same way, at its own port and at any
+// other.
 func TestA13PlainHTTP(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -692,8 +692,8 @@ func TestA16UDPIsRefused(t *testing.T) {
 	})
 }
 
-// TestA20HostAndNeighbours checks that the host, its network, the gateway itself and other
-// sandboxes are closed, also where every public host is open.
+// TestA20HostAndNeighbours checks that the host, its network, the gateway itself and other sandboxes are
+// closed, even if every public host is open.
 func TestA20HostAndNeighbours(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -701,7 +701,7 @@ func TestA20HostAndNeighbours(t *testing.T) {
 		c.Write(t, filepath.Join(c.State, "policy.yaml"), "version: 1\npresets: [open]\n")
 		c.Must(t, "run", "-d", "--name", "neighbour", "shell", ".", "--", p.me, "intruder", "net", p.mark, "serve=7777")
 		harness.WaitFor(t, harness.Timeout, "the neighbour", func() bool { _, err := os.Lstat(c.Work + "/serving"); return err == nil })
-		// The host is on the internet, too, and its rules say nothing of that.
+		// The host is on the internet, too, and its rules do not mention that.
 		s.Leads("home.example", "93.184.216.7", "2606:2800:220:1::7", "192.168.7.7")
 		var ways []string
 		for _, host := range []string{

@@ -23,8 +23,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// The floods (B10): hostile code inside makes the gateway keep as much as it can. Its memory is
-// bounded, does not add up, and does not affect other sandboxes.
+// The floods (B10): hostile code inside makes the gateway use as much memory as it can. Its memory is
+// bounded, does not accumulate, and does not affect other sandboxes.
 
 // Sizes of the floods. They are as large as two busy processors can make them in
 // less than half a minute.
@@ -44,8 +44,8 @@ const (
 	perLarge   = 80 << 20 // for the one large question to a model that is read at a time
 )
 
-// flood is the hostile side: KIND TARGET... It writes the file "flooding" when the flood is
-// complete, and stays until its input ends.
+// flood is the hostile side: KIND TARGET... It writes the file "flooding" when the flood is complete,
+// and stays until its input ends.
 func flood(kind string, targets []string) {
 	switch kind {
 	case "crowd":
@@ -65,8 +65,8 @@ func flood(kind string, targets []string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// overload sends a model more than it can hold, many requests at once: half of them tell their
-// length, the rest do not. It prints each answer that is not a refusal.
+// overload sends a model more than it can hold, in many requests at once: half of them have a length,
+// the rest do not. It prints each answer that is not a refusal.
 func overload(target string) {
 	question := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("x ", 7<<20) + `"}]}`
 	var wg sync.WaitGroup
@@ -90,7 +90,7 @@ func overload(target string) {
 				}
 			}()
 			line, err := bufio.NewReader(c).ReadString('\n')
-			// A reset refuses, too: it was seen once, on a busy machine, and its cause is not known.
+			// A reset is also a refusal: it was seen once, on a busy machine, and its cause is unknown.
 			if !strings.HasPrefix(line, "HTTP/1.1 400 ") && !errors.Is(err, unix.ECONNRESET) {
 				fmt.Printf("question %d after %v: %q, %v\n", i, time.Since(began), line, err)
 			}
@@ -112,7 +112,7 @@ func hold(n int, open func(i int) (net.Conn, error)) *sync.WaitGroup {
 					return
 				}
 				c, err := open(i)
-				for tries := 0; err != nil && tries < 20; tries++ { // too many attempts at once are put off
+				for tries := 0; err != nil && tries < 20; tries++ { // too many concurrent attempts are delayed
 					time.Sleep(50 * time.Millisecond)
 					c, err = open(i)
 				}
@@ -128,7 +128,7 @@ func hold(n int, open func(i int) (net.Conn, error)) *sync.WaitGroup {
 	return &ended
 }
 
-// greeted is a connection over which a line went both ways.
+// greeted returns a connection on which a line went both ways.
 func greeted(target string) (net.Conn, error) {
 	c, err := net.DialTimeout("tcp", target, 20*time.Second)
 	if err != nil {
@@ -146,13 +146,13 @@ func greeted(target string) (net.Conn, error) {
 	return c, c.SetDeadline(time.Time{})
 }
 
-// begun is a connection that began to say something: a request, or TLS.
+// begun returns a connection on which a request, or TLS, has begun.
 func begun(target string, secure bool) (net.Conn, error) {
 	c, err := net.DialTimeout("tcp", target, 20*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	// Within the total that a sandbox may have held. Beyond it connections are refused.
+	// Within the total that a sandbox may use. Beyond it connections are refused.
 	say := "GET / HTTP/1.1\r\nHost: slow.example\r\nX-Slow: " + strings.Repeat("x", 6<<10)
 	if secure {
 		say = "\x16\x03\x01\x3f\x00\x01\x00\x3e\xfc\x03\x03" + strings.Repeat("x", 8<<10)
@@ -161,8 +161,8 @@ func begun(target string, secure bool) (net.Conn, error) {
 	return c, err
 }
 
-// askAround floods the name server with names that rules allow and deny, over datagrams. Over
-// lasting connections it sends questions that are too long or never end.
+// askAround floods the name server with names that rules allow and deny, over datagrams. Over lasting
+// connections it sends questions that are too long or never end.
 func askAround(server string) {
 	var wg sync.WaitGroup
 	for i := range 300 { // more than are allowed, before the machine is too busy
@@ -188,7 +188,7 @@ func askAround(server string) {
 	wg.Wait()
 }
 
-// private is a process's memory that it shares with no other process, in bytes.
+// private returns the memory that a process shares with no other process, in bytes.
 func private(t *testing.T, pid int) int64 {
 	t.Helper()
 	kb, _, _ := strings.Cut(harness.Status(pid, "RssAnon"), " ")
@@ -199,7 +199,7 @@ func private(t *testing.T, pid int) int64 {
 	return n << 10
 }
 
-// flooded is a sandbox that is flooded, and one beside it.
+// flooded is a sandbox that is flooded, and another one.
 type flooded struct {
 	*harness.Caller
 	me     string
@@ -311,7 +311,7 @@ func (f *flooded) bounded(t *testing.T, bound int64, once func()) {
 	f.goesOn(t, "box")
 }
 
-// peak is the most memory that a process has while something is done.
+// peak returns the most memory that a process uses while something is done.
 func (f *flooded) peak(t *testing.T, pid int, do func()) int64 {
 	t.Helper()
 	most := private(t, pid)
@@ -392,8 +392,8 @@ func (f *flooded) countsAll(t *testing.T) {
 	}
 }
 
-// TestB10Slow checks that heads of requests and greetings of TLS that never end are cut off, and do
-// no harm until then.
+// TestB10Slow checks that heads of requests and greetings of TLS that never end are cut off, and do no
+// harm until then.
 func TestB10Slow(t *testing.T) {
 	harness.Sweep(t, "floods")
 	f := newFlooded(t)
@@ -406,8 +406,7 @@ func TestB10Slow(t *testing.T) {
 	})
 }
 
-// TestB10Names sends more questions than any program has, over datagrams and over connections that
-// stay.
+// TestB10Names sends more questions than any program has, over datagrams and over lasting connections.
 func TestB10Names(t *testing.T) {
 	harness.Sweep(t, "floods")
 	f := newFlooded(t)

@@ -17,10 +17,10 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// repositories is a directory with repositories, which a server of SSH serves as git does.
+// repositories is a directory with repositories, which a server of SSH serves like git.
 type repositories string
 
-// git runs git on the host, in a repository or beside them.
+// git runs git on the host, in a repository or next to them.
 func (f repositories) git(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", args...)
@@ -33,7 +33,7 @@ func (f repositories) git(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// newRepositories makes the repositories, each with one file that says whose it is.
+// newRepositories makes the repositories, each with one file that names its owner.
 func newRepositories(t *testing.T, names ...string) repositories {
 	t.Helper()
 	f := repositories(t.TempDir())

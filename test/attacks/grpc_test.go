@@ -40,9 +40,9 @@ func callGRPC(server, token string) {
 	fmt.Printf("echo: %q %q %q %v\n", header, trailer, message, err)
 }
 
-// TestInspectedGRPC has a gRPC client in a real sandbox talk to a gRPC server outside through a
-// gateway that judges each call. The client notices only the calls that no rule covers. It never
-// sees the value of a secret that goes with each call (A11, C2).
+// TestInspectedGRPC has a gRPC client in a real sandbox talk to a gRPC server outside through a gateway
+// that judges each call. The client notices only the calls that no rule covers. It never sees the value
+// of a secret that goes with each call (A11, C2).
 func TestInspectedGRPC(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {

@@ -25,18 +25,18 @@ import (
 	"github.com/bothy-dev/bothy/test/netlink"
 )
 
-// How long an attempt from inside may take. The gateway refuses at once, and a server that is
-// allowed answers, however slow the machine. An attempt to reach all of a network gets no answer,
-// nor does one over a network that root has changed ("tampered").
+// How long an attempt from inside may take. The gateway refuses at once, and a server that is allowed
+// answers, however slow the machine. An attempt to reach all of a network gets no answer, nor does one
+// over a network that root has changed ("tampered").
 const (
 	patience = time.Minute
 	silence  = 4 * time.Second
 	offline  = 10 * time.Second
 )
 
-// insider is hostile code that tries to get out. It carries a mark, and tries all given ways at
-// once. "then" waits for those before it. After "tampered" each attempt has the shorter time,
-// offline. Its output is for people: the tests check what arrived.
+// insider is hostile code that tries to get out. It has a mark, and tries all given ways at once. "then"
+// waits for those before it. After "tampered" each attempt has the shorter time, offline. Its output is
+// for people: the tests check the traffic that arrived.
 func insider(args []string) int {
 	mark, ways := args[0], args[1:]
 	longest := patience
@@ -129,7 +129,7 @@ func within(target string) time.Duration {
 // everybody are the broadcast addresses: of any network, and of the inside's.
 var everybody = []netip.Addr{netip.MustParseAddr("255.255.255.255"), netip.MustParseAddr("198.19.255.255")}
 
-// dialer looks names up as a program inside does.
+// dialer looks names up like a program inside.
 var dialer = net.Dialer{Resolver: &net.Resolver{PreferGo: true}}
 
 // bounded closes a connection at the latest with its context's deadline.
@@ -154,7 +154,7 @@ func stream(ctx context.Context, target, say string) (string, error) {
 	return string(buf[:n]), err
 }
 
-// shake begins TLS with one server in the name of another, with a modified ClientHello.
+// shake starts TLS with one server in the name of another, with a modified ClientHello.
 func shake(ctx context.Context, target, name string, said func([]byte) []byte) error {
 	c, err := dialer.DialContext(ctx, "tcp", target)
 	if err != nil {
@@ -165,7 +165,7 @@ func shake(ctx context.Context, target, name string, said func([]byte) []byte) e
 	return tls.Client(other{c, said}, &tls.Config{ServerName: name, InsecureSkipVerify: true}).Handshake()
 }
 
-// other replaces the bytes that it is told to write.
+// other replaces the bytes that are written to it.
 type other struct {
 	net.Conn
 	said func([]byte) []byte
@@ -176,7 +176,7 @@ func (c other) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// disguised is a ClientHello as some servers understand it all the same.
+// disguised returns a modified ClientHello that some servers still understand.
 func disguised(how, name string, b []byte) []byte {
 	switch how {
 	case "dot":
@@ -206,7 +206,7 @@ func talk(ctx context.Context, target string) (string, error) {
 	return strconv.Itoa(passed), err
 }
 
-// web fetches a URL as programs do that heed proxy variables.
+// web fetches a URL like programs that use proxy variables.
 func web(ctx context.Context, url string) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -237,7 +237,7 @@ func packet(ctx context.Context, target string, say []byte) (string, error) {
 	return string(buf[:n]), err
 }
 
-// ping sends an echo by every kind of socket for it.
+// ping sends an echo through every kind of socket for it.
 func ping(to netip.Addr, mark string) error {
 	protocol, echo, where := unix.IPPROTO_ICMP, byte(8), unix.Sockaddr(&unix.SockaddrInet4{Addr: [4]byte(to.AsSlice())})
 	if to.Is6() {
@@ -272,7 +272,7 @@ func checksum(b []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// frame puts a packet made by hand on the card, past all routes.
+// frame puts a hand-made packet on the card, past all routes.
 func frame(to netip.Addr, mark string) error {
 	udp := append([]byte{0x30, 0x39, 0, 53, 0, byte(8 + len(mark)), 0, 0}, mark...)
 	body := append([]byte{0x45, 0, 0, byte(20 + len(udp)), 0, 1, 0, 0, 64, unix.IPPROTO_UDP, 0, 0, 198, 18, 0, 2}, to.AsSlice()...)
@@ -301,7 +301,7 @@ func frame(to netip.Addr, mark string) error {
 	return errors.Join(errs...)
 }
 
-// scan tries ADDRESS,FIRST,LAST and gives the ports that are open.
+// scan tries ADDRESS,FIRST,LAST and returns the ports that are open.
 func scan(ctx context.Context, target string) (string, error) {
 	part := strings.Split(target, ",")
 	first, _ := strconv.Atoi(part[1])
@@ -352,8 +352,7 @@ func serve(port string) (string, error) {
 	}
 }
 
-// tamper takes the sandbox's network apart and puts it together in one of many
-// ways.
+// tamper takes the sandbox's network apart and reassembles it in one of many ways.
 func tamper(how string) (string, error) {
 	card, err := net.InterfaceByName("eth0")
 	if err != nil {
@@ -400,7 +399,7 @@ func tamper(how string) (string, error) {
 	return "", netlink.ChangeAddress(unix.RTM_NEWADDR, card.Index, p)
 }
 
-// question is a message that asks for a name.
+// question returns a message that asks for a name.
 func question(name string, kind uint16, overTCP bool) []byte {
 	b := []byte{0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0}
 	for label := range strings.SplitSeq(name, ".") {

@@ -16,11 +16,11 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// service is a real server of the internet of a stage, over TLS, with HTTP/1 and HTTP/2. It echoes
-// each request, and records it.
+// service is a real server on the internet of a stage, over TLS, with HTTP/1 and HTTP/2. It echoes each
+// request, and records it.
 type service struct {
 	roots string        // a file with the authorities to trust
-	seen  chan struct{} // an event was
+	seen  chan struct{} // an event was seen
 
 	mu  sync.Mutex
 	got []string
@@ -75,10 +75,10 @@ func (s *service) saw() string {
 	return text
 }
 
-// TestInspectedRequests has a program that knows nothing of Bothy, in a real sandbox, talk to a
-// real server through the gateway. Requests that no rule covers and the values of lent secrets
-// never get past it, in either direction (A11, B3, C1, C2, C3, C8, C12), nor does an unwanted call
-// (B8). So it is with WebSocket (B4), events, a database (A10), and git by its own protocol.
+// TestInspectedRequests has an ordinary program in a real sandbox talk to a real server through the
+// gateway. Requests that no rule covers and the values of lent secrets never get past it, in either
+// direction (A11, B3, C1, C2, C3, C8, C12), nor does an unwanted call (B8). The same applies to
+// WebSocket (B4), events, a database (A10), and git with its own protocol.
 func TestInspectedRequests(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {

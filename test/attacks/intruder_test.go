@@ -23,8 +23,8 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// TestMain is also the entry point of attacks: they run the test binary itself inside, and outside
-// as other users.
+// TestMain is also the entry point of attacks: they run the test binary itself inside, and outside as
+// other users.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "intruder" {
 		os.Exit(intruder(os.Args[2:]))
@@ -86,7 +86,7 @@ func intruder(args []string) int {
 	return 0
 }
 
-// read tries to read a path in every way a path can be spelt.
+// read tries to read a path in every spelling.
 func read(path string) {
 	pid := strconv.Itoa(os.Getpid())
 	up := strings.Repeat("/..", 30)
@@ -149,7 +149,7 @@ func search(mark string, roots []string) {
 	}
 }
 
-// connect knocks at unix sockets of the host; "@name" is an abstract one.
+// connect connects to unix sockets of the host; "@name" is an abstract one.
 func connect(paths []string) {
 	for _, path := range paths {
 		for _, network := range []string{"unix", "unixpacket", "unixgram"} {
@@ -165,15 +165,14 @@ func connect(paths []string) {
 	}
 }
 
-// swap exchanges two names as fast as it can until a file called stop appears
-// beside the first.
+// swap exchanges two names as fast as it can until a file called stop appears next to the first.
 func swap(a, b, limit string) {
 	d, _ := time.ParseDuration(limit)
 	end := time.Now().Add(d)
 	stop := filepath.Join(filepath.Dir(a), "stop")
 	for n := 0; ; n++ {
 		err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
-		if err != nil { // not every file server can exchange: three renames then
+		if err != nil { // not every file server can exchange: then three renames
 			t := a + ".tmp"
 			_ = os.Rename(a, t)
 			_ = os.Rename(b, a)
@@ -206,7 +205,7 @@ func freeze() {
 	time.Sleep(10 * time.Minute)
 }
 
-// knock speaks to a keeper's control socket and prints its answer.
+// knock sends a request to a keeper's control socket and prints its answer.
 func knock(path string) int {
 	uc, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -231,8 +230,8 @@ func knock(path string) int {
 	return 0
 }
 
-// noUserNamespaces runs in a user namespace of its own, allows no further one
-// in it, and executes a command.
+// noUserNamespaces runs in a user namespace of its own, allows no more of them in it, and executes a
+// command.
 func noUserNamespaces(args []string) int {
 	if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0); err != nil {
 		fmt.Println("cannot forbid user namespaces:", err)

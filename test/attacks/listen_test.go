@@ -11,8 +11,8 @@ import (
 )
 
 // TestB9NobodyListens checks the processes of a running sandbox, with requests looked into and a
-// connection open: none has an internet socket that another program could use. The gateway is
-// reached through the card alone.
+// connection open: none has an internet socket that another program could use. The gateway is reached
+// only through the card.
 func TestB9NobodyListens(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -37,8 +37,7 @@ func TestB9NobodyListens(t *testing.T) {
 	})
 }
 
-// sockets counts the connections of a caller's sandboxes, and complains about
-// every other socket they have.
+// sockets counts the connections of a caller's sandboxes, and reports every other socket that they have.
 func sockets(t *testing.T, c *harness.Caller) (connected int) {
 	t.Helper()
 	for _, process := range c.Running() {
@@ -48,8 +47,8 @@ func sockets(t *testing.T, c *harness.Caller) (connected int) {
 				switch {
 				case !mine[line.inode]:
 				case strings.HasPrefix(table, "tcp") && line.state != listening:
-					connected++ // to the server it was asked to reach
-				case strings.HasPrefix(table, "udp") && strings.HasSuffix(line.peer, ":0035"): // asks the host's name server
+					connected++ // to the server that it was asked to reach
+				case strings.HasPrefix(table, "udp") && strings.HasSuffix(line.peer, ":0035"): // a question to the host's name server
 				default:
 					t.Errorf("process %d %q has a socket in %s: at %s, peer %s, state %s", process.PID, process.Args, table, line.at, line.peer, line.state)
 				}
@@ -59,10 +58,10 @@ func sockets(t *testing.T, c *harness.Caller) (connected int) {
 	return connected
 }
 
-// listening is the state of a TCP socket that takes connections.
+// listening is the state of a TCP socket that accepts connections.
 const listening = "0A"
 
-// socketsOf are the inodes of a process's sockets.
+// socketsOf returns the inodes of a process's sockets.
 func socketsOf(pid int) map[string]bool {
 	set := map[string]bool{}
 	dir := fmt.Sprintf("/proc/%d/fd", pid)

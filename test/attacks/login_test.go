@@ -17,16 +17,15 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// provider is a model's server and the one that gives out its tokens, of which each
-// refresh token is good once.
+// provider is a model's server and the server that issues its tokens. Each refresh token works once.
 type provider struct {
 	mu     sync.Mutex
-	n      int      // of the tokens that are good
-	asked  []string // for tokens, with these
-	bearer []string // that the model's server got
+	n      int      // number of the valid tokens
+	asked  []string // the tokens with which clients asked for new ones
+	bearer []string // received by the model's server
 }
 
-// saw returns the credentials of the token requests, and those that the model's server got.
+// saw returns the credentials of the token requests, and those that the model's server received.
 func (p *provider) saw() (asked, bearer []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,8 +81,8 @@ login:
   again: tool login
 `
 
-// TestLoginShared has two sandboxes at once, each with a keeper of its own, use an expired login of
-// the host. It is renewed once, on the host, and neither sandbox has it inside (C1, C2).
+// TestLoginShared has two sandboxes at once, each with a keeper of its own, use an expired login of the
+// host. It is renewed once, on the host, and neither sandbox has it inside (C1, C2).
 func TestLoginShared(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -133,7 +132,7 @@ func TestLoginShared(t *testing.T) {
 		harness.AbsentInFiles(t, c.State, realAccess(2))
 		harness.AbsentInFiles(t, c.State, realRefresh(2))
 
-		// A token that lasts is lent in its variable; with one nothing is renewed.
+		// A long-lived token is lent in its variable; then nothing is renewed.
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}

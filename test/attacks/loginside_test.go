@@ -16,12 +16,11 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// brief gives tokens for a code, of which each refresh token is good once and each access
-// token for moments.
+// brief issues tokens for a code. Each refresh token works once, and each access token for moments.
 type brief struct {
 	mu     sync.Mutex
 	n      int
-	bearer []string // that the model's server got
+	bearer []string // received by the model's server
 }
 
 func (b *brief) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +46,7 @@ func (b *brief) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"access_token":%q,"refresh_token":%q,"expires_in":2}`, realAccess(b.n), realRefresh(b.n))
 }
 
-// saw gives how many tokens there were, and the last that the model's server got.
+// saw returns how many tokens there were, and the last one that the model's server received.
 func (b *brief) saw() (n int, last string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,9 +56,9 @@ func (b *brief) saw() (n int, last string) {
 	return b.n, last
 }
 
-// TestLoginInsideSealed checks that each keeper of the sandbox renews the tokens of a login made
-// inside, also after one was killed. The state directory never has the tokens in clear: not where
-// they are kept, nor in checkpoints, forks and templates (C2).
+// TestLoginInsideSealed checks that each keeper of the sandbox renews the tokens of a login made inside,
+// also after one was killed. The state directory never has the tokens in clear text: not where they are
+// stored, nor in checkpoints, forks and templates (C2).
 func TestLoginInsideSealed(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {

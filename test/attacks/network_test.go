@@ -16,8 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// ownAddress is one of this machine's that is not its loopback: traffic to it
-// does not leave the machine, and inside it is not the sandbox's own.
+// ownAddress returns an address of this machine that is not its loopback: traffic to it does not leave
+// the machine, and inside it is not the sandbox's own.
 func ownAddress(t *testing.T) netip.Addr {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
@@ -158,8 +158,8 @@ func TestA12Names(t *testing.T) {
 	})
 }
 
-// TestA8ToolsOfRoot has root inside take the card apart and put it together in other ways: nothing
-// becomes reachable.
+// TestA8ToolsOfRoot has root inside take the card apart and reassemble it in other ways: nothing becomes
+// reachable.
 func TestA8ToolsOfRoot(t *testing.T) {
 	harness.AsUser(t)
 	at := ownAddress(t)
@@ -171,8 +171,8 @@ func TestA8ToolsOfRoot(t *testing.T) {
 			harness.Missing(t, "ip is not there inside: %s", r.Stderr)
 		}
 		for _, trick := range []struct {
-			tool  string // that need not be there
-			works bool   // else gVisor may refuse it
+			tool  string // it may be missing
+			works bool   // otherwise gVisor may refuse it
 			do    string
 		}{
 			{"", true, "echo nameserver 8.8.8.8 > /etc/resolv.conf"},
@@ -191,7 +191,7 @@ func TestA8ToolsOfRoot(t *testing.T) {
 			if r := c.Run("exec", "-u", "root", "box", "bash", "-c", trick.do); r.Code == notThere || trick.works && r.Code != 0 {
 				t.Errorf("%q was not done: %v", trick.do, r)
 			}
-			// Nothing answers where the network was changed: an attempt would last for minutes.
+			// Nothing answers if the network was changed: an attempt would last for minutes.
 			if r := c.Run("exec", "-u", "root", "box", "timeout", "10", "bash", "-c", script, "hello"); r.Code == notThere || r.Code == 0 && strings.Contains(r.Stdout, "hello") {
 				t.Errorf("after %q it got through, or was not tried: %v", trick.do, r)
 			}
@@ -203,8 +203,7 @@ func TestA8ToolsOfRoot(t *testing.T) {
 	})
 }
 
-// TestA21ProjectNarrowsOnly checks that a repository's network settings only take away, and never
-// give.
+// TestA21ProjectNarrowsOnly checks that a repository's network settings only take away, and never add.
 func TestA21ProjectNarrowsOnly(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {

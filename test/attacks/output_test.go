@@ -10,10 +10,10 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// hostile is text with everything that does something to a terminal.
+// hostile is text with everything that affects a terminal.
 const hostile = "\x1b[2J\x1b]0;pwned\x07\x1b]52;c;ZXZpbA==\x07\x9b31m\u009b31m\u0090q\u009d0;x\u009c\x7f\x08\x0d\u202e\u2066\ufeff"
 
-// octal writes text for printf: an argument must be UTF-8.
+// octal encodes text for printf: an argument must be UTF-8.
 func octal(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -22,8 +22,8 @@ func octal(s string) string {
 	return b.String()
 }
 
-// TestOutputIsPlain lets the inside choose names and output, and checks the output of every command
-// that shows them. D3, F17.
+// TestOutputIsPlain lets the inside choose names and output, and checks the output of every command that
+// shows them. D3, F17.
 func TestOutputIsPlain(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -92,8 +92,8 @@ func TestOutputIsPlain(t *testing.T) {
 	})
 }
 
-// TestMarkersAreNotTrusted leaves files inside that look like Bothy's own:
-// nothing on the host believes them. D11, F18.
+// TestMarkersAreNotTrusted creates files inside that look like Bothy's own: nothing on the host trusts
+// them. D11, F18.
 func TestMarkersAreNotTrusted(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "run", "-d", "--name", "box", "shell", ".", "--", "sleep", "1000")
@@ -125,8 +125,8 @@ func TestMarkersAreNotTrusted(t *testing.T) {
 	})
 }
 
-// TestNothingIsShared writes a program in one sandbox that another would run: the other does not
-// see it. D16, F10.
+// TestNothingIsShared writes a program in one sandbox that another would run: the other does not see it.
+// D16, F10.
 func TestNothingIsShared(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		for _, name := range []string{"one", "two"} {

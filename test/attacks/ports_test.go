@@ -22,8 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// spellings are ways to say "the host" that some program or some resolver
-// understands.
+// spellings are names for "the host" that some program or some resolver understands.
 var spellings = []string{
 	"127.0.0.1", "localhost", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::", "127.1.2.3", "0", "127.1", "2130706433", "0x7f000001",
 	"host.bothy", "host.bothy.", "HOST.BOTHY", "x.host.bothy", "bothy", "host.docker.internal", "gateway.docker.internal", "host.containers.internal",
@@ -33,8 +32,8 @@ var spellings = []string{
 	"10.0.2.2", "10.0.2.3", "172.17.0.1", "192.168.65.2", "192.168.127.1", "169.254.1.1", "169.254.169.254", "64:ff9b::7f00:1", "fe80::1",
 }
 
-// reach tries to hear something from a port of every host, "PORT HOST...", over
-// TCP and UDP. After "tampered" each attempt has the shorter time, offline.
+// reach tries to receive something from a port of every host, "PORT HOST...", over TCP and UDP. After
+// "tampered" each attempt has the shorter time, offline.
 func reach(args []string) {
 	longest := patience
 	var wg sync.WaitGroup
@@ -53,7 +52,7 @@ func reach(args []string) {
 func hear(network, host, port string, longest time.Duration) string {
 	at := net.JoinHostPort(host, port)
 	limit := min(longest, within(at))
-	// One address after the other: a name with two is not connected to twice.
+	// One address after the other: a name with two addresses gets only one connection at a time.
 	c, err := (&net.Dialer{Timeout: limit, FallbackDelay: -1}).Dial(network, at)
 	if err != nil {
 		return fmt.Sprintf("no %s %s: %v", network, host, err)
@@ -69,8 +68,8 @@ func hear(network, host, port string, longest time.Duration) string {
 	return fmt.Sprintf("silent %s %s: %v", network, host, err)
 }
 
-// misbehave is a server inside that misbehaves: deaf never reads, chatty never stops
-// to write, silent never answers, rude resets.
+// misbehave is a server inside that misbehaves: deaf never reads, chatty never stops writing, silent
+// never answers, rude resets.
 func misbehave(manner, at string) {
 	l, err := net.Listen("tcp", at)
 	if err != nil {
@@ -103,8 +102,8 @@ func misbehave(manner, at string) {
 	}
 }
 
-// secret listens at the loopback of the host, on both families and over TCP and UDP, at one port.
-// It counts its callers.
+// secret listens on the loopback of the host, on both families and over TCP and UDP, at one port. It
+// counts its callers.
 func secret(t *testing.T) (port string, callers *atomic.Int64) {
 	t.Helper()
 	callers = &atomic.Int64{}
@@ -152,8 +151,8 @@ func secret(t *testing.T) (port string, callers *atomic.Int64) {
 	return port, callers
 }
 
-// TestHostLoopbackIsClosed checks that the inside cannot reach a service on the host's loopback: by
-// no name or address, as no user, with the widest policy, and even when root inside changes its own
+// TestHostLoopbackIsClosed checks that the inside cannot reach a service on the host's loopback: by no
+// name or address, as no user, with the widest policy, and even when root inside changes its own
 // network. A20, B9.
 func TestHostLoopbackIsClosed(t *testing.T) {
 	harness.AsUser(t)
@@ -228,7 +227,7 @@ func TestOneHostPort(t *testing.T) {
 		if n := strings.Count(r.Stdout, "REACHED"); n != 6 || callers.Load() != 6 {
 			t.Errorf("reached %d times, the server saw %d: %s", n, callers.Load(), grep(r.Stdout, "REACHED"))
 		}
-		// Another sandbox has nothing of it.
+		// Another sandbox cannot reach it.
 		c.Must(t, "create", "--name", "two", "shell", c.Work)
 		if r := c.Run(append([]string{"exec", "two", me, "intruder", "reach", port}, spellings...)...); strings.Contains(r.Stdout, "REACHED") {
 			t.Errorf("another sandbox: %s", grep(r.Stdout, "REACHED"))
@@ -237,7 +236,7 @@ func TestOneHostPort(t *testing.T) {
 	})
 }
 
-// published gives where a port of a sandbox is on the host's loopback.
+// published returns the address of a sandbox's port on the host's loopback.
 func published(t *testing.T, c *harness.Caller, box string, port uint16) string {
 	t.Helper()
 	var list []spec.Port
@@ -273,8 +272,8 @@ func TestPublishedPortsInside(t *testing.T) {
 				t.Errorf("%s", r.Stdout)
 			}
 		}
-		// The gateway itself listens for names, and explains refusals; the port that init connects
-		// back to accepts only init.
+		// The gateway itself listens for names, and explains refusals; the port to which init connects
+		// back accepts only init.
 		scan := `for p in $(seq 1 1024) 3000 8080 ` + port + `; do (exec 3<>/dev/tcp/198.18.0.1/$p) 2>/dev/null && echo $p; done; true`
 		r := c.Run("exec", "box", "bash", "-c", scan)
 		if open := strings.Fields(r.Stdout); r.Code != 0 || strings.Join(open, " ") != "53 80" {
@@ -329,8 +328,8 @@ func TestPublishedOnLoopbackOnly(t *testing.T) {
 	})
 }
 
-// TestHostileServer checks that a server at a published port takes host memory only up to a bound,
-// and does not block other ports. A stopped init does not either.
+// TestHostileServer checks that a server at a published port uses host memory only up to a bound, and
+// does not block other ports. A stopped init does not either.
 func TestHostileServer(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -407,7 +406,7 @@ func TestHostileServer(t *testing.T) {
 	})
 }
 
-// resident is the memory of a process of the host, in bytes.
+// resident returns the memory of a process of the host, in bytes.
 func resident(t *testing.T, pid int) int64 {
 	t.Helper()
 	kb, _, _ := strings.Cut(harness.Status(pid, "VmRSS"), " ")

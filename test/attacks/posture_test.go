@@ -19,8 +19,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// TestPosture looks at the processes of a running sandbox from the host:
-// capabilities, seccomp, identity maps, namespaces, programs. F12, F13, F15.
+// TestPosture checks the processes of a running sandbox from the host: capabilities, seccomp, identity
+// maps, namespaces, programs. F12, F13, F15.
 func TestPosture(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "run", "-d", "--name", "box", "shell", ".", "--", "sleep", "1000")
@@ -45,8 +45,8 @@ func TestPosture(t *testing.T) {
 				t.Errorf("%s: %s is %s, not %s", p.name, field, got, want)
 			}
 		}
-		// gVisor's own filter, and the one that leaves CPUID to the processor: a
-		// sandbox is half as fast to start a program without it.
+		// gVisor's own filter, and the one that leaves CPUID to the processor: without it a sandbox
+		// takes twice as long to start a program.
 		if n := harness.Status(m.Sentry, "Seccomp_filters"); runtime.GOARCH == "amd64" && n != "" && n != "2" {
 			t.Errorf("sentry: %s filters, not 2", n)
 		}
@@ -107,8 +107,7 @@ func TestPosture(t *testing.T) {
 	})
 }
 
-// noCore is how /proc/PID/limits says that no core file is written, nor given to a program of
-// the host.
+// noCore matches /proc/PID/limits if no core file is written or passed to a program of the host.
 var noCore = regexp.MustCompile(`(?m)^Max core file size +1 +1 `)
 
 // tree lists a process and all below it.
@@ -132,8 +131,8 @@ func name0(pid int) string {
 }
 
 // TestDescriptors lists the open descriptors of the sentry and the gofer: none of the caller's, no
-// terminal, no device but /dev/null, no socket with an address, no file but those of the sandbox.
-// F1, F11, F15.
+// terminal, no device but /dev/null, no socket with an address, no file except those of the sandbox. F1,
+// F11, F15.
 func TestDescriptors(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		// The caller's command has a file, a terminal and a socket open.
@@ -241,7 +240,7 @@ func unexpected(c *harness.Caller, who string, pid int, fd, target string, point
 		}
 		var fs unix.Statfs_t
 		if err := unix.Statfs(fmt.Sprintf("/proc/%d/fd/%s", pid, fd), &fs); err == nil && fs.Type == unix.PROC_SUPER_MAGIC && who == "gofer" {
-			return "" // its own pid namespace's
+			return "" // of its own pid namespace
 		}
 		if id := field(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, fd), "mnt_id"); !points[id] {
 			return "a file on mount " + id + ", which is no part of the sandbox's tree"
@@ -250,9 +249,9 @@ func unexpected(c *harness.Caller, who string, pid int, fd, target string, point
 	return ""
 }
 
-// strangeSocket describes the problem with a socket. The socket may be closed before the kernel's
-// table is read, as one over which the keeper has just answered. The table may lack a socket while
-// others come and go.
+// strangeSocket describes the problem with a socket. The socket may be closed before the kernel's table
+// is read, such as one over which the keeper has just answered. The table may lack a socket while others
+// come and go.
 func strangeSocket(pid int, fd string, ino uint64, listens bool) (why string) {
 	for range 10 {
 		found := false
@@ -277,8 +276,8 @@ func namedSocket(pid int, ino uint64, listens bool) (found bool, why string) {
 				continue
 			}
 			found = true
-			// The sentry's control socket, which the keeper made for it, has a
-			// name that only the keeper's mount namespace knows.
+			// The sentry's control socket, which the keeper made for it, has a name that only the
+			// keeper's mount namespace knows.
 			if len(f) > 7 && !(listens && strings.HasSuffix(f[7], ".control.sock")) && !strings.Contains(f[7], "/scratch/wall/state/runsc-") {
 				return true, "a unix socket with the address " + f[7]
 			}
@@ -297,7 +296,7 @@ func field(file, name string) string {
 	return ""
 }
 
-// mountIDs are the mounts a process sees.
+// mountIDs returns the mounts that a process sees.
 func mountIDs(t *testing.T, pid int) map[string]bool {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
@@ -311,9 +310,8 @@ func mountIDs(t *testing.T, pid int) map[string]bool {
 	return ids
 }
 
-// TestEnvironmentStaysOutside plants a secret in the environment of every
-// command: it is in no process of the sandbox, no file of the state directory,
-// and not inside. F8, F13.
+// TestEnvironmentStaysOutside plants a secret in the environment of every command: it is in no process
+// of the sandbox, no file of the state directory, and not inside. F8, F13.
 func TestEnvironmentStaysOutside(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		k := &canaries{mark: newMark()}
@@ -356,8 +354,8 @@ func TestEnvironmentStaysOutside(t *testing.T) {
 	})
 }
 
-// TestA22HostOpensNothing checks that programs inside cannot start a program of the host, neither
-// by opening a page in a browser nor by output that terminals act on.
+// TestA22HostOpensNothing checks that programs inside cannot start a program of the host, neither by
+// opening a page in a browser nor by output to which terminals react.
 func TestA22HostOpensNothing(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		bin, opened := filepath.Join(c.Home, "bin"), filepath.Join(c.Base, "opened")
@@ -389,8 +387,8 @@ func TestA22HostOpensNothing(t *testing.T) {
 	})
 }
 
-// TestHostileSidecars puts programs where gVisor would look for its own, and
-// points it there by every variable it knows: none runs. gvisor.md §18, 5.
+// TestHostileSidecars puts programs where gVisor would look for its own, and points it there with every
+// variable it knows: none runs. gvisor.md §18, 5.
 func TestHostileSidecars(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		bin := filepath.Join(c.Base, "bin")

@@ -25,8 +25,8 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// speak has a client inside talk to a server in its protocol: PROTOCOL TARGET, and for Postgres a
-// file with the authorities to trust, and the name to ask for in TLS ("" for none).
+// speak makes a client inside talk to a server in its protocol: PROTOCOL TARGET, and for Postgres a file
+// with the authorities to trust, and the name to use in TLS ("" for none).
 func speak(args []string) {
 	var out string
 	var err error
@@ -46,7 +46,7 @@ func speak(args []string) {
 // large is a message of several frames of TCP, and of a length of 64 bits.
 var large = bytes.Repeat([]byte("large "), 20_000)
 
-// speakWebSocket listens, talks, listens, and takes its leave.
+// speakWebSocket reads, writes, reads, and closes.
 func speakWebSocket(url string) (string, error) {
 	c, err := websocket.Dial(url, "", "https://inside.example")
 	if err != nil {
@@ -74,7 +74,7 @@ func speakWebSocket(url string) (string, error) {
 	return greeting + ", " + answer, err
 }
 
-// socket greets first, and then answers.
+// socket sends a greeting first, and then answers.
 func (s *service) socket(c *websocket.Conn) {
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	if websocket.Message.Send(c, "welcome") != nil {
@@ -99,7 +99,7 @@ func (s *service) socket(c *websocket.Conn) {
 	}
 }
 
-// events tells of one event, and of the next when the first was seen.
+// events sends one event, and the next when the first was seen.
 func (s *service) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	fmt.Fprint(w, "data: one\n\n")
@@ -111,8 +111,8 @@ func (s *service) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// protocols has programs inside speak protocols other than plain HTTP, and checks what arrived:
-// WebSocket both ways, server-sent events as they come, and Postgres, as it asks for TLS.
+// protocols has programs inside use protocols other than plain HTTP, and checks what arrived: WebSocket
+// both ways, server-sent events as they arrive, and Postgres, as it asks for TLS.
 func (s *service) protocols(t *testing.T, c *harness.Caller, st *stage.Stage, me, api string) {
 	t.Helper()
 	s.saw()
@@ -194,7 +194,7 @@ func (p *postgres) serve(c net.Conn, config *tls.Config) {
 	_, _ = io.Copy(io.Discard, c)
 }
 
-// pgMessage is a message of a type, 0 for those that begin.
+// pgMessage returns a message of a type; 0 is for start-up messages.
 func pgMessage(kind byte, body string) []byte {
 	var b []byte
 	if kind != 0 {
@@ -271,8 +271,8 @@ func pgSecure(c net.Conn, roots, name string) (net.Conn, error) {
 	return secure, secure.Handshake()
 }
 
-// databases has a client inside query a database outside, in the clear and with TLS that begins
-// within the protocol. In TLS it may name only the host that it looked up.
+// databases has a client inside query a database outside, in clear text and with TLS that starts within
+// the protocol. In TLS it may name only the host that it looked up.
 func databases(t *testing.T, c *harness.Caller, s *stage.Stage, me string) {
 	t.Helper()
 	db := newPostgres(t, s.Take(t, "5432"))
@@ -301,7 +301,7 @@ func databases(t *testing.T, c *harness.Caller, s *stage.Stage, me string) {
 // gitPort is the port of git's own protocol, which uses neither HTTP nor TLS.
 const gitPort = "9418"
 
-// plainGit has git inside ask a server in its own protocol that it may reach by name, and one that
+// plainGit has git inside ask, in git's own protocol, a server that it may reach by name, and one that
 // it may not.
 func plainGit(t *testing.T, c *harness.Caller, s *stage.Stage) {
 	t.Helper()

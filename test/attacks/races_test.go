@@ -17,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// racesVar is how many exchanges each case goes on for; make races sets it.
+// racesVar is the number of exchanges for which each case continues; make races sets it.
 const racesVar = "BOTHY_RACES"
 
 // The minimum number of tries of each case, and of exchanges without the variable.
@@ -26,23 +26,23 @@ const (
 	fewExchanges = 256
 )
 
-// race is a workspace in which a program inside a sandbox exchanges names without a
-// pause, while the host's side works with paths through them.
+// race is a workspace in which a program inside a sandbox exchanges names continuously, while the host's
+// side works with paths through them.
 type race struct {
 	*harness.Caller
-	outside string // of the host's, given to no sandbox
-	data    string // given to the victims, and not to the program that exchanges
+	outside string // on the host, shared with no sandbox
+	data    string // shared with the victims, and not with the program that exchanges
 	counter string // a file in which the program that exchanges keeps count
 	before  map[string]string
 }
 
-// pairs are the exchanged names: a directory on the path of a mount point, and a mount point
-// itself, each with a link to the host's files or to files of other sandboxes.
+// pairs returns the exchanged names: a directory on the path of a mount point, and a mount point itself,
+// each with a link to the host's files or to files of other sandboxes.
 func (r *race) pairs() []string {
 	return []string{"a:l/outside", "a:l/data", "a:l/up", "b/dir:l/outside", "b/file:l/secret"}
 }
 
-// startRace lays the workspace out and has the program begin.
+// startRace creates the workspace and starts the program.
 func startRace(t *testing.T, c *harness.Caller) *race {
 	t.Helper()
 	r := &race{Caller: c, outside: filepath.Join(c.Base, "outside"), data: filepath.Join(c.Base, "data"), counter: filepath.Join(c.Base, "count", "count")}
@@ -77,7 +77,7 @@ func startRace(t *testing.T, c *harness.Caller) *race {
 	return r
 }
 
-// lay makes the sandboxes and files that the cases work with, before names change.
+// lay makes the sandboxes and files for the cases, before names change.
 func (r *race) lay(t *testing.T) {
 	t.Helper()
 	r.Mkdir(t, r.vol())
@@ -106,7 +106,7 @@ func (r *race) lay(t *testing.T) {
 func (r *race) vol() string   { return filepath.Join(r.Base, "vol") }
 func (r *race) other() string { return filepath.Join(r.Home, "other") }
 
-// exchanges is how many there were.
+// exchanges returns the number of exchanges so far.
 func (r *race) exchanges() int {
 	b, _ := os.ReadFile(r.counter)
 	n, _ := strconv.Atoi(strings.TrimSpace(string(b)))
@@ -174,7 +174,7 @@ func (r *race) against(t *testing.T, what string, try func(n int) harness.Result
 	t.Logf("%s: %d exchanges, %d tries of which %d went through; last refused: %s", what, n, tries, good, why)
 }
 
-// lastWords is the error of a command, or its last line.
+// lastWords returns the error of a command, or its last line.
 func lastWords(stderr string) string {
 	lines := strings.Split(strings.TrimSpace(stderr), "\n")
 	for _, line := range lines {
@@ -199,8 +199,8 @@ func difference(before, now map[string]string) (list []string) {
 	return list
 }
 
-// TestExchangedPaths has a program inside exchange names with links while the host's side walks
-// through them: files outside stay unchanged. D1, D2, D7.
+// TestExchangedPaths has a program inside exchange names with links while the host's side walks through
+// them: files outside stay unchanged. D1, D2, D7.
 func TestExchangedPaths(t *testing.T) {
 	harness.Sweep(t, "races")
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
@@ -214,8 +214,8 @@ func TestExchangedPaths(t *testing.T) {
 	})
 }
 
-// TestLinkedMountPoint puts a mount point behind a prepared link: to a directory of the host's, and
-// to one that only the starting sandbox is given. The sandbox does not start, says why, and makes
+// TestLinkedMountPoint puts a mount point behind a prepared link: to a directory of the host, and to one
+// that is shared only with the sandbox that starts. The sandbox does not start, reports why, and makes
 // nothing there. D1, D7.
 func TestLinkedMountPoint(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -248,7 +248,7 @@ func TestLinkedMountPoint(t *testing.T) {
 	})
 }
 
-// in is a path of the workspace.
+// in returns a path of the workspace.
 func (r *race) in(rel string) string { return filepath.Join(r.Work, rel) }
 
 // starts mounts at and below the names that are exchanged.
@@ -293,7 +293,7 @@ func (r *race) copies(t *testing.T) {
 	})
 }
 
-// applies brings changes to the names.
+// applies applies changes to the names.
 func (r *race) applies(t *testing.T) {
 	r.against(t, "apply", func(n int) harness.Result {
 		_ = r.Sh("reviewed", "", fmt.Sprintf("mkdir -p a b/dir; echo %d | tee a/applied a/dir/applied b/dir/applied b/file > l/applied", n))
@@ -327,7 +327,7 @@ func exchange(counter string, pairs []string) int {
 	}
 	done := 0
 	for n := 0; ; n++ {
-		a, b, _ := strings.Cut(pairs[n/7%len(pairs)], ":") // an odd number, so that each stays either way
+		a, b, _ := strings.Cut(pairs[n/7%len(pairs)], ":") // an odd number, so that each name gets both states
 		if unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE) == nil {
 			done++
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// TestDeadResolver checks a host whose name server is silent or fails. No host is reached by name,
-// and no other name server is asked. Programs inside get an error, and the log has it. Connections
-// without names go on, and all others work again when the server is back.
+// TestDeadResolver checks a host whose name server is silent or fails. No host is reached by name, and
+// no other name server is asked. Programs inside get an error, which the log has. Connections without
+// names continue, and all others work again when the server is back.
 func TestDeadResolver(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -60,8 +60,8 @@ func TestDeadResolver(t *testing.T) {
 	})
 }
 
-// nobodyThere checks that a connection to a port without a server is refused at once inside, and
-// that the log tells which address did not answer, and why.
+// nobodyThere checks that a connection to a port without a server is refused at once inside, and that
+// the log tells which address did not answer, and why.
 func nobodyThere(t *testing.T, p *spy, s *stage.Stage) {
 	t.Helper()
 	const port = ":9999"
@@ -73,7 +73,7 @@ func nobodyThere(t *testing.T, p *spy, s *stage.Stage) {
 	}
 	log := p.Must(t, "policy", "log", "box")
 	for who, where := range map[string]string{allowed4: at, "203.14.0.1": "203.14.0.1" + port} {
-		// More than once where the answer took so long that the inside asked again.
+		// More than once if the answer took so long that the inside asked again.
 		if !regexp.MustCompile(`(?m)^box +` + who + port + ` +error +[1-9]\d* .* ` + where + ` does not answer: connection refused$`).MatchString(log) {
 			t.Errorf("of %s the log does not tell:\n%s", who, log)
 		}

@@ -17,14 +17,13 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// heldBait is in the memory of a process inside, and so in its core: finding it shows that the
-// search works. Only this program contains it as written here, and the program does not search
-// itself.
+// heldBait is in the memory of a process inside, and so in its core: finding it shows that the search
+// works. Only this program contains it in this spelling, and the program does not search itself.
 const heldBait = "42-is-held-in-memory"
 
-// absentInside has root inside, with every capability, look for values in the memory of
-// everything that runs there, in /proc, in devices that are there and in those it makes, and
-// in cores. The values are not told inside as they are: they would be found.
+// absentInside has root inside, with every capability, look for values in the memory of everything that
+// runs there, in /proc, in existing devices and in those that it makes, and in cores. The values are
+// passed in an encoded form: otherwise the search would find them.
 func absentInside(t *testing.T, c *harness.Caller, box, me string, values ...string) {
 	t.Helper()
 	c.Must(t, "exec", "-d", box, "sh", "-c", "X=$((40+2))-is-held-in-memory; sleep 1000; echo $X")
@@ -91,7 +90,7 @@ func rummage(values []string) {
 	}
 }
 
-// capabilities is "all" for a process that has every capability that exists inside.
+// capabilities returns "all" for a process that has every capability that exists inside.
 func capabilities() string {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -108,8 +107,8 @@ func capabilities() string {
 	return "all: " + set["CapEff"]
 }
 
-// rummageProcesses reads the mapped memory of every process but this one, through its file in /proc
-// and through a debugger's system call.
+// rummageProcesses reads the mapped memory of every process but this one, through its file in /proc and
+// with a debugger's system call.
 func rummageProcesses(report func(string, []byte)) {
 	own := fmt.Sprint(os.Getpid())
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -166,7 +165,7 @@ func rummageMemory(dir string, report func(string, []byte)) {
 	fmt.Println(dir, "read:", read)
 }
 
-// written is memory without its empty pages, which are the most of it.
+// written returns memory without its empty pages, which are most of it.
 func written(b []byte) []byte {
 	const page = 4096
 	var empty [page]byte
@@ -206,8 +205,7 @@ func rummageDevices(report func(string, []byte)) {
 	}
 }
 
-// rummageCores has processes end as those do that leave a core, here and where the
-// kernel is told to.
+// rummageCores makes processes end in ways that leave a core, here and where the kernel is told to.
 func rummageCores(report func(string, []byte)) {
 	dir, err := os.MkdirTemp("/tmp", "cores-")
 	if err != nil {

@@ -47,8 +47,8 @@ func leave(args []string) int {
 	return 0
 }
 
-// lendable gives a caller tokens of every kind that is written somewhere inside: in
-// variables, in settings of tools, in a login file. They are given back.
+// lendable gives a caller tokens of every kind that is written somewhere inside: in variables, in
+// settings of tools, in a login file. It returns them.
 func lendable(t *testing.T, c *harness.Caller) []string {
 	t.Helper()
 	const access, refresh, custom = "sk-ant-oat01-canaryCANARY0123456789abcdef", "sk-ant-ort01-canaryCANARY9876543210fedcba", "tok_canary12345678901234567890"
@@ -72,10 +72,10 @@ func lendable(t *testing.T, c *harness.Caller) []string {
 	return []string{gitPassword, gitHubToken, npmToken, pipPassword, access, refresh, custom}
 }
 
-// TestSavedImage saves a sandbox for others, in a file, at a registry and on the shelf. The result
-// has the installed programs and its home, and nothing of the credentials it was lent, of its
-// directories and sockets, or of other sandboxes. The file is as OCI and Docker specify, judged by
-// neither of our readers (C1, D14, D15, D16, D17, F1).
+// TestSavedImage saves a sandbox for others, in a file, at a registry and on the shelf. The result has
+// the installed programs and its home, and nothing of the credentials it was lent, of its directories
+// and sockets, or of other sandboxes. The file follows the specifications of OCI and Docker, checked
+// without our own readers (C1, D14, D15, D16, D17, F1).
 func TestSavedImage(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -131,7 +131,7 @@ func TestSavedImage(t *testing.T) {
 				t.Errorf("%s does not have what is to be in it", what)
 			}
 			absent := hidden
-			if what != "the shelf" { // it records which places to leave out
+			if what != "the shelf" { // it records the paths to leave out
 				absent = append(slices.Clone(hidden), deleted, c.Work)
 			}
 			for _, v := range absent {
@@ -151,7 +151,7 @@ func TestSavedImage(t *testing.T) {
 	})
 }
 
-// lent are the placeholders of credentials in a sandbox.
+// lent returns the placeholders of credentials in a sandbox.
 func lent(t *testing.T, c *harness.Caller, name string) (stands []string) {
 	t.Helper()
 	var list struct {
@@ -171,7 +171,7 @@ func lent(t *testing.T, c *harness.Caller, name string) (stands []string) {
 	return stands
 }
 
-// allBelow is all that is in the files below a directory, and their names.
+// allBelow returns the content of all files below a directory, and their names.
 func allBelow(t *testing.T, dir string) (all []byte) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -215,7 +215,7 @@ func gunzip(t *testing.T, b []byte) []byte {
 	return b
 }
 
-// unpacked is all content of an archive, decompressed.
+// unpacked returns all content of an archive, decompressed.
 func unpacked(t *testing.T, archive []byte) []byte {
 	t.Helper()
 	all := slices.Clone(archive)
@@ -225,7 +225,7 @@ func unpacked(t *testing.T, archive []byte) []byte {
 	return all
 }
 
-// filesOf are the regular files of an archive.
+// filesOf returns the regular files of an archive.
 func filesOf(t *testing.T, archive []byte) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -249,8 +249,7 @@ func filesOf(t *testing.T, archive []byte) map[string][]byte {
 	}
 }
 
-// fromRegistry is all that a registry has of an image, also as it was before it was
-// compressed.
+// fromRegistry returns everything that a registry has of an image, also as it was before compression.
 func fromRegistry(t *testing.T, host, repository, tag string) (all []byte) {
 	t.Helper()
 	get := func(what, ref string) []byte {
@@ -276,8 +275,8 @@ func fromRegistry(t *testing.T, host, repository, tag string) (all []byte) {
 	return all
 }
 
-// The documents that describe an image, in the words of the OCI's image specification 1.1, and of
-// docker save.
+// The documents that describe an image, in the terms of OCI's image specification 1.1, and of docker
+// save.
 type (
 	ociDescriptor struct {
 		MediaType, Digest string
@@ -312,7 +311,7 @@ func strict(t *testing.T, what string, b []byte, v any) {
 	}
 }
 
-// oci judges an archive with one image, and returns the entries of its last layer.
+// oci checks an archive with one image, and returns the entries of its last layer.
 func oci(t *testing.T, archive []byte, name string) (entries []string) {
 	t.Helper()
 	files := filesOf(t, archive)
@@ -385,7 +384,7 @@ func oci(t *testing.T, archive []byte, name string) (entries []string) {
 	return entries
 }
 
-// ociLayer judges the tar archive of a layer, and gives the names in it.
+// ociLayer checks the tar archive of a layer, and returns the names in it.
 func ociLayer(t *testing.T, plain []byte) (entries []string) {
 	t.Helper()
 	for tr := tar.NewReader(bytes.NewReader(plain)); ; {

@@ -14,8 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// TestC6SecretStaysOutside lends a secret and looks for its value everywhere but
-// in the keeper's memory.
+// TestC6SecretStaysOutside lends a secret and looks for its value everywhere except in the keeper's
+// memory.
 func TestC6SecretStaysOutside(t *testing.T) {
 	harness.AsUser(t)
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
@@ -42,7 +42,7 @@ func TestC6SecretStaysOutside(t *testing.T) {
 		}
 		me := c.Plant(t, c.Work)
 		wanted := []string{value}
-		if os.Geteuid() == 0 { // root alone can look into a keeper, to know what to look for
+		if os.Geteuid() == 0 { // only root can read a keeper's memory, to know what to look for
 			wanted = append(wanted, authorityKey(t, c.Machine(t, "box").Keeper))
 		}
 		absentInside(t, c, "box", me, wanted...)
@@ -74,7 +74,7 @@ func TestC6SecretStaysOutside(t *testing.T) {
 				t.Errorf("found inside as %q:\n%s", as, out)
 			}
 		}
-		// Another value, another start, and the end of it.
+		// Another value, another start, and the end of the lease.
 		next := value[:20] + strings.Repeat("z", 20)
 		run(c.RunInput(next+"\n", "secret", "set", "github"))
 		run(c.Run("stop", "box"))
@@ -89,9 +89,9 @@ func TestC6SecretStaysOutside(t *testing.T) {
 	})
 }
 
-// absentInCheckpoint looks for values in all memory of the inside, as a full checkpoint has it, in
-// its files and in state kept outside: the lent secrets (C6), and the key of the authority that the
-// inside trusts (C11).
+// absentInCheckpoint looks for values in all memory of the inside, as a full checkpoint has it, in its
+// files and in state that is stored outside: the lent secrets (C6), and the key of the authority that
+// the inside trusts (C11).
 func absentInCheckpoint(t *testing.T, c *harness.Caller, values ...string) {
 	t.Helper()
 	c.Must(t, "exec", "-u", "root", "box", "sh", "-c", "echo $((40+2))-is-in-memory > /dev/shm/bait; sleep 1000 < /dev/shm/bait &")
@@ -123,7 +123,7 @@ func absentInCheckpoint(t *testing.T, c *harness.Caller, values ...string) {
 	}
 }
 
-// TestSecretSearchBites makes sure that the test above can fail.
+// TestSecretSearchBites checks that the test above can fail.
 func TestSecretSearchBites(t *testing.T) {
 	harness.AsUser(t)
 	value := "ghp_0123456789abcdefghij"

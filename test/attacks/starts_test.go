@@ -12,17 +12,17 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// The ways to run a program inside whose output goes elsewhere than to the caller (A4). The program
-// says a word of its own to an allowed host, after it has tried all forbidden ways: the word's
-// arrival shows which program ran.
+// The ways to run a program inside whose output does not go to the caller (A4). The program sends its
+// own word to an allowed host, after it has tried all forbidden ways: the word's arrival shows which
+// program ran.
 
-// inImage is where the hostile program is in the template of this test.
+// inImage is the path of the hostile program in the template of this test.
 const inImage = "/usr/local/bin/spy"
 
-// saying is a shell command that tries the forbidden ways and then says a word.
+// saying returns a shell command that tries the forbidden ways and then sends a word.
 func (p *spy) saying(word string) string { return p.sayingBy(inImage, word) }
 
-// sayingBy is the same by the hostile program at another place.
+// sayingBy is saying with the hostile program at another path.
 func (p *spy) sayingBy(program, word string) string {
 	argv := append([]string{program, "intruder", "net", p.mark}, p.forbidden()...)
 	for _, host := range []string{allowed4, allowed6} {
@@ -31,7 +31,7 @@ func (p *spy) sayingBy(program, word string) string {
 	return strings.Join(argv, " ")
 }
 
-// heard waits for words to arrive over both families, as they do when all else was tried.
+// heard waits for words to arrive over both families, as they do after all other attempts.
 func (p *spy) heard(t *testing.T, words ...string) {
 	t.Helper()
 	said := map[string]int{}
@@ -43,7 +43,7 @@ func (p *spy) heard(t *testing.T, words ...string) {
 	})
 }
 
-// at is the caller in another directory, which is made.
+// at returns the caller in another directory, and makes that.
 func (p *spy) at(t *testing.T, name string) *harness.Caller {
 	t.Helper()
 	c := *p.Caller
@@ -72,7 +72,7 @@ func (p *spy) loops(t *testing.T, template string) {
 	c.Must(t, "rm", "-f", "looped")
 }
 
-// ralphs has the agent of a loop and its check try that open-ralph's command line began.
+// ralphs has the agent and the check of a loop try that open-ralph's command line started.
 func (p *spy) ralphs(t *testing.T) {
 	t.Helper()
 	c := p.at(t, "ralphed")
@@ -131,7 +131,7 @@ func (p *spy) image(t *testing.T) (name string) {
 	return "spied:v1"
 }
 
-// builds has the steps of a Dockerfile try, by the rules of the command line.
+// builds has the steps of a Dockerfile try, with the rules of the command line.
 func (p *spy) builds(t *testing.T, template string) {
 	t.Helper()
 	harness.Builder(t)
@@ -160,7 +160,7 @@ func (p *spy) devcontainers(t *testing.T, template string) {
 	p.heard(t, words...)
 }
 
-// clones has a sandbox with a clone of its own try, and one that was started by a fetch.
+// clones has a sandbox with its own clone try, and one that was started by a fetch.
 func (p *spy) clones(t *testing.T, template string) {
 	t.Helper()
 	needGit(t)

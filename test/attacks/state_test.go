@@ -49,7 +49,7 @@ func TestStateDirectoryStaysHidden(t *testing.T) {
 				if r.Code != 0 {
 					if strings.Contains(tc.name, "behind a link") && strings.Contains(r.Stderr, "not a directory") {
 						c.Dirty = true
-						return // a linked state directory is refused: as good
+						return // a linked state directory is refused, which is just as good
 					}
 					t.Fatalf("%v", r)
 				}
@@ -79,8 +79,8 @@ func TestStateDirectoryStaysHidden(t *testing.T) {
 	}
 }
 
-// TestMountedBelowAWorkspace mounts the state directory, a part of it, a directory above it and
-// views of the kernel below a workspace: none is visible inside, but other mounts there are. D7.
+// TestMountedBelowAWorkspace mounts the state directory, a part of it, a directory above it and views of
+// the kernel below a workspace: none is visible inside, but other mounts there are. D7.
 func TestMountedBelowAWorkspace(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount")
@@ -139,8 +139,7 @@ func TestStateDirectoryIsNotForged(t *testing.T) {
 	})
 }
 
-// TestWorkspaceRefusals are the places no sandbox gets without being forced.
-// D7, F7.
+// TestWorkspaceRefusals checks the directories that no sandbox gets without force. D7, F7.
 func TestWorkspaceRefusals(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "ls")

@@ -23,17 +23,17 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// forge are servers that want a token for everything: of git, of npm and of pip, and GitHub's. They
+// forge are servers that require a token for everything: of git, of npm and of pip, and GitHub's. They
 // echo each request, as hostile ones would.
 type forge struct {
 	repositories string
-	want         map[string]string // host: the Authorization it wants
+	want         map[string]string // host: the Authorization that it requires
 
 	mu  sync.Mutex
 	got []string // host, method and path, and Authorization
 }
 
-// Tokens as they are on the host, and the values sent over the wire for them.
+// Tokens as on the host, and the values sent over the wire for them.
 const (
 	gitPassword  = "canary-git-0123456789abcdef"
 	gitHubToken  = "gho_canary456789012345678901234567890123"
@@ -190,7 +190,7 @@ func TestC7TokensOfTools(t *testing.T) {
 	})
 }
 
-// work are uses of tokens by programs inside, and what the servers then see.
+// work lists uses of tokens by programs inside, and the requests that the servers then see.
 var work = []struct{ script, host, out string }{
 	{`cd /tmp && git clone -q https://` + gitHost + `/team/app.git && cd app && git log --format=%s && git -c user.name=x -c user.email=x@example.net commit -q --allow-empty -m second && git push -q origin main && git ls-remote origin main | cut -f2`, gitHost, "first\nrefs/heads/main\n"},
 	{`git ls-remote https://github.com/team/app.git main | cut -f2`, "github.com", "refs/heads/main\n"},
@@ -213,7 +213,7 @@ func (f *forge) toolsWork(t *testing.T, c *harness.Caller) {
 	}
 }
 
-// secrets are the values, and their forms on the wire.
+// secrets returns the values, and their forms on the wire.
 func (f *forge) secrets() []string {
 	list := []string{gitPassword, gitHubToken, npmToken, pipPassword}
 	for _, want := range f.want {
@@ -254,7 +254,7 @@ func (f *forge) nowhereInside(t *testing.T, c *harness.Caller) {
 	f.saw()
 }
 
-// nowhereElse tries to have lent tokens sent elsewhere, or in another place.
+// nowhereElse tries to have lent tokens sent to another host, or in another place.
 func (f *forge) nowhereElse(t *testing.T, c *harness.Caller) {
 	t.Helper()
 	fill := `fill() { printf 'protocol=https\nhost=%s\n\n' "$1" | git credential fill | sed -n "s/^$2=//p"; }; `
@@ -283,7 +283,7 @@ func (f *forge) nowhereElse(t *testing.T, c *harness.Caller) {
 	}
 }
 
-// toolsFail checks that revoked tokens are useless, also to programs that were told of them before.
+// toolsFail checks that revoked tokens are useless, also for programs that got them before.
 func (f *forge) toolsFail(t *testing.T, c *harness.Caller) {
 	t.Helper()
 	c.Must(t, "exec", "box", "rm", "-rf", "/tmp/app", "/tmp/n", "/tmp/p")

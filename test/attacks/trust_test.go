@@ -40,9 +40,9 @@ func (s *registry) askedAs(host string) bool {
 	return slices.Contains(s.hosts, host)
 }
 
-// TestClientsThroughTheGateway has real programs inside, as they come, talk to a real server, and
-// checks that they get their data. The gateway between them looks into every request. A program
-// that does not trust the gateway would fail: no program inside knows the server's authority.
+// TestClientsThroughTheGateway has unmodified programs inside talk to a real server, and checks that
+// they get their data. The gateway between them looks into every request. A program that does not trust
+// the gateway would fail: no program inside knows the server's authority.
 func TestClientsThroughTheGateway(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
@@ -111,14 +111,14 @@ func gets(t *testing.T, c *harness.Caller, server *registry, host string, client
 	t.Errorf("with %q: no request to %s that was answered with 200 is in the log", environment, host)
 }
 
-// programs is where the clients are, and rust where a host's cargo is shown that is not
-// where programs are.
+// programs is the directory of the clients. rust is where a host's cargo is shown that is not in
+// programs.
 const (
 	rust     = "/mnt/rust"
 	programs = "/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin:" + rust + "/bin"
 )
 
-// toolchain is the directory of a cargo that rustup installed for the user who runs the test. It is
+// toolchain returns the directory of a cargo that rustup installed for the user who runs the test. It is
 // in a home, which no sandbox sees. It is "" if the caller is another user.
 func toolchain(ctx context.Context, c *harness.Caller) string {
 	out, err := exec.CommandContext(ctx, "rustup", "which", "cargo").Output()

@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// drop is a place where any program can leave data: a server that accepts all data.
+// drop is a server that accepts any data from any program.
 type drop struct {
 	at        netip.AddrPort
 	got, open atomic.Int64 // bytes; connections
@@ -52,7 +52,7 @@ func dropServer(t *testing.T, at netip.Addr) *drop {
 	return d
 }
 
-// all is how much arrived, when nothing arrives any more.
+// all returns how many bytes arrived, once nothing arrives any more.
 func (d *drop) all() int64 {
 	for last := int64(-1); last != d.got.Load() || d.open.Load() > 0; time.Sleep(100 * time.Millisecond) {
 		last = d.got.Load()
@@ -60,16 +60,15 @@ func (d *drop) all() int64 {
 	return d.got.Load()
 }
 
-// upTo is all, when at least so much has arrived. It may be on its way for a while.
+// upTo is all, once at least this much has arrived. It may be on its way for a while.
 func (d *drop) upTo(want int64) int64 {
 	harness.Comes(harness.Moment, func() bool { return d.got.Load() >= want })
 	return d.all()
 }
 
-// TestA18UploadsAreBounded checks at the receiver that the uploads of a rule with max_upload are
-// bounded over the sandbox's lifetime: over many connections at once, a stop, the death of its
-// keeper in the middle, a checkpoint, and other limits. A fork and a later copy start with the
-// amount already sent.
+// TestA18UploadsAreBounded checks at the receiver that the uploads of a rule with max_upload are bounded
+// over the sandbox's lifetime: over many connections at once, a stop, the death of its keeper in the
+// middle, a checkpoint, and other limits. A fork and a later copy start with the amount already sent.
 func TestA18UploadsAreBounded(t *testing.T) {
 	harness.AsUser(t)
 	at := ownAddress(t)
@@ -81,7 +80,7 @@ func TestA18UploadsAreBounded(t *testing.T) {
 		allow := func(name string, size int) {
 			c.Must(t, "policy", "allow", server.String(), "--max-upload", fmt.Sprint(size), "--sandbox", name)
 		}
-		// pour has some programs inside send so many bytes each, to the allowed server.
+		// pour makes some programs inside send this many bytes each, to the allowed server.
 		pour := func(name string, bytes int) {
 			c.Run("exec", name, "bash", "-c", fmt.Sprintf(
 				`for i in 1 2 3; do { head -c %d /dev/zero >/dev/tcp/%s/%d; } 2>/dev/null & done; wait`, bytes, server.Addr(), server.Port()))
@@ -133,7 +132,7 @@ func TestA18UploadsAreBounded(t *testing.T) {
 			t.Errorf("log: %s", out)
 		}
 
-		// Nor is a fork a way around it.
+		// A fork is not a way around it either.
 		c.Must(t, "fork", "box", "--name", "again")
 		pour("again", 1000)
 		if n := drop.all(); n != total {

@@ -15,11 +15,11 @@ import (
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// gitSocket is where the far side finds the near one's server of SSH, in their directory.
+// gitSocket is the name, in the directory of both sides, of the near side's server of SSH.
 const gitSocket = "git"
 
-// git checks that git over SSH reaches its server by a proxy, and that a refused port 22 is
-// told together with a remedy.
+// git checks that git over SSH reaches its server through a proxy, and that the error for a refused port
+// 22 has a remedy.
 func (w *wayOut) git(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(w.dir, gitSocket)
@@ -51,7 +51,7 @@ func (w *wayOut) git(t *testing.T) {
 	w.logs(t, name, `the proxy http://192\.168\.7\.7:3131 refuses CONNECT to ssh\.example\.net:22: 403; use https`)
 }
 
-// renewal checks that a login of the host is renewed by a proxy.
+// renewal checks that a login of the host is renewed through a proxy.
 func (w *wayOut) renewal(t *testing.T) {
 	t.Helper()
 	for _, host := range []string{"api.anthropic.com", "auth.example.net"} {
@@ -78,8 +78,8 @@ func (w *wayOut) renewal(t *testing.T) {
 	}
 }
 
-// extraAuthorities checks that an authority which only NODE_EXTRA_CA_CERTS names vouches for the
-// proxy and for servers: to the gateway, to programs inside, and to pulls.
+// extraAuthorities checks that an authority named only in NODE_EXTRA_CA_CERTS is trusted for the proxy
+// and for servers: by the gateway, by programs inside, and by pulls.
 func (w *wayOut) extraAuthorities(t *testing.T) {
 	t.Helper()
 	usual := w.usual
@@ -102,13 +102,12 @@ func (w *wayOut) extraAuthorities(t *testing.T) {
 	w.Must(t, "template", "pull", "images.example.net/team/app:1")
 }
 
-// usualProxy is the proxy that connects to port 443 alone.
+// usualProxy returns the proxy that connects only to port 443.
 func (w *wayOut) usualProxy() string {
 	return "http://" + squidUser + ":" + squidEscaped + "@" + net.JoinHostPort(proxyHost, usualPort)
 }
 
-// tokens renews the first login of each caller, and echoes the credential of each request to the
-// model.
+// tokens renews the first login of each caller, and echoes the credential of each request to the model.
 func tokens(w http.ResponseWriter, r *http.Request) {
 	(&provider{n: 1}).ServeHTTP(w, r)
 }

@@ -27,11 +27,11 @@ import (
 
 // The addresses of the far side's proxies on the near one, and squid's login.
 const (
-	proxyHost = "192.168.7.7" // an address of the host's own, as of a proxy on it
+	proxyHost = "192.168.7.7" // an address of the host itself, as for a proxy on it
 	tinyPort  = "3128"
 	squidPort = "3129" // over TLS, with a password
 	deadPort  = "3130"
-	usualPort = "3131" // in clear, with a password, and CONNECT to port 443 alone, as most companies have it
+	usualPort = "3131" // in clear text, with a password, and CONNECT only to port 443, as in most companies
 
 	squidProgram  = "/usr/sbin/squid"
 	squidUser     = "me"
@@ -40,8 +40,8 @@ const (
 	squidEscaped  = "p%40ss%3Aw%2Frd%20%25%231"
 )
 
-// TestWayOut checks a host whose only way out is a proxy. A sandbox reaches its allowed targets
-// through the proxy, and nothing else: over real proxies, in clear and over TLS, with a password.
+// TestWayOut checks a host whose only way out is a proxy. A sandbox reaches its allowed targets through
+// the proxy, and nothing else: over real proxies, in clear text and over TLS, with a password.
 func TestWayOut(t *testing.T) {
 	harness.AsUser(t)
 	for _, program := range []string{"tinyproxy", squidProgram, "apt-get", "git", "ssh"} {
@@ -87,11 +87,11 @@ type wayOut struct {
 	me    string
 	usual []string
 	n     int
-	// before is how much proxies have written down of callers before.
+	// before is the number of log lines that proxies wrote for earlier callers.
 	before map[string]int
 }
 
-// starts makes a sandbox in an environment, and gives its name.
+// starts makes a sandbox in an environment, and returns its name.
 func (w *wayOut) starts(t *testing.T, env ...string) string {
 	t.Helper()
 	w.Env = append(env, w.usual...)
@@ -108,8 +108,8 @@ func (w *wayOut) says(name, script string) string {
 	return r.Stdout + r.Stderr
 }
 
-// everything is reached through the gateway: looked into and not, over HTTP/1 and 2, by WebSocket,
-// and by protocols other than HTTP.
+// everything checks that all targets are reached through the gateway: looked into and not, over HTTP/1
+// and 2, with WebSocket, and with protocols other than HTTP.
 func (w *wayOut) everything(t *testing.T, name string) {
 	t.Helper()
 	for what, x := range map[string]struct{ script, want string }{
@@ -126,7 +126,7 @@ func (w *wayOut) everything(t *testing.T, name string) {
 	}
 }
 
-// inClear is by tinyproxy, in clear.
+// inClear checks tinyproxy, in clear text.
 func (w *wayOut) inClear(t *testing.T) {
 	t.Helper()
 	proxy := "http://" + net.JoinHostPort(proxyHost, tinyPort)
@@ -153,7 +153,7 @@ func (w *wayOut) inClear(t *testing.T) {
 		t.Errorf("the inside has the host's proxy:\n%s", out)
 	}
 
-	// A name that leads where nothing may go is not asked of the proxy either.
+	// A name that leads to a closed address is not passed to the proxy either.
 	w.s.Leads("plain.example.net", "10.1.2.3")
 	out := w.says(name, "exec 3<>/dev/tcp/plain.example.net/5432; echo hello >&3; head -n1 <&3")
 	if strings.Contains(out, "\nhello") || strings.Contains(w.log(t, "tinyproxy.log"), "10.1.2.3") || strings.Contains(w.log(t, "tinyproxy.log"), "plain.example.net") {
@@ -175,8 +175,8 @@ func (w *wayOut) inClear(t *testing.T) {
 	}
 }
 
-// withoutNames is where the host's resolver answers nothing: then the proxy is asked by name,
-// unless a rule denies addresses.
+// withoutNames checks a host whose resolver answers nothing: then the proxy is asked by name, unless a
+// rule denies addresses.
 func (w *wayOut) withoutNames(t *testing.T) {
 	t.Helper()
 	proxy := "http://" + net.JoinHostPort(proxyHost, tinyPort)
@@ -196,7 +196,7 @@ func (w *wayOut) withoutNames(t *testing.T) {
 	}
 }
 
-// overTLS is by squid, over TLS, with a password.
+// overTLS checks squid, over TLS, with a password.
 func (w *wayOut) overTLS(t *testing.T) {
 	t.Helper()
 	w.s.Leads("proxy.example.net", proxyHost)
@@ -222,7 +222,7 @@ func (w *wayOut) overTLS(t *testing.T) {
 	w.nowhere(t, "wrong-word", squidPassword, squidEscaped)
 }
 
-// usualCompany is by a proxy that connects to port 443 alone, and is sent requests in clear.
+// usualCompany checks a proxy that connects only to port 443, and gets requests in clear text.
 func (w *wayOut) usualCompany(t *testing.T) {
 	t.Helper()
 	proxy := w.usualProxy()
@@ -285,7 +285,7 @@ func (w *wayOut) refused(t *testing.T) {
 	w.nowhere(t, "secret-word")
 }
 
-// errands are the fetches of the host side: images, agents, and doctor's checks.
+// errands checks the fetches of the host side: images, agents, and doctor's checks.
 func (w *wayOut) errands(t *testing.T) {
 	t.Helper()
 	w.Env = append([]string{"https_proxy=https://" + squidUser + ":" + squidEscaped + "@proxy.example.net:" + squidPort}, w.usual...)
@@ -430,7 +430,7 @@ func inClear(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "welcome: %s %s of %s %s", r.Method, r.RequestURI, r.Host, body)
 }
 
-// virtual serves registries by their names, and all else by a service.
+// virtual serves registries by name, and everything else with a service.
 func virtual(t *testing.T, others http.Handler) http.Handler {
 	images := imagetest.NewRegistry(t)
 	images.Publish("team/app", "1", imagetest.New(t, imagetest.Config{}, imagetest.Layer(t, imagetest.File("hello", "there"))))
@@ -479,7 +479,7 @@ func put(t *testing.T, dir, name, text string, mode os.FileMode) string {
 	return path
 }
 
-// daemon has a program serve an address until the test ends.
+// daemon makes a program serve an address until the test ends.
 func daemon(t *testing.T, address, program string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(program, args...)

@@ -14,9 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// TestWorkspaceSwappedByLink replaces a workspace by a link to a secret
-// directory after the sandbox was made: the sandbox starts without the secret,
-// or not at all. D1, D12.
+// TestWorkspaceSwappedByLink replaces a workspace with a link to a secret directory after the sandbox
+// was made: the sandbox starts without the secret, or not at all. D1, D12.
 func TestWorkspaceSwappedByLink(t *testing.T) {
 	harness.AsUser(t)
 	for _, how := range []string{"workspace", "parent", "volume", "file volume", "second workspace"} {
@@ -140,7 +139,7 @@ func TestHostileWorkspace(t *testing.T) {
 	})
 }
 
-// plain complains about bytes that do something to a terminal.
+// plain reports bytes that affect a terminal.
 func plain(t *testing.T, what, s string) {
 	t.Helper()
 	for i, r := range s {
@@ -153,8 +152,8 @@ func plain(t *testing.T, what, s string) {
 	}
 }
 
-// TestMountPointTricks replaces parents of mount points in the sandbox's home
-// by links: at the next start nothing is made or mounted on the host. D12.
+// TestMountPointTricks replaces parents of mount points in the sandbox's home with links: at the next
+// start nothing is made or mounted on the host. D12.
 func TestMountPointTricks(t *testing.T) {
 	harness.AsUser(t)
 	for _, to := range []string{"/etc", "../../../../../../../../etc", ".", "/proc/self/root/tmp"} {
@@ -173,8 +172,8 @@ func TestMountPointTricks(t *testing.T) {
 				c.Must(t, "exec", "box", "ls", home+"/a/b/"+mark, home+"/a/f-"+mark)
 				before := names(t, "/etc", "/", "/tmp", c.Base)
 				c.Must(t, "stop", "box")
-				// From inside, the mount points cannot be moved while mounted;
-				// a parent can, or a forged copy of the home is brought in.
+				// From inside, the mount points cannot be moved while mounted; a parent can, or a forged
+				// copy of the home can be put in place.
 				inHome := filepath.Join(c.Inspect(t, "box").Directory, "home")
 				r := c.Sh("box", "root", "mv "+home+"/a "+home+"/a.away && ln -s "+to+" "+home+"/a")
 				c.Run("stop", "box")
@@ -227,9 +226,8 @@ func names(t *testing.T, dirs ...string) map[string]bool {
 	return all
 }
 
-// TestProjectFilesWidenNothing puts files into the workspace that other
-// products obey: none changes what the sandbox gets, none runs on the host.
-// F4, F5, F8, F9, F14, F19, D8.
+// TestProjectFilesWidenNothing puts files into the workspace that other products obey: none changes what
+// the sandbox gets, none runs on the host. F4, F5, F8, F9, F14, F19, D8.
 func TestProjectFilesWidenNothing(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -287,7 +285,7 @@ func TestProjectFilesWidenNothing(t *testing.T) {
 }
 
 // TestNoStubs looks for files that a sandbox leaves in a workspace although no program inside wrote
-// them. None may exist, also after a crash. D9.
+// them. None may exist, even after a crash. D9.
 func TestNoStubs(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Mkdir(t, filepath.Join(c.Work, "sub"))

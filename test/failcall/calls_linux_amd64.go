@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// subject says which argument of a call has its path.
+// subject tells which argument of a call has its path.
 type subject int
 
 const (
@@ -17,14 +17,14 @@ const (
 	pathSecond          // arguments 0 and 1 are a directory and a path in it
 	pathThird           // the same, from argument 2: the new name of a rename or link
 	pathOfFile          // argument 0 is an open file
-	openedFlags         // as pathSecond, and argument 2 has flags of open
+	openedFlags         // like pathSecond, and argument 2 has flags of open
 )
 
-// Errors that the kernel can answer a call with. A program need not expect others.
+// Errors that the kernel can return for a call. A program need not expect others.
 var (
-	room = []unix.Errno{unix.ENOSPC} // it takes room
-	disk = []unix.Errno{unix.EIO}    // it reads or writes a disk
-	open = []unix.Errno{unix.EMFILE} // it makes a descriptor
+	room = []unix.Errno{unix.ENOSPC} // the call takes space
+	disk = []unix.Errno{unix.EIO}    // the call reads or writes a disk
+	open = []unix.Errno{unix.EMFILE} // the call makes a descriptor
 	wait = []unix.Errno{unix.EINTR}  // a signal can interrupt it
 )
 
@@ -71,8 +71,7 @@ var changing = map[uint64]struct {
 	unix.SYS_EXECVE:          {"execve", pathFirst, disk},
 }
 
-// point names the call that a process is about to make. It returns false for calls that do not
-// count.
+// point names the call that a process is about to make. It returns false for calls that do not count.
 func (r *run) point(pid int, regs *unix.PtraceRegs) (Point, bool) {
 	call, ok := changing[regs.Orig_rax]
 	if !ok {
@@ -106,7 +105,7 @@ func (r *run) point(pid int, regs *unix.PtraceRegs) (Point, bool) {
 	return p, true
 }
 
-// pathIn is the path of a call that names a file in an open directory.
+// pathIn returns the path of a call that names a file in an open directory.
 func pathIn(pid int, dir, at uint64) string {
 	path := readString(pid, at)
 	if filepath.IsAbs(path) || int32(dir) == unix.AT_FDCWD {
@@ -115,7 +114,7 @@ func pathIn(pid int, dir, at uint64) string {
 	return filepath.Join(openFile(pid, dir), path)
 }
 
-// Errnos returns the errors that the kernel can answer the call of a point with.
+// Errnos returns the errors that the kernel can return for the call of a point.
 func (p Point) Errnos() []unix.Errno {
 	for _, call := range changing {
 		if call.name == p.Call {
@@ -125,8 +124,8 @@ func (p Point) Errnos() []unix.Errno {
 	return nil
 }
 
-// goesOn says whether the kernel carries a call out although it answers with an error: a
-// connection goes on being made after a signal.
+// goesOn reports whether the kernel carries a call out although it returns an error: a connect continues
+// after a signal.
 func goesOn(p Point, errno unix.Errno) bool { return p.Call == "connect" && errno == unix.EINTR }
 
 // refuse keeps the kernel from making the call that a process is about to enter.
@@ -135,8 +134,8 @@ func refuse(pid int, regs *unix.PtraceRegs) error {
 	return unix.PtraceSetRegs(pid, regs)
 }
 
-// answer has a call return an error. If the kernel carried the call out and refused it, the
-// kernel's error is returned.
+// answer makes a call return an error. If the kernel carried the call out and it failed, answer returns
+// the kernel's error.
 func answer(pid int, errno unix.Errno) error {
 	var regs unix.PtraceRegs
 	if err := unix.PtraceGetRegs(pid, &regs); err != nil {
@@ -149,14 +148,14 @@ func answer(pid int, errno unix.Errno) error {
 	return unix.PtraceSetRegs(pid, &regs)
 }
 
-// failedByItself says whether the kernel carried out a call and answered it with an error,
-// other than that it goes on. A call that the tracer refused says ENOSYS.
+// failedByItself reports whether the kernel carried out a call and returned an error for it, other than
+// that it continues. A call that the tracer refused returns ENOSYS.
 func failedByItself(regs *unix.PtraceRegs) bool {
 	errno := unix.Errno(-int64(regs.Rax))
 	return int64(regs.Rax) < 0 && errno != unix.ENOSYS && errno != unix.EINPROGRESS
 }
 
-// tracesItself says whether a process asks to be traced by its parent, which it cannot be by two.
+// tracesItself reports whether a process asks to be traced by its parent. Two tracers are not possible.
 func tracesItself(regs *unix.PtraceRegs) bool {
 	return regs.Orig_rax == unix.SYS_PTRACE && regs.Rdi == unix.PTRACE_TRACEME
 }

@@ -10,8 +10,8 @@ import (
 type Point struct {
 	Program string // argv[0] without its directory, such as "bothy" or "bothy-keeper"
 	Call    string // such as "renameat"
-	Path    string // the path that the call is about, with IDs and random parts replaced; may be empty
-	Nth     int    // counts calls that are alike in all of the above, from 1
+	Path    string // the path of the call, with IDs and random parts replaced; may be empty
+	Nth     int    // number among calls that are equal in all of the above, from 1
 }
 
 func (p Point) String() string {
@@ -27,7 +27,7 @@ var (
 	tempPart  = regexp.MustCompile(`tmp-?[0-9A-Za-z]+|[.~-][0-9A-Za-z]{10,}$`)
 )
 
-// stablePath is path without the parts that differ from run to run.
+// stablePath returns path without the parts that differ between runs.
 func stablePath(path, base string) string {
 	if base != "" {
 		path = strings.ReplaceAll(path, base, "@")

@@ -17,22 +17,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Supported says whether calls can be made to fail on this kind of processor.
+// Supported reports whether calls can be made to fail on this kind of processor.
 const Supported = true
 
-// Run is how a program is to be run.
+// Run describes how to run a program.
 type Run struct {
-	// Programs are those whose calls count and, with the shells between them, those that are
-	// followed; others are let go when they start.
+	// Programs are the programs whose calls count. They are followed, with the shells between them;
+	// others are released when they start.
 	Programs []string
 	// Base is a directory whose path is not part of a point's name.
 	Base string
-	// Mark is the last argument of a command, such as `true MARK`, from whose start calls
-	// count; empty is from the beginning.
+	// Mark is the last argument of a command, such as `true MARK`. Calls count from the start of that
+	// command, or from the beginning if Mark is empty.
 	Mark string
-	// Fail says with which error a call is to fail; 0 lets it be made.
+	// Fail returns the error with which a call fails; 0 lets the call be made.
 	Fail func(Point) unix.Errno
-	// Kill says, if it is set, before which call the process is killed.
+	// Kill, if set, returns whether the process is killed before a call.
 	Kill func(Point) bool
 	// Limit bounds the run. Processes that still run then are killed.
 	Limit time.Duration
@@ -40,14 +40,14 @@ type Run struct {
 
 // Result is the outcome of a run.
 type Result struct {
-	Points   []Point // in the order in which they came
-	Failed   bool    // whether Fail had a call fail, or Kill the process killed
+	Points   []Point // in the order of the calls
+	Failed   bool    // whether Fail made a call fail, or Kill killed the process
 	Code     int     // exit code of the command; -1 if it was killed
 	TimedOut bool
 }
 
 // Of runs cmd, which must have no pipes that a goroutine copies, and returns when it has ended.
-// Processes that it left running go on untraced.
+// Processes that it left running continue untraced.
 func (r Run) Of(cmd *exec.Cmd) (Result, error) {
 	var res Result
 	var err error
@@ -55,8 +55,8 @@ func (r Run) Of(cmd *exec.Cmd) (Result, error) {
 	return res, err
 }
 
-// onOwnThread calls f on a thread that ends with it: only then does the kernel release the
-// processes that the thread traces. The first thread of a process does not end, so it is not used.
+// onOwnThread calls f on a thread that ends with it: only then does the kernel release the processes
+// that the thread traces. The first thread of a process does not end, so it is not used.
 func onOwnThread(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -72,7 +72,7 @@ func onOwnThread(f func()) {
 	<-done
 }
 
-// run is one while it lasts. Only its own thread touches it.
+// run is a run in progress. Only its own thread uses it.
 type run struct {
 	Run
 	res      Result
@@ -80,7 +80,7 @@ type run struct {
 	programs map[int]string     // by thread
 	inCall   map[int]bool       // threads between entry and exit of a call
 	failing  map[int]unix.Errno // calls that were refused, until their exit
-	begun    map[int]bool       // threads that ran since they are traced
+	begun    map[int]bool       // threads that have run since they are traced
 	counting bool
 }
 
@@ -123,14 +123,14 @@ func startStopped(cmd *exec.Cmd) (pid int, err error) {
 	if !st.Stopped() {
 		return 0, fmt.Errorf("it ended at once: %#x", uint32(st))
 	}
-	// Traced by its own wish, its children would be stopped by SIGSTOP, which would stay when
-	// we are gone. So it is left, stopped, and seized.
+	// If the command asked to be traced, its children would be stopped by SIGSTOP, and stay stopped when
+	// we are gone. So it is detached, stopped, and seized.
 	return pid, detachStopped(pid)
 }
 
 func detachStopped(pid int) error { return ptrace(unix.PTRACE_DETACH, pid, 0, uintptr(unix.SIGSTOP)) }
 
-// seize begins to trace a stopped process and lets it go on.
+// seize starts to trace a stopped process and lets it continue.
 func (s *run) seize(pid int) error {
 	if err := ptrace(unix.PTRACE_SEIZE, pid, 0, options); err != nil {
 		return fmt.Errorf("trace process %d: %w", pid, err)
@@ -148,7 +148,7 @@ func ptrace(request, pid int, addr, data uintptr) error {
 
 // follow handles all stops until the first process has ended.
 func (s *run) follow(first int) error {
-	const ownThread = 0x20000000 // __WNOTHREAD: children of other threads are not ours to wait for
+	const ownThread = 0x20000000 // __WNOTHREAD: do not wait for children of other threads
 	for {
 		var st unix.WaitStatus
 		pid, err := unix.Wait4(-1, &st, unix.WALL|ownThread, nil)
@@ -175,7 +175,7 @@ func (s *run) follow(first int) error {
 	}
 }
 
-// stopped handles one stop, and lets the process go on.
+// stopped handles one stop, and lets the process continue.
 func (s *run) stopped(pid int, st unix.WaitStatus) error {
 	if _, known := s.programs[pid]; !known {
 		s.programs[pid] = programOf(pid)
@@ -191,11 +191,11 @@ func (s *run) stopped(pid int, st unix.WaitStatus) error {
 		if detached, err := s.atExec(pid); detached || err != nil {
 			return err
 		}
-	case event == unix.PTRACE_EVENT_STOP && sig != unix.SIGTRAP: // stopped by a signal: it stays so
+	case event == unix.PTRACE_EVENT_STOP && sig != unix.SIGTRAP: // stopped by a signal: it stays stopped
 		if s.begun[pid] {
 			return ptrace(unix.PTRACE_LISTEN, pid, 0, 0)
 		}
-	case event != 0: // a new thread or process, or the one that made it
+	case event != 0: // a new thread or process, or its parent
 	default:
 		return unix.PtraceSyscall(pid, int(sig))
 	}
@@ -268,7 +268,7 @@ func (s *run) atCall(pid int) (detached bool, err error) {
 	return false, nil
 }
 
-// followed says whether a program that has just started is one whose calls count, or a shell.
+// followed reports whether a program that has just started is one whose calls count, or a shell.
 func (s *run) followed(pid int) bool {
 	name := s.programs[pid]
 	return slices.Contains(s.Programs, name) || name == "sh" || name == "true"
@@ -290,7 +290,7 @@ func programOf(pid int) string {
 	return filepath.Base(args[0])
 }
 
-// readString reads a path out of a traced process.
+// readString reads a path from a traced process.
 func readString(pid int, at uint64) string {
 	var out []byte
 	var word [8]byte
@@ -314,7 +314,7 @@ func readWord(pid int, at uint64) uint64 {
 	return binary.LittleEndian.Uint64(word[:])
 }
 
-// openFile is the path of an open file, "" if it cannot be told.
+// openFile returns the path of an open file, or "" if it is unknown.
 func openFile(pid int, fd uint64) string {
 	path, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
 	if err != nil {

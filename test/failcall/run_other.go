@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Supported says whether calls can be made to fail on this kind of processor.
+// Supported reports whether calls can be made to fail on this kind of processor.
 const Supported = false
 
-// Run is how a program is to be run.
+// Run describes how to run a program.
 type Run struct {
 	Programs []string
 	Base     string

@@ -13,8 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// otherBuild makes a copy of the programs in which the keeper says that it is another build: the
-// identifier that Go's linker wrote is changed in one letter.
+// otherBuild makes a copy of the programs in which the keeper claims to be another build: one letter of
+// the identifier that Go's linker wrote is changed.
 func otherBuild(t *testing.T, c *harness.Caller) string {
 	t.Helper()
 	dir := filepath.Join(c.Base, "other-build")
@@ -38,8 +38,8 @@ func otherBuild(t *testing.T, c *harness.Caller) string {
 	return bothy
 }
 
-// TestMemoryOfOtherBuild upgrades Bothy while a sandbox runs: the memory of a sandbox that the
-// old build started is refused, as the new one could not go on with it.
+// TestMemoryOfOtherBuild upgrades Bothy while a sandbox runs: a sandbox that the old build started
+// cannot save its memory, because the new build could not continue with it.
 func TestMemoryOfOtherBuild(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -69,8 +69,8 @@ func TestMemoryOfOtherBuild(t *testing.T) {
 	})
 }
 
-// TestSaveOnFullMemory fills a state directory in memory while programs write to the root
-// layer. Background saves fail, and the sandbox goes on; it loses nothing that was saved.
+// TestSaveOnFullMemory fills a state directory in memory while programs write to the root layer.
+// Background saves fail, and the sandbox continues; it loses nothing that was saved.
 func TestSaveOnFullMemory(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Env = append(c.Env, "BOTHY_SAVE_EVERY=200ms")
@@ -117,7 +117,7 @@ func TestSaveOnFullMemory(t *testing.T) {
 	})
 }
 
-// TestCrashIsTold ends a sentry: the next start says so once, and since when changes are lost.
+// TestCrashIsTold kills a sentry. The next start reports that once, and since when changes are lost.
 func TestCrashIsTold(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {

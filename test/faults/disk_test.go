@@ -17,9 +17,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// small gives the caller a state directory on a tmpfs that only a mount namespace of its own has,
-// which is in a user namespace of its own unless root tests. It returns the path under which this
-// process sees it.
+// small gives the caller a state directory on a tmpfs that only a separate mount namespace has. That is
+// in a separate user namespace unless root tests. It returns the path under which this process sees it.
 func small(t *testing.T, c *harness.Caller, options string) (outside string, wrap func(args ...string) harness.Result) {
 	t.Helper()
 	tool := c.Plant(t, c.Base)
@@ -66,7 +65,7 @@ func small(t *testing.T, c *harness.Caller, options string) (outside string, wra
 	}
 }
 
-// fill takes the last byte of a disk, and gives it back.
+// fill fills a disk to the last byte. The returned function frees the space again.
 func fill(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
@@ -85,8 +84,8 @@ func fill(t *testing.T, dir string) (free func()) {
 	return func() { os.Remove(path) }
 }
 
-// TestFullDisk fills the disk of the state directory at every stage of a sandbox's life: commands
-// report it, nothing is left half made, and no saved data is lost.
+// TestFullDisk fills the disk of the state directory at every stage of a sandbox's life: commands report
+// it, nothing is left half made, and no saved data is lost.
 func TestFullDisk(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Env = append(c.Env, "BOTHY_SAVE_EVERY=1h") // only a stop saves
@@ -114,7 +113,7 @@ func TestFullDisk(t *testing.T) {
 		if r := bothy("ls", "-q"); r.Stdout != "box\n" {
 			t.Errorf("ls on a full disk: %v", r)
 		}
-		// A start may fail, and says why.
+		// A start may fail, and reports why.
 		r = bothy("exec", "box", "true")
 		t.Logf("start on a full disk: %v", r)
 		explained(t, r)
@@ -182,7 +181,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 // TestFullNetworkLog checks that nothing happens without a record. While the network log cannot be
-// written, no new connection is let through, and Bothy reports that. When it can be written again,
+// written, no new connection is allowed, and Bothy reports that. When it can be written again,
 // everything works as before.
 func TestFullNetworkLog(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -198,7 +197,7 @@ func TestFullNetworkLog(t *testing.T) {
 			t.Fatal("with room on the disk the network is not as it should be")
 		}
 		free := fill(t, disk)
-		// The last page of the log may have room.
+		// The last page of the log may have space.
 		r := bothy("exec", "box", "sh", "-c", "for i in $(seq 60); do getent hosts $i.refused.example; done; true")
 		if r.Code != 0 {
 			t.Fatalf("%v", r)
@@ -226,7 +225,7 @@ func TestFullNetworkLog(t *testing.T) {
 	})
 }
 
-// TestReadOnlyState takes the right to write from the state directory.
+// TestReadOnlyState removes the write permission of the state directory.
 func TestReadOnlyState(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		if c.UID == 0 {
@@ -282,7 +281,7 @@ func TestNoHome(t *testing.T) {
 			}
 			c.Env = saved
 		}
-		// Without any place for its state it says what to set.
+		// Without any place for its state, bothy tells what to set.
 		cmd := c.Command(t.Context(), "ls")
 		cmd.Env = []string{"PATH=/usr/bin:/bin"}
 		if _, err := user.LookupId(strconv.Itoa(c.UID)); err != nil { // an account has a home of its own
@@ -294,8 +293,8 @@ func TestNoHome(t *testing.T) {
 	})
 }
 
-// TestTornFiles damages the documents of a sandbox: Bothy gives a clear error or recovers, other
-// sandboxes go on, and the damaged one can be removed.
+// TestTornFiles damages the documents of a sandbox: Bothy returns a clear error or recovers, other
+// sandboxes continue, and the damaged one can be removed.
 func TestTornFiles(t *testing.T) {
 	harness.AsUser(t)
 	damage := map[string]string{
@@ -371,9 +370,8 @@ func tear(t *testing.T, c *harness.Caller, file, what, content string, running b
 	}
 }
 
-// TestStrangeTimes puts times from another age into the state, as a clock that
-// jumped would: the machine's own clock is not touched. A running sandbox
-// counts in monotonic time, which does not jump.
+// TestStrangeTimes puts times from another age into the state, as after a jump of the clock: the
+// machine's own clock is not changed. A running sandbox uses monotonic time, which does not jump.
 func TestStrangeTimes(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -406,8 +404,8 @@ func TestStrangeTimes(t *testing.T) {
 	})
 }
 
-// TestDeletedState checks that no process keeps running that no command could find any more, if a
-// user deletes the state directory by hand.
+// TestDeletedState checks that no process is left that no command can find any more if a user deletes
+// the state directory by hand.
 func TestDeletedState(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {

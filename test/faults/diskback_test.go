@@ -10,7 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// leave fills a disk but for some bytes.
+// leave fills a disk except for some bytes.
 func leave(t *testing.T, disk string, room int64) (free func()) {
 	t.Helper()
 	free = fill(t, disk)
@@ -27,7 +27,7 @@ func leave(t *testing.T, disk string, room int64) (free func()) {
 
 // TestFullDiskBack fills the disk before commands that unpack a checkpoint, a template or a review
 // layer. The commands report it and leave nothing half made. Existing data is not lost, and every
-// command works when the disk has room.
+// command works when the disk has space.
 func TestFullDiskBack(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		disk, bothy := small(t, c, "size=96m,mode=0700")
@@ -45,7 +45,7 @@ func TestFullDiskBack(t *testing.T) {
 			}
 			return r.Stdout
 		}
-		// The command must fail, and say why.
+		// The command must fail, and report why.
 		cannot := func(args ...string) harness.Result {
 			t.Helper()
 			r := bothy(args...)
@@ -84,7 +84,7 @@ func TestFullDiskBack(t *testing.T) {
 			cannot("checkpoint", "import", "--name", "copy", exported)
 			cannot("create", "-t", "saved", "--name", "copy", "shell", work)
 			cannot("save", "-o", filepath.Join(work, "image.tar"), "box", "again")
-			bothy("template", "rm", "again") // it may be whole, and its image not
+			bothy("template", "rm", "again") // it may be complete without its image
 			if room == 0 {
 				cannot("save", "box", "again")
 				cannot("fork", "--name", "copy", "box")
@@ -113,7 +113,7 @@ func TestFullDiskBack(t *testing.T) {
 		}
 
 		// The disk fills up half way through the restore. The earlier state stays available at once.
-		// When the disk has room, the rest of the restore is done. Failed attempts add no checkpoint.
+		// When the disk has space, the rest of the restore is done. Failed attempts add no checkpoint.
 		free := leave(t, disk, 512<<10)
 		r := cannot("checkpoint", "restore", "-f", "box", "one")
 		before := regexp.MustCompile(`what there was is checkpoint (\d+)`).FindStringSubmatch(r.Stderr)

@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// TestFullDiskOfMemory leaves no room on the disk for a sandbox's memory, or only for half of it:
-// the sandbox goes on, nothing of the attempt stays, and the earlier checkpoint still works.
+// TestFullDiskOfMemory leaves no space on the disk for a sandbox's memory, or only for half of it: the
+// sandbox continues, nothing of the attempt stays, and the earlier checkpoint still works.
 func TestFullDiskOfMemory(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		disk, bothy := small(t, c, "size=160m,mode=0700")
@@ -33,7 +33,7 @@ func TestFullDiskOfMemory(t *testing.T) {
 			explained(t, r)
 			must("exec", "box", "sh", "-c", holds)
 			free()
-			must("checkpoint", "create", "box") // it sweeps leftovers
+			must("checkpoint", "create", "box") // this sweeps leftovers
 			if images, _ := filepath.Glob(filepath.Join(disk, "sandboxes/*/checkpoints/*/memory/*.img")); len(images) != 3 {
 				t.Errorf("with room for %d bytes there are %q", room, images)
 			}

@@ -31,16 +31,16 @@ const mark = "from-here-on"
 // callScenario is one job whose system calls are made to fail.
 type callScenario struct {
 	name string
-	// setUp prepares, with nothing failing.
+	// setUp prepares the scenario without failures.
 	setUp func(t *testing.T, c *harness.Caller)
-	// script is run by sh with one call failing after the line with the mark; the exit code
-	// of its last command is that of the job.
+	// script is run by sh with one call failing after the line with the mark. The exit code of its last
+	// command is that of the job.
 	script string
-	// within are the jobs that this one does among others. A call that they make as well fails
-	// with one error here, with each that the kernel has there.
+	// within are the jobs that are part of this one. A call that they make as well fails here with one
+	// error, and there with each error of the kernel.
 	within []string
-	// check looks at the outcome with nothing failing. done says that the job was
-	// acknowledged: then its effect must be there.
+	// check checks the outcome without failures. done is set if the job was acknowledged: then its
+	// effect must exist.
 	check func(t *testing.T, c *harness.Caller, done bool)
 }
 
@@ -198,10 +198,10 @@ var callScenarios = []callScenario{
 	},
 }
 
-// callLimit bounds a traced job. Every wait of Bothy's is shorter.
+// callLimit bounds a traced job. All waits in Bothy are shorter.
 const callLimit = 2 * time.Minute
 
-// loopAgent is an agent that adds a line to a file and says that it is done.
+// loopAgent is an agent that adds a line to a file and reports that it is done.
 const loopAgent = `version: 1
 name: mine
 title: Mine
@@ -243,7 +243,7 @@ func checkExec(t *testing.T, c *harness.Caller, done bool) {
 	}
 }
 
-// checkRestore goes back to the newest checkpoint.
+// checkRestore restores the newest checkpoint.
 func checkRestore(t *testing.T, c *harness.Caller) {
 	t.Helper()
 	c.Must(t, "exec", "box", "sh", "-c", "echo later > ~/kept; echo later > kept")
@@ -316,7 +316,7 @@ func (s callScenario) play(t *testing.T, name string, fail func(failcall.Point) 
 	if res.TimedOut {
 		t.Fatalf("%s hangs: it said %s", s.name, said)
 	}
-	if !strings.Contains(string(said), "bothy: to go on: ") { // a loop that failed says how to go on
+	if !strings.Contains(string(said), "bothy: to go on: ") { // a loop that failed tells how to continue
 		explained(t, harness.Result{Args: []string{s.name}, Code: res.Code, Stderr: string(said)})
 	}
 	s.check(t, c, res.Code == 0)
@@ -326,7 +326,7 @@ func (s callScenario) play(t *testing.T, name string, fail func(failcall.Point) 
 	return res
 }
 
-// once lets one point fail.
+// once makes one point fail.
 func once(p failcall.Point, errno unix.Errno) func(failcall.Point) unix.Errno {
 	return func(q failcall.Point) unix.Errno {
 		if p == q {
@@ -344,8 +344,8 @@ type trial struct {
 	errno unix.Errno
 }
 
-// copied matches the paths of a tree that Bothy copies or makes as a whole: the names in it are
-// those of the host's files.
+// copied matches the paths of a tree that Bothy copies or makes as a whole: the names in it are those of
+// the host's files.
 var copied = regexp.MustCompile(`((?:/cache/TMP|/layers/\.root-|/scratch/root/|/checkpoints/\.new|/sandboxes/\.gone|/review/N/up/)[^/]*).*`)
 
 // kind is the common part of the points from one line of code.
@@ -353,8 +353,8 @@ func kind(p failcall.Point) failcall.Point {
 	return failcall.Point{Program: p.Program, Call: p.Call, Path: copied.ReplaceAllString(p.Path, "$1")}
 }
 
-// distinct returns the first and the last of the points that come from the same line of code, as
-// far as program, call and path show it: those between differ in their data only.
+// distinct returns the first and the last of the points from the same line of code, as far as program,
+// call and path show it: those between differ only in their data.
 func distinct(points []failcall.Point) []failcall.Point {
 	first, last := map[failcall.Point]failcall.Point{}, map[failcall.Point]failcall.Point{}
 	for _, p := range points {
@@ -368,9 +368,9 @@ func distinct(points []failcall.Point) []failcall.Point {
 	})
 }
 
-// draw returns the trials of a scenario in an order that the seed decides. A point that one run
-// has and another has not leaves the order of the others alone. A point of a kind that is
-// swept elsewhere fails with the first of its errors only.
+// draw returns the trials of a scenario in an order that depends on the seed. A point that only some
+// runs have does not change the order of the others. A point of a kind that is swept elsewhere fails
+// only with the first of its errors.
 func draw(points []failcall.Point, seed uint64, elsewhere map[failcall.Point]bool) []trial {
 	var trials []trial
 	ranks := map[trial]uint64{}
@@ -392,7 +392,7 @@ func draw(points []failcall.Point, seed uint64, elsewhere map[failcall.Point]boo
 	return trials
 }
 
-// swept are the kinds of calls that the jobs within a job make.
+// swept returns the kinds of calls that the jobs within a job make.
 func (s callScenario) swept(t *testing.T, name string) map[failcall.Point]bool {
 	t.Helper()
 	kinds := map[failcall.Point]bool{}
@@ -412,7 +412,7 @@ const callsVar = "BOTHY_FAULT_CALLS"
 // drawnCalls is how many calls of each job fail in a usual run.
 const drawnCalls = 3
 
-// callsWanted says how many of a number of trials are wanted: see TestFailingCalls.
+// callsWanted returns how many of the trials to make: see TestFailingCalls.
 func callsWanted(t *testing.T, trials int) int {
 	t.Helper()
 	v := os.Getenv(callsVar)
@@ -429,13 +429,14 @@ func callsWanted(t *testing.T, trials int) int {
 	return min(n, trials)
 }
 
-// TestFailingCalls lets single system calls of the command line and the keeper fail, in each
-// job, and checks that the command says so in words, that nothing acknowledged is lost, that
-// nothing runs twice, and that the same job works afterwards. Each job runs once with no call
-// failing, then once for each of a few calls that are drawn: always the same ones, so that no
-// change fails by luck. BOTHY_FAULT_SEED draws others; BOTHY_FAULT_CALLS=N draws N calls for each
-// job, all takes every one that distinct leaves, and each error (of calls that another job makes
-// too, one).
+// TestFailingCalls makes single system calls of the command line and the keeper fail, in each job. It
+// checks that the command reports that in words, that nothing acknowledged is lost, that nothing runs
+// twice, and that the same job works afterwards.
+//
+// Each job runs once without a failing call, then once for each of a few drawn calls: always the same
+// ones, so that no change fails by luck. BOTHY_FAULT_SEED draws others. BOTHY_FAULT_CALLS=N draws N
+// calls for each job; all takes every call that distinct returns, with each error (or one error, if
+// another job makes the call too).
 func TestFailingCalls(t *testing.T) {
 	harness.Sweep(t, "faults")
 	if !failcall.Supported {

@@ -18,7 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// TestMain is also the helper that works in another mount namespace.
+// TestMain also runs the helper that works in another mount namespace.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "fault-helper" {
 		fmt.Fprintln(os.Stderr, helper(os.Args[2:]))
@@ -33,7 +33,7 @@ func seed(t *testing.T) *rand.Rand {
 	return seedOr(t, uint64(time.Now().UnixNano()))
 }
 
-// seedOr begins with n, unless BOTHY_FAULT_SEED is set.
+// seedOr uses the seed n, unless BOTHY_FAULT_SEED is set.
 func seedOr(t *testing.T, n uint64) *rand.Rand {
 	t.Helper()
 	if s := os.Getenv("BOTHY_FAULT_SEED"); s != "" {
@@ -56,7 +56,7 @@ const (
 
 var victims = []string{theCommand, theKeeper, theSentry, theGofer}
 
-// find gives the pid of a victim that runs right now, or 0.
+// find returns the pid of a victim that runs right now, or 0.
 func find(c *harness.Caller, victim string, cmd *exec.Cmd) int {
 	if victim == theCommand {
 		return cmd.Process.Pid
@@ -109,15 +109,14 @@ func strike(t *testing.T, c *harness.Caller, victim string, when func() bool, ar
 	}
 }
 
-// after is a moment some time from now.
+// after returns a moment some time from now.
 func after(d time.Duration) func() bool {
 	end := time.Now().Add(d)
 	return func() bool { return time.Now().After(end) }
 }
 
-// explained complains about a result that is neither success, nor the end of a
-// program by a stop that says so, nor an error a person understands.
-// Nothing is damaged by a kill: no saved layer may be blamed.
+// explained reports a result that is neither a success, nor the end of a program by a stop that reports
+// itself, nor an error that a person understands. A kill damages nothing: no saved layer may be blamed.
 func explained(t *testing.T, r harness.Result) {
 	t.Helper()
 	if r.Code == 0 || r.Code == 128+15 && strings.Contains(r.Stderr, "the sandbox is being stopped") {
@@ -129,13 +128,13 @@ func explained(t *testing.T, r harness.Result) {
 	}
 }
 
-// rawWords matches words that only a programmer understands, and the error of a system call that
-// names neither the file nor the step that failed.
+// rawWords matches words that only a programmer understands, and the error of a system call without the
+// name of the file or the failed step.
 var rawWords = regexp.MustCompile(`panic:|goroutine |urpc|control server|\bEOF\b|context (canceled|deadline exceeded)|cannot create|failed to|` +
 	`(?m:^bothy: error: (start sandbox \S+: )?(start: )?(no space left on device|input/output error|too many open files|interrupted system call)$)`)
 
-// recovers runs a command after a fault: it works, or it explains the failure and then works when
-// the killed process is gone.
+// recovers runs a command after a fault: it works, or it explains the failure and then works when the
+// killed process is gone.
 func recovers(t *testing.T, c *harness.Caller, args ...string) harness.Result {
 	t.Helper()
 	var r harness.Result
@@ -149,8 +148,8 @@ func recovers(t *testing.T, c *harness.Caller, args ...string) harness.Result {
 	return r
 }
 
-// settled checks that one keeper runs, with one wall, or none at all. Killed processes take a
-// moment to go.
+// settled checks that one keeper runs, with one wall, or none at all. Killed processes take a moment to
+// end.
 func settled(t *testing.T, c *harness.Caller, running int) {
 	t.Helper()
 	var wrong []string
@@ -163,7 +162,7 @@ func settled(t *testing.T, c *harness.Caller, running int) {
 	}
 }
 
-// unsettled lists processes that run and should not, and missing ones that should run.
+// unsettled lists processes that run and should not, and those that should run and do not.
 func unsettled(c *harness.Caller, running int) (wrong []string) {
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	keepers := c.Keepers()
@@ -209,7 +208,7 @@ func putAway(t *testing.T, c *harness.Caller) {
 	c.TidyState(t)
 }
 
-// homeOf is the sandbox's home as the host sees it.
+// homeOf returns the host's path of the sandbox's home.
 func homeOf(t *testing.T, c *harness.Caller, name string) string {
 	t.Helper()
 	return filepath.Join(c.Inspect(t, name).Directory, "home")

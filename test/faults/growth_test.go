@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// growthVar is how many rounds TestGrowth makes. A sentry varies by 5 MB and more, so that only
+// growthVar is the number of rounds of TestGrowth. A sentry varies by 5 MB and more, so that only
 // thousands of rounds (make soak) show a small leak.
 const growthVar = "BOTHY_GROWTH_ROUNDS"
 
@@ -24,8 +24,8 @@ const (
 	growthBound  = 24 << 10
 )
 
-// TestGrowth has a sandbox start a program, ask a server and make a checkpoint, again and again.
-// The memory of its sentry and of its keeper stays within bounds.
+// TestGrowth makes a sandbox start a program, ask a server and make a checkpoint, again and again. The
+// memory of its sentry and of its keeper stays within bounds.
 func TestGrowth(t *testing.T) {
 	harness.Sweep(t, "soak")
 	t.Parallel()

@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// TestStopOfWhatHangs stops (SIGSTOP) each process of a sandbox in turn: stop
-// and rm end, nothing stays, and the sandbox starts again.
+// TestStopOfWhatHangs stops (SIGSTOP) each process of a sandbox in turn: stop and rm return, nothing is
+// left, and the sandbox starts again.
 func TestStopOfWhatHangs(t *testing.T) {
 	harness.AsUser(t)
 	for _, victim := range []string{theKeeper, theSentry, theGofer} {
@@ -30,13 +30,13 @@ func TestStopOfWhatHangs(t *testing.T) {
 						if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 							t.Fatal(err)
 						}
-						// Others still answer.
+						// Other commands still answer.
 						if r := c.Run("ls"); r.Code != 0 {
 							t.Errorf("%v", r)
 						}
 						r := c.Run(append(op, "box")...)
 						want := 0
-						if op[0] == "stop" && victim == theSentry { // it can save nothing, and stop reports that
+						if op[0] == "stop" && victim == theSentry { // it cannot save anything, and stop reports that
 							want = 1
 						}
 						// The hanging process is killed, and cannot save: stop reports that.
@@ -64,8 +64,7 @@ func TestStopOfWhatHangs(t *testing.T) {
 	}
 }
 
-// TestCommandsWhileHanging asks a sandbox whose sentry is stopped: answers come
-// in bounded time.
+// TestCommandsWhileHanging asks a sandbox whose sentry is stopped: answers arrive in bounded time.
 func TestCommandsWhileHanging(t *testing.T) {
 	harness.AsUser(t)
 	t.Parallel()

@@ -15,12 +15,12 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// hungBound is how long a command may take beside a file system that hangs.
+// hungBound is how long a command may take while a file system hangs.
 const hungBound = 90 * time.Second
 
-// TestHungFileSystem has a file system in FUSE stop answering: a process that waits for it can be
-// killed in one case, and cannot in the other. Commands about other sandboxes work. Commands about
-// a sandbox on it end and name the directory. stop and rm do their work.
+// TestHungFileSystem makes a FUSE file system stop answering: a process that waits for it can be killed
+// in one case, and cannot in the other. Commands about other sandboxes work. Commands about a sandbox on
+// it return and name the directory. stop and rm do their work.
 func TestHungFileSystem(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -130,8 +130,8 @@ func testHungFileSystem(t *testing.T, c *harness.Caller, hang func(*fusefs.FS)) 
 	}
 }
 
-// sideBySide runs commands at once, and has each result judged. One that takes too long is left to
-// itself: it may hang where it cannot be killed.
+// sideBySide runs commands concurrently, and has each result checked. A command that takes too long is
+// abandoned: it may hang where it cannot be killed.
 func sideBySide(t *testing.T, c *harness.Caller, commands [][]string, judge func(harness.Result)) {
 	t.Helper()
 	results := make([]*harness.Result, len(commands))

@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// within runs bothy by a program that takes something away from it before.
+// within runs bothy through a program that first takes something away from it.
 func within(t *testing.T, c *harness.Caller, before []string, args ...string) harness.Result {
 	t.Helper()
 	words := append(append(before, harness.Binary()), args...)
@@ -17,8 +17,8 @@ func within(t *testing.T, c *harness.Caller, before []string, args ...string) ha
 	return harness.Finish(t.Context(), cmd, args)
 }
 
-// TestRunningInReadOnlyState gives commands a read-only state directory: a running sandbox is shown
-// as running, and each impossible command says why.
+// TestRunningInReadOnlyState gives commands a read-only state directory: a running sandbox is shown as
+// running, and each impossible command reports why.
 func TestRunningInReadOnlyState(t *testing.T) {
 	c := harness.New(t, harness.Callers()[0])
 	if c.UID != 0 {
@@ -39,7 +39,7 @@ func TestRunningInReadOnlyState(t *testing.T) {
 	c.Must(t, "exec", "box", "true")
 }
 
-// TestRootWithoutSysAdmin has root lack the capability, as in a container: doctor says so.
+// TestRootWithoutSysAdmin makes root lack the capability, as in a container: doctor reports that.
 func TestRootWithoutSysAdmin(t *testing.T) {
 	c := harness.New(t, harness.Callers()[0])
 	if c.UID != 0 {

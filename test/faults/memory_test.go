@@ -11,9 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// TestKillWhileMemoryMoves kills every process in the middle of making a full checkpoint, of
-// restoring one, of work while the memory is still loading, and of forking a running sandbox.
-// Programs that were saved before resume from there, and no unwanted image stays.
+// TestKillWhileMemoryMoves kills every process in the middle of making a full checkpoint, of restoring
+// one, of work while the memory is still loading, and of forking a running sandbox. Programs that were
+// saved before resume from there, and no unwanted image stays.
 func TestKillWhileMemoryMoves(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {

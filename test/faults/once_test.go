@@ -17,9 +17,9 @@ import (
 // onceVar sets how many commands each worker of TestAtMostOnce runs.
 const onceVar = "BOTHY_ONCE_ROUNDS"
 
-// TestAtMostOnce has workers run commands that append a unique line, while the sandbox is
-// stopped, or processes of it are killed, again and again. A command that succeeded has run
-// once; any other at most once, and its error is one that a person understands.
+// TestAtMostOnce has workers run commands that append a unique line, while the sandbox is stopped, or
+// processes of it are killed, again and again. A command that succeeded has run once; any other at most
+// once, with an error that a person understands.
 func TestAtMostOnce(t *testing.T) {
 	harness.AsUser(t)
 	const workers = 6
@@ -93,7 +93,7 @@ func TestAtMostOnce(t *testing.T) {
 						switch {
 						case times > 1:
 							t.Errorf("it has run %d times: %v", times, r)
-						case times == 0 && r.Code == 0 && at.command[1] != "-d": // which was told only that it began
+						case times == 0 && r.Code == 0 && at.command[1] != "-d": // which was told only that it started
 							t.Errorf("it has not run: %v", r)
 						case r.Code != 0:
 							understood(t, r)
@@ -106,7 +106,7 @@ func TestAtMostOnce(t *testing.T) {
 	}
 }
 
-// understood fails for errors whose text is that of a library, or that have no hint.
+// understood fails for errors with the text of a library, or without a hint.
 func understood(t *testing.T, r harness.Result) {
 	t.Helper()
 	for _, raw := range []string{"EOF", "context canceled", "context deadline", "broken pipe", "connection re", "open /", "bad file descriptor"} {

@@ -36,7 +36,7 @@ func faulty(t *testing.T) string {
 	return path
 }
 
-// visitor waits at a port of the host's loopback for a program inside.
+// visitor waits on a port of the host's loopback for a program inside.
 type visitor struct {
 	port string
 	l    *net.TCPListener
@@ -53,7 +53,7 @@ func newVisitor(t *testing.T) *visitor {
 	return &visitor{port, l}
 }
 
-// visit has a program inside connect, and gives the connection.
+// visit makes a program inside connect, and returns the connection.
 func (v *visitor) visit(t *testing.T, c *harness.Caller) net.Conn {
 	t.Helper()
 	recovers(t, c, "exec", "-d", "box", "bash", "-c", "exec 3<>/dev/tcp/host.bothy/"+v.port+"; cat <&3")
@@ -65,7 +65,7 @@ func (v *visitor) visit(t *testing.T, c *harness.Caller) net.Conn {
 	return conn
 }
 
-// cut complains if a connection is not ended from the other side.
+// cut reports a connection that the other side did not end.
 func cut(t *testing.T, conn net.Conn) {
 	t.Helper()
 	_ = conn.SetReadDeadline(time.Now().Add(harness.Timeout))
@@ -88,9 +88,9 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// keeperDies kills the process that is a sandbox's network, in several ways, while connections are
-// open. They end and no way out is left; the wall dies with it. Commands report the crash, even
-// after the next command has started the sandbox again.
+// keeperDies kills the process that is a sandbox's network, in several ways, while connections are open.
+// They end and no way out is left; the wall dies with it. Commands report the crash, even after the next
+// command has started the sandbox again.
 func keeperDies(t *testing.T, c *harness.Caller) {
 	deaths := []struct {
 		name, last string // its last message
@@ -102,7 +102,7 @@ func keeperDies(t *testing.T, c *harness.Caller) {
 		}},
 		{"a connection", "panic: a mistake at a flow", 125, func(c *harness.Caller) harness.Result {
 			// The connection may be refused a moment before the keeper is gone, so the program that
-			// asked for it stays.
+			// opened it stays.
 			return c.Run("exec", "box", "bash", "-c", "(exec 3<>/dev/tcp/203.0.113.66/443); sleep 100")
 		}},
 		{"a command", "panic: a mistake at port 1", 0, func(c *harness.Caller) harness.Result {
@@ -163,8 +163,8 @@ func keeperDies(t *testing.T, c *harness.Caller) {
 	c.Must(t, "rm", "-f", "box")
 }
 
-// mistakeAtRequest checks that a panic while one request is served ends that request and its
-// connection. Other connections go on, and the keeper reports the panic.
+// mistakeAtRequest checks that a panic while one request is served ends that request and its connection.
+// Other connections continue, and the keeper reports the panic.
 func mistakeAtRequest(t *testing.T, c *harness.Caller) {
 	v := newVisitor(t)
 	c.Must(t, "policy", "allow", "request.panic.example:80", "--method", "GET", "--path", "/never")

@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// stamped builds a program that says it is of another build.
+// stamped builds a program that claims to be of another build.
 func stamped(t *testing.T, dir, name string) {
 	t.Helper()
 	if err := harness.Build(dir, "-X main.build=another", name); err != nil {
@@ -17,8 +17,8 @@ func stamped(t *testing.T, dir, name string) {
 	}
 }
 
-// TestPrograms takes programs away from beside bothy, and puts others in their place: each is named,
-// with what to do, and nothing is left behind.
+// TestPrograms removes programs next to bothy, and replaces them by others: each is named, with what to
+// do, and nothing is left behind.
 func TestPrograms(t *testing.T) {
 	others := t.TempDir()
 	if err := os.Chmod(others, 0o755); err != nil {

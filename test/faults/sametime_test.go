@@ -13,8 +13,8 @@ import (
 // rawPath matches an error of the host for a file of a sandbox's directory, without the step.
 var rawPath = regexp.MustCompile(`(?m)^bothy: error: (open|lock|stat|lstat|read) /|no such file or directory$`)
 
-// TestSameMoment runs commands for one sandbox at the same moment, some of which stop or remove it.
-// It checks that each works or explains what happened, and that no process is left running.
+// TestSameMoment runs commands for one sandbox at the same time, some of which stop or remove it. It
+// checks that each works or explains the failure, and that no process is left running.
 func TestSameMoment(t *testing.T) {
 	harness.AsUser(t)
 	commands := [][]string{
@@ -50,7 +50,7 @@ func TestSameMoment(t *testing.T) {
 	})
 }
 
-// sameMoments is how many sandboxes are treated so.
+// sameMoments is the number of sandboxes that are tested.
 const sameMoments = 6
 
 // atOnce runs commands within a few moments of each other.

@@ -11,9 +11,9 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// TestKillWhileSecretsChange kills commands that set a secret, the first one or a new value, and
-// that lend it. The vault is whole each time: its values can be opened and lent, and the next
-// command does its work. (Renewals of logins: internal/oauthfile TestSurvivesKill.)
+// TestKillWhileSecretsChange kills commands that set a secret, the first one or a new value, and that
+// lend it. The vault is intact each time: its values can be opened and lent, and the next command does
+// its work. (Renewals of logins: internal/oauthfile TestSurvivesKill.)
 func TestKillWhileSecretsChange(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -28,7 +28,7 @@ func TestKillWhileSecretsChange(t *testing.T) {
 		const rounds = 8
 		killed, length := 0, whole.Took
 		for round := range rounds {
-			if round%2 == 0 { // the key is made anew, too
+			if round%2 == 0 { // the key is created anew, too
 				if err := os.RemoveAll(secrets); err != nil {
 					t.Fatal(err)
 				}
@@ -38,7 +38,7 @@ func TestKillWhileSecretsChange(t *testing.T) {
 				what := fmt.Sprintf("%q, killed after %v", args, delay)
 				if killAfter(t, c, delay, fmt.Sprintf("value-of-round-%d\n", round), args...) {
 					killed++
-				} else { // it takes less time than the first took
+				} else { // it takes less time than the first did
 					length = max(length/2, time.Millisecond)
 				}
 				if out := c.Must(t, "secret", "ls", "--json"); strings.Contains(out, `"name": "one"`) {
@@ -65,7 +65,7 @@ func TestKillWhileSecretsChange(t *testing.T) {
 	})
 }
 
-// killAfter kills a command some time after it began, and tells whether that ended it.
+// killAfter kills a command some time after its start, and reports whether that ended it.
 func killAfter(t *testing.T, c *harness.Caller, delay time.Duration, input string, args ...string) bool {
 	t.Helper()
 	cmd := c.Command(t.Context(), args...)

@@ -17,9 +17,9 @@ func resolves(t *testing.T, c *harness.Caller, sandbox, name string) bool {
 	return c.Run("exec", sandbox, "getent", "hosts", name).Code == 0
 }
 
-// TestSilentKeeper stops (SIGSTOP) the keeper of one of two sandboxes. Changes of rules reach the
-// other and name the silent one, which obeys them before it lets anything new through. Every
-// command about the silent one ends, and says why.
+// TestSilentKeeper stops (SIGSTOP) the keeper of one of two sandboxes. Changes of rules reach the other
+// and name the silent one, which applies them before it lets anything new through. Every command about
+// the silent one ends, and reports why.
 func TestSilentKeeper(t *testing.T) {
 	harness.AsUser(t)
 	t.Parallel()

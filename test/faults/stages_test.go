@@ -14,12 +14,11 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// rounds is how often every command is struck for every victim at a random
-// moment.
+// rounds is how often every command is struck for every victim at a random moment.
 const rounds = 3
 
-// TestKillAtRandomMoments kills every process of a sandbox in the middle of
-// every command, at moments that walk over its length.
+// TestKillAtRandomMoments kills every process of a sandbox in the middle of every command, at moments
+// spread over its duration.
 func TestKillAtRandomMoments(t *testing.T) {
 	harness.Sweep(t, "soak")
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -72,7 +71,7 @@ func TestKillAtRandomMoments(t *testing.T) {
 }
 
 // TestKillDuringCreateAndRemove kills during creation and removal: afterwards the sandbox exists
-// whole or not at all.
+// completely or not at all.
 func TestKillDuringCreateAndRemove(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		rng := seed(t)
@@ -139,7 +138,7 @@ func exists(c *harness.Caller, pattern string) func() bool {
 	}
 }
 
-// TestKillAtStages waits for a stage to be seen on disk and then strikes.
+// TestKillAtStages waits until a stage shows on disk and then strikes.
 func TestKillAtStages(t *testing.T) {
 	state := func(c *harness.Caller, want spec.State) func() bool {
 		return func() bool {
@@ -177,7 +176,7 @@ func TestKillAtStages(t *testing.T) {
 				recovers(t, c, "exec", "box", "sh", "-c", "echo "+mark+" > ~/ack; echo "+mark+" > ack")
 				recovers(t, c, "exec", "-u", "root", "box", "sh", "-c", "echo "+mark+" > /opt/layer")
 				if strings.HasPrefix(stage.name, "start") {
-					recovers(t, c, "stop", "box") // saves the layer: acknowledged
+					recovers(t, c, "stop", "box") // this saves the layer: acknowledged
 				}
 				r, struck := strike(t, c, victim, stage.when(c), stage.args...)
 				if victim != theCommand {
@@ -225,7 +224,7 @@ func TestRootLayerLoss(t *testing.T) {
 				if l.SavedAt != nil {
 					at = *l.SavedAt
 				}
-				return at.After(written.Add(200 * time.Millisecond)) // begun after the write
+				return at.After(written.Add(200 * time.Millisecond)) // started after the write
 			})
 			bound := time.Duration(c.Inspect(t, "box").Status.Root.Bound)
 			if took := at.Sub(written); took > bound+harness.Moment {
@@ -250,7 +249,7 @@ func TestRootLayerLoss(t *testing.T) {
 	})
 }
 
-// TestAtOnce lets commands that exclude each other meet.
+// TestAtOnce runs commands that exclude each other at the same time.
 func TestAtOnce(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
@@ -284,7 +283,7 @@ func TestAtOnce(t *testing.T) {
 		}
 		recovers(t, c, "exec", "shell-project", "true")
 		settled(t, c, 1)
-		// Removal wins over an exec, whose caller is told.
+		// Removal wins over an exec, whose caller gets a message.
 		exec := make(chan harness.Result, 1)
 		go func() { exec <- c.Run("exec", "shell-project", "sleep", "1000") }()
 		harness.WaitFor(t, harness.Timeout, "the exec", func() bool { return len(c.Inspect(t, "shell-project").Sessions) > 0 })
@@ -312,7 +311,7 @@ func TestAtOnce(t *testing.T) {
 	})
 }
 
-// TestMany creates, starts and destroys fifty sandboxes: nothing of them stays.
+// TestMany creates, starts and destroys fifty sandboxes: nothing of them is left.
 func TestMany(t *testing.T) {
 	harness.AsUser(t)
 	total := map[string]int{"root": 10, "user": 40}
@@ -371,8 +370,8 @@ func countFDs(t *testing.T) int {
 	return len(entries)
 }
 
-// TestInterruptedRun sends a signal at every moment of run --rm: nothing of the
-// sandbox stays, and the command ends as the signal says.
+// TestInterruptedRun sends a signal at every moment of run --rm: nothing of the sandbox is left, and the
+// command ends as the signal requires.
 func TestInterruptedRun(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {

@@ -23,9 +23,9 @@ const (
 	stormWorkers = 2 // for each sandbox
 )
 
-// TestStorm kills keepers, sentries, gofers and command lines at random while workers write
-// through `exec` into several sandboxes. Each acknowledged line is in the home and in the
-// workspace exactly once, each other one at most once, none is torn, and no process is left.
+// TestStorm kills keepers, sentries, gofers and command lines at random while workers write through
+// `exec` into several sandboxes. Each acknowledged line is in the home and in the workspace exactly
+// once, each other line at most once, none is torn, and no process is left.
 func TestStorm(t *testing.T) {
 	harness.Sweep(t, "soak")
 	length := time.Minute
@@ -81,7 +81,7 @@ func (s *storm) run(rng *rand.Rand) {
 
 func boxName(i int) string { return fmt.Sprintf("box%d", i) }
 
-// work writes lines until the end, and now and then does something else.
+// work writes lines until the end, and occasionally does something else.
 func (s *storm) work(rng *rand.Rand, l *stormLog, box, worker int) {
 	name := boxName(box)
 	for n := 0; time.Now().Before(s.end) && !s.t.Failed(); n++ {
@@ -111,8 +111,8 @@ func (l *stormLog) note(line string, acked bool) {
 	l.acked[line] = acked
 }
 
-// settle complains about a command that neither worked nor said why. One that was killed says
-// nothing; one whose program was killed with its sandbox has an exit code of its own.
+// settle reports a command that failed without a reason. A command that was killed prints nothing. A
+// command whose program was killed with its sandbox has its own exit code.
 func (s *storm) settle(r harness.Result) {
 	if r.Code == -1 && !r.TimedOut {
 		return
@@ -120,7 +120,7 @@ func (s *storm) settle(r harness.Result) {
 	explained(s.t, r)
 }
 
-// kill ends one random process of Bothy's after the other.
+// kill kills random processes of Bothy, one after the other.
 func (s *storm) kill(rng *rand.Rand, calm <-chan struct{}) {
 	for {
 		select {
@@ -139,7 +139,7 @@ func (s *storm) kill(rng *rand.Rand, calm <-chan struct{}) {
 	}
 }
 
-// commandLines lists the commands of the caller's that run now.
+// commandLines lists the commands of the caller that run now.
 func (s *storm) commandLines() []harness.Process {
 	var list []harness.Process
 	for _, p := range harness.Processes() {

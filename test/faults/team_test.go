@@ -45,7 +45,7 @@ type team struct {
 	*harness.Caller
 	t     *testing.T
 	tasks int
-	state string // where this process sees the state
+	state string // path at which this process sees the state
 	bothy func(args ...string) harness.Result
 }
 
@@ -70,7 +70,7 @@ func (m *team) must(args ...string) string {
 	return r.Stdout
 }
 
-// args begin the loop, or go on with it.
+// args returns the arguments that start the loop, or continue it.
 func (m *team) args() []string {
 	runs, _ := filepath.Glob(filepath.Join(m.state, "runs", "work-*"))
 	if len(runs) > 0 {
@@ -95,7 +95,7 @@ func (m *team) events() (list []run.Event) {
 	return list
 }
 
-// done checks that all tasks are done, none twice, and that nothing is left after the loop is
+// done checks that all tasks are done, none twice, and that nothing is left after the loop is removed.
 // removed.
 func (m *team) done() {
 	m.t.Helper()
@@ -138,8 +138,8 @@ func (m *team) completed() bool {
 	return s.Status == run.Completed
 }
 
-// once checks that acknowledged work is not repeated. A worker whose promise was recorded does not
-// get the task again unless gates are red, and no task is settled or closed twice.
+// once checks that acknowledged work is not repeated. A worker whose promise was recorded does not get
+// the task again unless gates are red, and no task is settled or closed twice.
 func (m *team) once(events []run.Event) {
 	m.t.Helper()
 	s, err := loop.Fold(nil)
@@ -164,7 +164,7 @@ func (m *team) once(events []run.Event) {
 				m.t.Errorf("event %d: %s is done already", ev.Seq, task)
 			}
 		case loop.Judged:
-			told[task] = told[task] && len(w.Verdict.Red()) == 0 // it may be that the gate was killed
+			told[task] = told[task] && len(w.Verdict.Red()) == 0 // the gate may have been killed
 		case loop.PutBack:
 			if told[task] = false; !strings.Contains(string(ev.Data), `"again":true`) {
 				m.t.Errorf("event %d: %s", ev.Seq, ev.Data)
@@ -184,9 +184,9 @@ func (m *team) once(events []run.Event) {
 	}
 }
 
-// TestTeamKills kills the process that carries on a loop of several workers, and keepers of busy
-// sandboxes, and removes workers' sandboxes, again and again. The next process loses no
-// acknowledged work and does nothing twice, and in the end nothing is left.
+// TestTeamKills repeatedly kills the process that runs a loop of several workers, and keepers of busy
+// sandboxes, and removes workers' sandboxes. The next process loses no acknowledged work and does
+// nothing twice, and in the end nothing is left.
 func TestTeamKills(t *testing.T) {
 	harness.AsUser(t)
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
@@ -224,11 +224,11 @@ func TestTeamKills(t *testing.T) {
 				hosts++
 			}
 			<-gone
-			// It may have come to its end just before it was to be killed, or have recorded it.
+			// It may have ended just before it was to be killed, or have recorded its end.
 			ended = cmd.ProcessState.ExitCode() == 0 || m.completed()
 			t.Logf("round %d: %s\n%s", round, cmd.ProcessState, said)
 		}
-		for try := 0; !ended; try++ { // the loop may count work that a killed keeper cut short as a failure
+		for try := 0; !ended; try++ { // the loop may count work that a killed keeper interrupted as a failure
 			res := m.finish()
 			if ended = res.Code == 0; !ended && try > 1 {
 				t.Fatal(res)
@@ -240,8 +240,8 @@ func TestTeamKills(t *testing.T) {
 	})
 }
 
-// TestTeamFullDisk fills the disk while two workers are busy: the loop ends and says why, and
-// continues when the disk has room.
+// TestTeamFullDisk fills the disk while two workers are busy: the loop ends and reports why, and
+// continues when the disk has space.
 func TestTeamFullDisk(t *testing.T) {
 	harness.AsUser(t)
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
@@ -288,7 +288,7 @@ func (m *team) ready() {
 	harness.WaitFor(m.t, time.Minute, "the loop to be ready", func() bool { return strings.Contains(m.log(), `"type":"ready"`) })
 }
 
-// finish carries the loop on to its end.
+// finish continues the loop to its end.
 func (m *team) finish() harness.Result {
 	ctx, cancel := context.WithTimeout(m.t.Context(), 5*time.Minute)
 	defer cancel()

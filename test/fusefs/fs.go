@@ -1,5 +1,5 @@
-// Package fusefs is a file system in FUSE that stops answering when a test wants it to, like a
-// network file system without its server. The test's process serves it and keeps it in memory.
+// Package fusefs is a FUSE file system that stops answering when a test wants it to, like a network file
+// system without its server. The test's process serves it and keeps it in memory.
 package fusefs
 
 import (
@@ -68,12 +68,12 @@ func Mount(dir string, uid, gid int) (*FS, error) {
 	return f, nil
 }
 
-// StopReading has requests wait in the kernel, as if the server were stopped by SIGSTOP. A process that
-// waits for one can be killed.
+// StopReading makes requests wait in the kernel, as if the server were stopped by SIGSTOP. A process
+// that waits for one can be killed.
 func (f *FS) StopReading() { f.turn(deaf) }
 
-// StopAnswering has requests read and not answered, as if the server waited for its network. A process
-// that waits for one cannot be killed.
+// StopAnswering makes requests be read and not answered, as if the server waited for its network. A
+// process that waits for one cannot be killed.
 func (f *FS) StopAnswering() { f.turn(swallowing) }
 
 // GoOn answers again, including the requests that arrived meanwhile.
@@ -101,7 +101,8 @@ func (f *FS) Close() error {
 	return errors.Join(err, f.dev.Close())
 }
 
-// serve reads requests until the file system is unmounted. A deaf one has read one request at most.
+// serve reads requests until the file system is unmounted. A deaf file system has read at most one
+// request.
 func (f *FS) serve() {
 	buf := make([]byte, 1<<20+4096)
 	for {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Operations of the kernel's FUSE protocol, and no others than a test needs: linux/fuse.h.
+// Operations of the kernel's FUSE protocol, only those that a test needs: linux/fuse.h.
 const (
 	opLookup      = 1
 	opForget      = 2
@@ -72,7 +72,7 @@ func (f *FS) add(mode uint32) *node {
 	return n
 }
 
-// answer answers a request. Names and attributes are not cached by the kernel: it asks each time.
+// answer answers a request. The kernel does not cache names and attributes: it asks each time.
 func (f *FS) answer(request []byte) {
 	var h header
 	if _, err := binary.Decode(request, binary.NativeEndian, &h); err != nil {

@@ -1,6 +1,5 @@
-// Package harness runs the real bothy binary for tests outside of it: as root and as an ordinary
-// user, each with a home and a state directory of its own. It checks the host for leftovers of
-// sandboxes.
+// Package harness runs the real bothy binary for tests outside of it: as root and as an ordinary user,
+// each with a home and a state directory of its own. It checks the host for leftovers of sandboxes.
 package harness
 
 import (
@@ -24,20 +23,20 @@ import (
 // OrdinaryID is the uid and gid of the ordinary user. No account is needed.
 const OrdinaryID = 54322
 
-// Timeout bounds every command that is run without one of its own, on a slow and busy machine.
+// Timeout bounds every command that runs without a time limit of its own, on a slow and busy machine.
 const Timeout = 4 * time.Minute
 
-// Moment is how long an ended process may take to be gone, on a slow and busy machine.
+// Moment is how long an ended process may take to disappear, on a slow and busy machine.
 const Moment = 30 * time.Second
 
 // binary is the program that Main built.
 var binary string
 
-// Binary is the path of the bothy under test. Everybody may execute it.
+// Binary is the path of the bothy under test. Every user may execute it.
 func Binary() string { return binary }
 
-// Main builds bothy, runs the tests and returns their exit code. BOTHY_TEST_BINARY
-// names a bothy to be used instead of a fresh one; its other programs are beside it.
+// Main builds bothy, runs the tests and returns their exit code. BOTHY_TEST_BINARY names a bothy to use
+// instead of a fresh one, with its other programs next to it.
 func Main(m *testing.M) int {
 	if binary = os.Getenv("BOTHY_TEST_BINARY"); binary != "" {
 		return m.Run()
@@ -58,7 +57,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Builder makes sure that the program that builds images is beside the bothy under test.
+// Builder makes sure that the program that builds images is next to the bothy under test.
 func Builder(t *testing.T) {
 	t.Helper()
 	dir := filepath.Dir(binary)
@@ -70,16 +69,16 @@ func Builder(t *testing.T) {
 	}
 }
 
-// programs are those that a sandbox needs, and builder is the one that builds images.
+// programs are those that a sandbox needs. builder is the one that builds images.
 var programs = []string{"bothy", "bothy-keeper", "bothy-guest"}
 
 const builder = "bothy-build"
 
-// Beside is the path of a program that belongs to a bothy.
+// Beside returns the path of a program that belongs to a bothy.
 func Beside(bothy, name string) string { return filepath.Join(filepath.Dir(bothy), name) }
 
-// CopyPrograms copies the programs that belong to a bothy into a directory, and gives the path of
-// the bothy there.
+// CopyPrograms copies the programs that belong to a bothy into a directory, and returns the path of the
+// bothy there.
 func CopyPrograms(t *testing.T, bothy, dir string) string {
 	t.Helper()
 	for _, name := range programs {
@@ -117,21 +116,20 @@ func Build(dir, ldflags string, names ...string) error {
 type Caller struct {
 	Name     string // root or user
 	UID, GID int
-	Base     string // holds everything below; others may pass through, not look
+	Base     string // contains everything below; others may pass through, not list it
 	Home     string
 	State    string // BOTHY_HOME
 	Work     string // a directory to work in, in Home
 	Env      []string
 	Binary   string // the program to run; default Binary()
-	// Dirty says that the test breaks the state on purpose: leftovers are removed without a
-	// complaint.
+	// Dirty is set if the test breaks the state on purpose: leftovers are removed without a report.
 	Dirty bool
 
 	ids map[string]bool
 }
 
-// Each runs a test for every kind of caller there can be here, at once: as
-// root and as an ordinary user; only as oneself when not root.
+// Each runs a test concurrently for every kind of caller that is possible here: as root and as an
+// ordinary user, or only as oneself when not root.
 func Each(t *testing.T, f func(t *testing.T, c *Caller)) {
 	t.Helper()
 	for _, name := range Callers() {
@@ -150,11 +148,10 @@ func EachAlone(t *testing.T, f func(t *testing.T, c *Caller)) {
 	}
 }
 
-// callersVar names the callers that root takes, where an ordinary user runs the
-// same tests anyway.
+// callersVar names the callers that root runs, if an ordinary user runs the same tests anyway.
 const callersVar = "BOTHY_TEST_CALLERS"
 
-// Callers are the names of the callers there can be here.
+// Callers returns the names of the callers that are possible here.
 func Callers() []string {
 	if os.Geteuid() != 0 {
 		return []string{"user"}
@@ -165,8 +162,8 @@ func Callers() []string {
 	return []string{"root", "user"}
 }
 
-// New makes a caller with empty directories, all of which the test's end
-// removes, after it made sure that nothing of a sandbox is left.
+// New makes a caller with empty directories. The end of the test removes them, after checking that
+// nothing of a sandbox is left.
 func New(t *testing.T, name string) *Caller {
 	t.Helper()
 	id := os.Geteuid()
@@ -203,7 +200,7 @@ func NewAs(t *testing.T, name string, uid, gid int) *Caller {
 	return c
 }
 
-// finish removes everything of the caller and complains about leftovers of bothy.
+// finish removes everything of the caller and reports leftovers of bothy.
 func (c *Caller) finish(t *testing.T) {
 	defer os.RemoveAll(c.Base)
 	c.noteIDs()
@@ -222,7 +219,7 @@ func (c *Caller) finish(t *testing.T) {
 	}
 }
 
-// Mkdir makes a directory of the caller's own, and those above it.
+// Mkdir makes a directory that belongs to the caller, and those above it.
 func (c *Caller) Mkdir(t testing.TB, dir string) {
 	t.Helper()
 	if _, err := os.Lstat(dir); err == nil {
@@ -235,7 +232,7 @@ func (c *Caller) Mkdir(t testing.TB, dir string) {
 	c.Own(t, dir)
 }
 
-// Write writes a file of the caller's own.
+// Write writes a file that belongs to the caller.
 func (c *Caller) Write(t testing.TB, path, content string) string {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -256,7 +253,7 @@ func (c *Caller) Own(t testing.TB, path string) {
 	}
 }
 
-// Attributes make a process the caller's.
+// Attributes make a process run as the caller.
 func (c *Caller) Attributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 && c.UID != 0 {
@@ -265,7 +262,7 @@ func (c *Caller) Attributes() *syscall.SysProcAttr {
 	return attr
 }
 
-// Environment is the environment of the caller's commands.
+// Environment returns the environment of the caller's commands.
 func (c *Caller) Environment() []string {
 	return append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + c.Home, "BOTHY_HOME=" + c.State}, c.Env...)
 }
@@ -278,10 +275,10 @@ func (c *Caller) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Result is how a command ended.
+// Result is the outcome of a command.
 type Result struct {
 	Args           []string
-	Code           int // -1: it did not end by itself
+	Code           int // -1 if it was killed
 	Stdout, Stderr string
 	Took           time.Duration
 	TimedOut       bool
@@ -332,7 +329,7 @@ func Finish(ctx context.Context, cmd *exec.Cmd, args []string) Result {
 	return r
 }
 
-// Must runs a command that has to succeed and gives its output.
+// Must runs a command that has to succeed and returns its output.
 func (c *Caller) Must(t testing.TB, args ...string) string {
 	t.Helper()
 	r := c.Run(args...)
@@ -360,7 +357,7 @@ type Inspected struct {
 	Sessions  []spec.Session `json:"sessions"`
 }
 
-// Inspect asks bothy about a sandbox.
+// Inspect runs bothy inspect for a sandbox.
 func (c *Caller) Inspect(t testing.TB, name string) Inspected {
 	t.Helper()
 	var i Inspected
@@ -380,8 +377,8 @@ func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) {
 	}
 }
 
-// Comes polls until cond holds, and reports whether it did in time. It calls cond once more when
-// the time is over: the polling process may have had no processor time.
+// Comes polls until cond holds, and reports whether it did in time. It calls cond once more when the
+// time is over: the polling process may have had no processor time.
 func Comes(limit time.Duration, cond func() bool) bool {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if cond() {

@@ -74,8 +74,7 @@ func (c *Caller) Machine(t testing.TB, name string) Machine {
 	return m
 }
 
-// Keepers gives the pids of all keepers of the caller's, with the ids of their
-// sandboxes.
+// Keepers returns the pids of all keepers of the caller, with the ids of their sandboxes.
 func (c *Caller) Keepers() map[int]string {
 	found := map[int]string{}
 	for _, p := range Processes() {
@@ -86,8 +85,8 @@ func (c *Caller) Keepers() map[int]string {
 	return found
 }
 
-// Running lists the processes that have to do with the caller's state directory: by their
-// arguments, or by the mounts that they see.
+// Running lists the processes that use the caller's state directory: by their arguments, or by the
+// mounts that they see.
 func (c *Caller) Running() []Process {
 	var list []Process
 	for _, p := range Processes() {
@@ -106,7 +105,7 @@ func mentions(file, text string) bool {
 	return err == nil && strings.Contains(string(b), text)
 }
 
-// KillAll ends all processes of the caller's sandboxes.
+// KillAll kills all processes of the caller's sandboxes.
 func (c *Caller) KillAll() {
 	Comes(Moment, func() bool {
 		list := c.Running()
@@ -117,7 +116,7 @@ func (c *Caller) KillAll() {
 	})
 }
 
-// noteIDs remembers which sandboxes there were.
+// noteIDs remembers the sandboxes that exist.
 func (c *Caller) noteIDs() {
 	entries, _ := os.ReadDir(filepath.Join(c.State, "sandboxes"))
 	for _, e := range entries {
@@ -127,8 +126,8 @@ func (c *Caller) noteIDs() {
 	}
 }
 
-// NothingLeft complains about every process, mount and cgroup of the caller's
-// sandboxes. Processes that are just dying get a moment.
+// NothingLeft reports every process, mount and cgroup of the caller's sandboxes. Processes that are just
+// dying get a moment.
 func (c *Caller) NothingLeft(t testing.TB) {
 	t.Helper()
 	c.noteIDs()
@@ -160,8 +159,8 @@ func (c *Caller) Cgroups() []string {
 	return list
 }
 
-// TidyState complains about every file in the state directory that does not belong to a sandbox and
-// is not meant to stay.
+// TidyState reports every file in the state directory that does not belong to a sandbox and is not meant
+// to stay.
 func (c *Caller) TidyState(t testing.TB) {
 	t.Helper()
 	entries, _ := os.ReadDir(c.State)
@@ -190,7 +189,7 @@ func (c *Caller) TidyState(t testing.TB) {
 	}
 }
 
-// Tree lists names below a directory, for a message: the first few.
+// Tree lists the first few names below a directory, for a message.
 func Tree(dir string) []string {
 	var list []string
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {

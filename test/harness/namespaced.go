@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Namespaced are Attributes that make a process the caller's in a user namespace
-// of its own, in which it may do everything.
+// Namespaced are Attributes that make a process run as the caller in a user namespace of its own, in
+// which it may do everything.
 func (c *Caller) Namespaced() *syscall.SysProcAttr {
 	attr := c.Attributes()
 	attr.Cloneflags = unix.CLONE_NEWUSER

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// CompleteVar is set on a machine that was set up with everything the tests can use (.ci/run): a
-// test must then fail for a missing program, not skip.
+// CompleteVar is set on a machine that has everything that the tests can use (.ci/run): then a test
+// fails for a missing program instead of skipping.
 const CompleteVar = "BOTHY_TEST_COMPLETE"
 
-// Missing skips a test for lack of something that a machine may have or not.
+// Missing skips a test because the machine lacks something optional.
 func Missing(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv(CompleteVar) != "" {

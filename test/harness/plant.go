@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Plant puts the running test binary into a directory of the caller's that a sandbox will see, to
-// be run inside, as its TestMain describes. It returns the path.
+// Plant puts the running test binary into a directory of the caller that a sandbox will see, to be run
+// inside, as its TestMain describes. It returns the path.
 func (c *Caller) Plant(t *testing.T, dir string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -20,8 +20,8 @@ func (c *Caller) Plant(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "intruder")
-	// The lock keeps this process from forking meanwhile: a child would hold the file open for
-	// writing, and a file that is being written cannot be executed.
+	// The lock keeps this process from forking meanwhile: a child would hold the file open for writing,
+	// and a file that is being written cannot be executed.
 	syscall.ForkLock.RLock()
 	err = os.WriteFile(path, b, 0o755)
 	syscall.ForkLock.RUnlock()

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Programs are files of this host that make an image in which the named programs and /bin/sh run.
-// It returns the sources by their paths in the image.
+// Programs returns files of this host that make up an image in which the named programs and /bin/sh run:
+// the sources by their paths in the image.
 func Programs(t *testing.T, names ...string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -32,7 +32,7 @@ func Programs(t *testing.T, names ...string) map[string]string {
 
 var library = regexp.MustCompile(`(/\S+) \(0x`)
 
-// collect adds a program and its libraries, as ldd tells them.
+// collect adds a program and its libraries, as listed by ldd.
 func collect(t *testing.T, files map[string]string, from, to string) {
 	t.Helper()
 	f, err := elf.Open(from)

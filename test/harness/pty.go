@@ -13,11 +13,10 @@ type Pty struct {
 	Emulator *os.File
 	Line     *os.File // the programs' end
 
-	fd int // of the emulator, which stays one that does not block
+	fd int // of the emulator, which stays non-blocking
 }
 
-// OpenPty makes one; without pseudo terminals the test is skipped, or fails where nothing
-// may be missing.
+// OpenPty opens a Pty. Without pseudo terminals the test is skipped, or fails if nothing may be missing.
 func OpenPty(t *testing.T) Pty {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -41,7 +40,7 @@ func OpenPty(t *testing.T) Pty {
 	return Pty{Emulator: emulator, Line: line, fd: fd}
 }
 
-// Resize gives it a size.
+// Resize sets its size.
 func (p Pty) Resize(t *testing.T, rows, cols uint16) {
 	t.Helper()
 	if err := unix.IoctlSetWinsize(p.fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols}); err != nil {

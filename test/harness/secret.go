@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Writings are the encodings that a value may be found in: in clear, in base64 at each alignment,
+// Writings returns the encodings in which a value may be found: in clear, in base64 at each alignment,
 // in hexadecimal.
 func Writings(value string) map[string][]byte {
 	out := map[string][]byte{"clear": []byte(value), "hex": []byte(hex.EncodeToString([]byte(value)))}
@@ -27,7 +27,7 @@ func Writings(value string) map[string][]byte {
 	return out
 }
 
-// Absent complains about every spelling of the value that data contains.
+// Absent reports every spelling of the value that data contains.
 func Absent(t *testing.T, where string, data []byte, value string) {
 	t.Helper()
 	for how, text := range Writings(value) {
@@ -37,8 +37,8 @@ func Absent(t *testing.T, where string, data []byte, value string) {
 	}
 }
 
-// AbsentInFiles looks into every regular file below a directory. A file that vanishes before it is
-// read, as temporary files often do, does not hold the value any more.
+// AbsentInFiles searches every regular file below a directory. A file that vanishes before it is read,
+// as temporary files often do, does not hold the value any more.
 func AbsentInFiles(t *testing.T, dir, value string) (files int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -70,7 +70,7 @@ func AbsentInFiles(t *testing.T, dir, value string) (files int) {
 	return files
 }
 
-// AbsentInProcesses looks at the arguments and the environment of every process of the host.
+// AbsentInProcesses searches the arguments and the environment of every process of the host.
 func AbsentInProcesses(t *testing.T, value string) (seen int) {
 	t.Helper()
 	for _, what := range []string{"cmdline", "environ"} {

@@ -19,7 +19,7 @@ type Terminal struct {
 	written []byte
 }
 
-// OpenTerminal makes one of a size.
+// OpenTerminal opens a Terminal of a size.
 func OpenTerminal(t *testing.T, rows, cols uint16) *Terminal {
 	t.Helper()
 	p := OpenPty(t)
@@ -29,7 +29,7 @@ func OpenTerminal(t *testing.T, rows, cols uint16) *Terminal {
 	return tm
 }
 
-// Start runs a program on it, which is ended with the test.
+// Start runs a program on it, which is killed at the end of the test.
 func (tm *Terminal) Start(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tm.Line, tm.Line, tm.Line
@@ -78,7 +78,7 @@ func (tm *Terminal) all() []byte {
 	return bytes.Clone(tm.written)
 }
 
-// plain is the output without its colours. A cursor movement to the right becomes a blank, since
+// plain returns the output without its colours. A cursor movement to the right becomes a blank, since
 // some programs write blanks that way.
 func plain(written []byte) []byte {
 	colours, right := regexp.MustCompile(`\x1b\[[0-9;:]*m`), regexp.MustCompile(`\x1b\[1?C`)

@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// Some tests run twice: by root, and again by an ordinary user. callersVar says that, and names the
-// caller whose turn it is. Without it a test runs for every kind of caller that is possible.
+// Some tests run twice: by root, and again by an ordinary user. Then callersVar names the caller whose
+// turn it is. Without it a test runs for every possible kind of caller.
 
-// AsUser leaves a test to the ordinary user: it is the same for root.
+// AsUser leaves a test to the ordinary user, because it is the same for root.
 func AsUser(t testing.TB) {
 	t.Helper()
 	leaveTo(t, "user")
 }
 
-// AsRoot leaves a test to root: it is the same for an ordinary user.
+// AsRoot leaves a test to root, because it is the same for an ordinary user.
 func AsRoot(t testing.TB) {
 	t.Helper()
 	leaveTo(t, "root")
@@ -29,11 +29,11 @@ func leaveTo(t testing.TB, who string) {
 	}
 }
 
-// sweepsVar has sweeps run.
+// sweepsVar enables sweeps.
 const sweepsVar = "BOTHY_TEST_SWEEPS"
 
-// Sweep is for a test that takes long and tries the same in many ways, as a storm does: it runs if
-// it is asked for, by the target of make that it names.
+// Sweep is for a long test that tries the same thing in many ways, such as a storm: it runs only if
+// requested, by the make target that it names.
 func Sweep(t testing.TB, target string) {
 	t.Helper()
 	if os.Getenv(sweepsVar) == "" {

@@ -1,5 +1,5 @@
-// Package netlink speaks the kernel's own language for its network, without any
-// program: on the host to make a stage, inside to take a sandbox's network apart.
+// Package netlink configures the kernel's network through netlink, without any program: on the host to
+// make a stage, inside to take a sandbox's network apart.
 package netlink
 
 import (
@@ -11,7 +11,7 @@ import (
 
 var native = binary.NativeEndian
 
-// Do sends one request and gives the kernel's verdict.
+// Do sends one request and returns the kernel's answer.
 func Do(kind, flags uint16, body []byte) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -36,7 +36,7 @@ func Do(kind, flags uint16, body []byte) error {
 	return nil
 }
 
-// Attribute adds one to a body.
+// Attribute adds an attribute to a body.
 func Attribute(body []byte, kind uint16, value []byte) []byte {
 	body = native.AppendUint16(body, uint16(unix.SizeofRtAttr+len(value)))
 	body = append(native.AppendUint16(body, kind), value...)
@@ -46,7 +46,7 @@ func Attribute(body []byte, kind uint16, value []byte) []byte {
 	return body
 }
 
-// Family is the kernel's number for an address's kind.
+// Family returns the kernel's number for an address family.
 func Family(a netip.Addr) byte {
 	if a.Is4() {
 		return unix.AF_INET
@@ -72,14 +72,14 @@ func SetLink(card int, up bool) error {
 	return Do(unix.RTM_NEWLINK, 0, Link(card, flags, unix.IFF_UP))
 }
 
-// Link is a body that changes the flags of a card that are in mask.
+// Link returns a body that changes the flags of a card that are in mask.
 func Link(card int, flags, mask uint32) []byte {
 	body := native.AppendUint32([]byte{unix.AF_UNSPEC, 0, 0, 0}, uint32(card))
 	return native.AppendUint32(native.AppendUint32(body, flags), mask)
 }
 
-// ChangeRoute adds or deletes a route (RTM_NEWROUTE, RTM_DELROUTE). A local one
-// takes the addresses for this machine's own.
+// ChangeRoute adds or deletes a route (RTM_NEWROUTE, RTM_DELROUTE). A local one makes the addresses this
+// machine's own.
 func ChangeRoute(kind uint16, card int, to netip.Prefix, local bool) error {
 	table, scope, what := byte(unix.RT_TABLE_MAIN), byte(unix.RT_SCOPE_UNIVERSE), byte(unix.RTN_UNICAST)
 	if local {

@@ -14,13 +14,13 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// side says on which of two stages a test is: near is a host without a way out, far is the
-// internet, with a proxy in it.
+// side tells on which of two stages a test is: near is a host without a way out, far is the internet,
+// with a proxy in it.
 const (
 	side    = "BOTHY_TEST_STAGE_SIDE"
 	near    = "near"
 	far     = "far"
-	meeting = "BOTHY_TEST_STAGE_MEETING" // the directory that both have
+	meeting = "BOTHY_TEST_STAGE_MEETING" // the directory that both share
 )
 
 // ready is the file that the far side makes when it can be used.
@@ -61,7 +61,7 @@ func Behind(t *testing.T, beyond func(t *testing.T, s *Stage, dir string), f fun
 	})
 }
 
-// startFar has the other stage made, until the test ends.
+// startFar makes the other stage, which exists until the test ends.
 func startFar(t *testing.T, dir string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -77,7 +77,7 @@ func startFar(t *testing.T, dir string) {
 	cmd.Stdout, cmd.Stderr = &said, &said
 	ended := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // whose death is its signal
+		runtime.LockOSThread() // its death sends the signal
 		err := cmd.Start()
 		if err == nil {
 			err = cmd.Wait()
@@ -119,7 +119,7 @@ func Join(t *testing.T, l net.Listener, dir, name string) {
 	go pass(l, "unix", filepath.Join(dir, name))
 }
 
-// pass carries the connections of a listener to an address.
+// pass forwards the connections of a listener to an address.
 func pass(l net.Listener, network, to string) {
 	for {
 		c, err := l.Accept()
@@ -144,7 +144,7 @@ func pass(l net.Listener, network, to string) {
 	}
 }
 
-// carry carries one direction to its end.
+// carry copies one direction to its end.
 func carry(to, from net.Conn) {
 	if _, err := io.Copy(to, from); err != nil {
 		to.Close()

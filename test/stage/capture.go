@@ -26,15 +26,15 @@ type Capture struct {
 	fences  int
 }
 
-// The ring that holds packets until they are read. A socket's buffer would do only for root, who
-// alone may make it large.
+// The ring that stores packets until they are read. A socket's buffer would suffice only for root, as
+// only root may make it large.
 const (
-	frameSize  = 4 << 10 // bytes; the beginning of a packet is kept
+	frameSize  = 4 << 10 // bytes; the beginning of a packet is stored
 	frameCount = 32 << 10
 	blockSize  = 64 << 10
 )
 
-// openCapture gives a socket that sees all packets.
+// openCapture returns a socket that receives all packets.
 func openCapture() (int, error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM, 0)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *Capture) read(ring []byte) {
 	}
 }
 
-// keptBytes is how much is kept of a packet.
+// keptBytes is the number of bytes stored of a packet.
 const keptBytes = 2048
 
 // Fence returns when every packet sent before is in the capture.
@@ -121,15 +121,14 @@ func (c *Capture) Fence(t *testing.T) {
 	harness.WaitFor(t, harness.Timeout, "the capture", func() bool { return carries(c.since(seen), word) })
 }
 
-// since gives the packets from a number on. The reader goes on meanwhile: it
-// only ever adds to them.
+// since returns the packets from a number on. The reader continues meanwhile: it only ever adds to them.
 func (c *Capture) since(n int) [][]byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.packets[n:len(c.packets):len(c.packets)]
 }
 
-// Carries tells whether a text is in any packet.
+// Carries reports whether a text is in any packet.
 func (c *Capture) Carries(text string) bool {
 	return carries(c.since(0), text)
 }
@@ -138,7 +137,7 @@ func carries(packets [][]byte, text string) bool {
 	return slices.ContainsFunc(packets, func(p []byte) bool { return bytes.Contains(bytes.ToLower(p), []byte(text)) })
 }
 
-// Forget begins anew.
+// Forget discards the packets so far.
 func (c *Capture) Forget(t *testing.T) {
 	t.Helper()
 	c.Fence(t)
@@ -163,7 +162,7 @@ func (c *Capture) Left(t *testing.T) []string {
 	return slices.Compact(list)
 }
 
-// describe names the conversation that a packet begins; "" if it begins none.
+// describe names the conversation that a packet starts; "" if it starts none.
 func describe(p []byte) string {
 	var from, to netip.Addr
 	var protocol byte
@@ -211,7 +210,7 @@ func datagram(from netip.Addr, fromPort uint16, to netip.Addr, port uint16, body
 	return "udp " + netip.AddrPortFrom(to, port).String()
 }
 
-// OnlyLeft complains about everything that left except the listed entries.
+// OnlyLeft reports everything that left except the listed entries.
 func (c *Capture) OnlyLeft(t *testing.T, want ...string) {
 	t.Helper()
 	got := c.Left(t)

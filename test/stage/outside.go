@@ -32,7 +32,7 @@ const (
 	Failing         // it answers with a failure
 )
 
-// Falls makes the name server ill, or Healthy again.
+// Falls gives the name server an illness, or makes it Healthy again.
 func (o *Outside) Falls(ill Illness) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -44,7 +44,7 @@ var outsidePorts = []string{"22", "53", "80", "443", "853", "3128", "5432", "808
 // Visit is a connection that a server saw.
 type Visit struct {
 	At   netip.AddrPort // the destination
-	Said string         // the first of it
+	Said string         // its first bytes
 }
 
 // The addresses of every name without addresses of its own.
@@ -69,7 +69,7 @@ func newOutside(t *testing.T) *Outside {
 	return o
 }
 
-// open has the server of a port begin.
+// open starts the server of a port.
 func (o *Outside) open(t *testing.T, port string) {
 	t.Helper()
 	l := Listen(t, port)
@@ -77,7 +77,7 @@ func (o *Outside) open(t *testing.T, port string) {
 	go o.serve(l)
 }
 
-// Listen takes the connections to a port of all addresses.
+// Listen accepts the connections to a port on all addresses.
 func Listen(t *testing.T, port string) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "[::]:"+port)
@@ -87,7 +87,7 @@ func Listen(t *testing.T, port string) net.Listener {
 	return l
 }
 
-// Take gives a port that has a server of the stage's to the test, until its end.
+// Take gives the test a port that has a server of the stage, until its end.
 func (o *Outside) Take(t *testing.T, port string) net.Listener {
 	t.Helper()
 	if err := o.listeners[port].Close(); err != nil {
@@ -101,7 +101,7 @@ func (o *Outside) Take(t *testing.T, port string) net.Listener {
 	return l
 }
 
-// Leads makes a name lead to addresses.
+// Leads makes a name resolve to addresses.
 func (o *Outside) Leads(name string, to ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -111,7 +111,7 @@ func (o *Outside) Leads(name string, to ...string) {
 	}
 }
 
-// Saw gives the connections since the last call.
+// Saw returns the connections since the last call.
 func (o *Outside) Saw() []Visit {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package stage is a host on which a test may see everything. It has network and mount namespaces
-// of its own, in which every address leads to the test itself. So all traffic that a keeper lets
-// out, to any address, arrives and is seen, and none of it gets to the real network.
+// Package stage is a host on which a test may see everything. It has network and mount namespaces of its
+// own, in which every address leads to the test itself. So all traffic that a keeper lets out, to any
+// address, arrives and is seen, and none of it gets to the real network.
 package stage
 
 import (
@@ -26,7 +26,7 @@ import (
 // playing is set to the name of the test that runs on a stage.
 const playing = "BOTHY_TEST_STAGE"
 
-// Resolver is where a stage has its name server.
+// Resolver is the address of a stage's name server.
 var Resolver = netip.MustParseAddr("10.53.53.53")
 
 // On runs the test for every caller, one after the other, on a stage of
@@ -45,7 +45,7 @@ func On(t *testing.T, f func(t *testing.T, c *harness.Caller, s *Stage)) {
 	})
 }
 
-// restart runs this test in its namespaces, and passes on how it ended.
+// restart runs this test in its namespaces, and passes on its outcome.
 func restart(t *testing.T, env ...string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -53,7 +53,7 @@ func restart(t *testing.T, env ...string) {
 		t.Fatal(err)
 	}
 	cmd := again(t.Context(), t, self, env...)
-	runtime.LockOSThread() // whose death the signal is for
+	runtime.LockOSThread() // its death sends the signal
 	defer runtime.UnlockOSThread()
 	out, err := cmd.CombinedOutput()
 	text := string(out)
@@ -84,8 +84,8 @@ func again(ctx context.Context, t *testing.T, self string, env ...string) *exec.
 	return cmd
 }
 
-// timeLeft is how long the test may take on its stage: as long as here, with a
-// moment to tell how it ended.
+// timeLeft is how long the test may take on its stage: as long as here, minus a moment to report its
+// outcome.
 func timeLeft(t *testing.T) time.Duration {
 	end, limited := t.Deadline()
 	if !limited {
@@ -107,11 +107,10 @@ func Enter() {
 	}
 }
 
-// The capture socket's number in the program that a stage is made for.
+// captureFD is the number of the capture socket in the program that a stage is made for.
 const captureFD = 50
 
-// prepare makes a stage of the namespaces this process is alone in, and
-// becomes the test.
+// prepare makes a stage of the namespaces in which this process is alone, and becomes the test.
 func prepare(args []string) error {
 	runtime.LockOSThread()
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -161,13 +160,12 @@ func prepare(args []string) error {
 	return syscall.Exec(self, append([]string{self}, args...), os.Environ())
 }
 
-// own are addresses the stage has as a host has its own: of a network
-// behind a router, and of the internet.
+// own are addresses that the stage has like a host: of a network behind a router, and of the internet.
 var own = []netip.Addr{
 	netip.MustParseAddr("192.168.7.7"), netip.MustParseAddr("93.184.216.7"), netip.MustParseAddr("2606:2800:220:1::7"), netip.MustParseAddr("fd12:3456::7"),
 }
 
-// nameServer has the host's resolver ask the stage's.
+// nameServer points the host's resolver to the stage's.
 func nameServer() error {
 	dir, err := os.MkdirTemp("", "bothy-stage-")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 )
 
-// Web serves HTTP over TLS, 1 and 2, under any name. It returns the certificate of the authority
-// that vouches for it.
+// Web serves HTTP over TLS, 1 and 2, under any name. It returns the certificate of the authority that
+// signs its certificates.
 func Web(t *testing.T, l net.Listener, h http.Handler) (roots string) {
 	t.Helper()
 	authority, err := ca.New("outside")

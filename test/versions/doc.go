@@ -1,3 +1,3 @@
-// Package versions tests state across versions of Bothy: this build loads what three named older
-// commits wrote. It refuses what a newer Bothy wrote, and leaves it unchanged.
+// Package versions tests state across versions of Bothy: this build loads state that three named older
+// commits wrote. It rejects state that a newer Bothy wrote, and leaves it unchanged.
 package versions

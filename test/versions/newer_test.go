@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
 
-// newerFiles are files with a version, as patterns below the state directory, and the commands
-// that need each of them.
+// newerFiles are files with a version, as patterns below the state directory, and the commands that need
+// each of them.
 var newerFiles = []struct {
 	pattern string
 	edit    func(t *testing.T, path string)
@@ -63,7 +63,7 @@ func edit(t *testing.T, path string, change func([]byte) []byte) {
 	}
 }
 
-// setJSON makes a document one of version 99 with a member that this version does not know.
+// setJSON sets the version of a document to 99 and adds a member that this version does not know.
 func setJSON(t *testing.T, path string) {
 	edit(t, path, func(b []byte) []byte { return versionOne.ReplaceAll(b, []byte(`"version": 99, "unheard": [1]`)) })
 }
@@ -88,7 +88,7 @@ func setUserVersion(t *testing.T, path string) {
 	edit(t, path, func(b []byte) []byte { b[63] = 99; return b })
 }
 
-// hashes returns the hash of each file below a directory, but for locks, logs, SQLite's records of
+// hashes returns the hash of each file below a directory, except for locks, logs, SQLite's records of
 // its readers, and the mark of an empty store of images, which looking up a template makes.
 func hashes(t *testing.T, dir string) map[string]string {
 	t.Helper()
@@ -129,7 +129,7 @@ func changes(before, after map[string]string) (list []string) {
 	return list
 }
 
-// fill makes one of everything.
+// fill makes one of every kind of file.
 func fill(t *testing.T, c *harness.Caller) {
 	t.Helper()
 	c.Mkdir(t, filepath.Join(c.Work, "sub"))
@@ -175,7 +175,7 @@ func git(t *testing.T, c *harness.Caller, args ...string) {
 	}
 }
 
-// lazyAgent is an agent that says that it is done.
+// lazyAgent is an agent that reports that it is done.
 const lazyAgent = `version: 1
 name: mine
 title: Mine
@@ -191,8 +191,8 @@ headless:
   success: [{type: bye, good: "true"}]
 `
 
-// TestNewer checks that each command that needs a file which a newer Bothy wrote says so, and
-// that it changes nothing below the state directory.
+// TestNewer checks that each command that needs a file from a newer Bothy reports that, and that it
+// changes nothing below the state directory.
 func TestNewer(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {

@@ -11,12 +11,12 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// olderBase is where the recorded state was made. It names absolute paths.
+// olderBase is the path where the recorded state was made. The state contains absolute paths.
 const olderBase = "/tmp/bothy-old"
 
-// TestOlder checks that this build goes on with the state that each of three older commits wrote
-// (testdata/COMMIT.tar.gz, made by record.sh): sandboxes with their files, checkpoints, a template,
-// a task, rules and secrets. Memory is bound to the build that wrote it, which is said.
+// TestOlder checks that this build continues with the state that each of three older commits wrote
+// (testdata/COMMIT.tar.gz, made by record.sh): sandboxes with their files, checkpoints, a template, a
+// task, rules and secrets. Memory is bound to the build that wrote it, which is reported.
 func TestOlder(t *testing.T) {
 	harness.AsUser(t)
 	archives, err := filepath.Glob("testdata/*.tar.gz")
@@ -42,7 +42,7 @@ func olderCaller(t *testing.T, archive string) *harness.Caller {
 	if _, err := os.Lstat(olderBase); err == nil {
 		t.Fatalf("%s is in the way: remove it", olderBase)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(olderBase) }) // after the caller's own end, which looks there
+	t.Cleanup(func() { _ = os.RemoveAll(olderBase) }) // after the caller's own end, which uses it
 	c := harness.New(t, name)
 	if err := os.Mkdir(olderBase, 0o755); err != nil {
 		t.Fatal(err)
@@ -64,8 +64,8 @@ func olderCaller(t *testing.T, archive string) *harness.Caller {
 	return c
 }
 
-// earlyCommit reports whether the commit is the one that kept tasks in journals, before they had a
-// database, and no list of the host's names for a review.
+// earlyCommit reports whether this is the commit that kept tasks in journals, before they had a
+// database, and had no list of the host's names for a review.
 func earlyCommit(t *testing.T) bool { return strings.HasSuffix(t.Name(), "/64bb39a9") }
 
 func loadOlder(t *testing.T, c *harness.Caller) {
@@ -92,7 +92,7 @@ func loadOlder(t *testing.T, c *harness.Caller) {
 	says("later\nlater\nlater\n", "exec", "old", "sh", "-c", catKept)
 	says("npm_", "exec", "old", "sh", "-c", "echo $NPM_TOKEN")
 	c.Must(t, "stop", "old")
-	if c.Name == "root" { // which the files of the checkpoints belong to
+	if c.Name == "root" { // the files of the checkpoints belong to root
 		restoreOlder(t, c)
 	}
 
@@ -120,8 +120,7 @@ func loadOlder(t *testing.T, c *harness.Caller) {
 
 const catKept = "cat ~/kept kept /usr/local/kept"
 
-// restoreOlder goes back to a checkpoint of files, and to the files of a full one, whose memory is
-// refused.
+// restoreOlder restores a checkpoint of files, and the files of a full one, whose memory is rejected.
 func restoreOlder(t *testing.T, c *harness.Caller) {
 	t.Helper()
 	r := c.Run("checkpoint", "restore", "-f", "old", "2")
@@ -137,7 +136,7 @@ func restoreOlder(t *testing.T, c *harness.Caller) {
 	}
 }
 
-// verifyOlder checks that nothing is called damaged but tasks in a journal, which are to be exported.
+// verifyOlder checks that only tasks in a journal, which are to be exported, are called damaged.
 func verifyOlder(t *testing.T, c *harness.Caller) {
 	t.Helper()
 	r := c.Run("system", "verify")

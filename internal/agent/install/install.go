@@ -1,10 +1,8 @@
-// Package install installs programs from an npm registry, in a process of its own that
-// handles one order. It links an HTTP client, which would slow down the start of other
-// commands.
+// Package install installs programs from an npm registry, in a process of its own that handles one
+// order. It links an HTTP client, which would slow down the start of other commands.
 //
-// A program is installed once its directory has its final name. Everything before that
-// happens in other directories, under a lock. If the process is killed, the next one
-// continues or sweeps away its files.
+// A program is installed once its directory has its final name. Everything before that happens in other
+// directories, under a lock. If the process is killed, the next one continues or removes its files.
 package install
 
 import (

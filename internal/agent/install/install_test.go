@@ -50,7 +50,7 @@ func open(t testing.TB) *store.Store {
 	return st
 }
 
-// noise is incompressible.
+// noise returns incompressible text.
 func noise(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(b)
@@ -90,7 +90,7 @@ func whole(t *testing.T, i agent.Installation, version string) {
 	}
 }
 
-// left lists the other files beside installations.
+// left lists files other than installations.
 func left(t *testing.T, st *store.Store) (list []string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(st.Agents(), "tool"))
@@ -146,8 +146,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestOffline checks that without a registry an installed exact version is used silently.
-// It does not replace another version or a tag.
+// TestOffline checks that without a registry an installed exact version is used silently. It does not
+// replace another version or a tag.
 func TestOffline(t *testing.T) {
 	r, st := registrytest.New(t), open(t)
 	for _, version := range []string{"1.9.0", "1.10.0"} {
@@ -249,7 +249,7 @@ func TestTwoAtOnce(t *testing.T) {
 	resolved.Add(n)
 	r.Before = func(_ http.ResponseWriter, q *http.Request) bool {
 		if strings.HasSuffix(q.URL.Path, ".tgz") {
-			resolved.Wait() // all know that it is not installed
+			resolved.Wait() // all have found that it is not installed
 		}
 		return false
 	}
@@ -300,7 +300,7 @@ func process(t *testing.T, st *store.Store, env []string, r agent.Request) (cmd 
 	return cmd, in, bufio.NewReader(pipe)
 }
 
-// until reads messages until one fits.
+// until reads messages until one matches.
 func until(t *testing.T, out *bufio.Reader, fits func(agent.Message) bool) agent.Message {
 	t.Helper()
 	for {

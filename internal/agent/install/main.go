@@ -10,7 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// Main does one order and gives the exit code.
+// Main carries out one order and returns the exit code.
 func Main(in io.Reader, out io.Writer) int { return helper.Run(in, out, do) }
 
 func do(ctx context.Context, o agent.Order, tell func(agent.Event)) (agent.Result, error) {

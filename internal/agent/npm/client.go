@@ -1,6 +1,6 @@
-// Package npm is a client of npm registries, stricter than npm. It resolves a version or
-// tag of a package, fetches exactly that tarball, and unpacks it only if its SHA-512 is the
-// one the registry names. It never runs anything of a package.
+// Package npm is a client of npm registries, stricter than npm. It resolves a version or tag of a
+// package, fetches exactly that tarball, and unpacks it only if its SHA-512 is the one that the registry
+// names. It never runs anything of a package.
 //
 // It follows the host's configuration of npm, see Config.
 package npm
@@ -19,7 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Client asks registries. It may be used by several goroutines.
+// Client sends requests to registries. Several goroutines may use it.
 type Client struct {
 	// Stall is how long a connection may be silent.
 	Stall time.Duration
@@ -30,8 +30,8 @@ type Client struct {
 	http   *http.Client
 }
 
-// ErrUnreachable is in the chain of errors that say nothing about the package: the registry
-// could not be asked.
+// ErrUnreachable is in the chain of errors that do not concern the package: the registry could not be
+// asked.
 var ErrUnreachable = errors.New("the registry cannot be reached")
 
 // NewClient makes a client.
@@ -51,8 +51,8 @@ func NewClient(c *Config) (*Client, error) {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// authorized adds to each request the credential of its own address. This includes requests
-// that follow a redirect: no credential is passed on.
+// authorized adds to each request the credential for its own address. This includes requests that follow
+// a redirect: no credential is passed on.
 type authorized struct {
 	config *Config
 	next   *http.Transport
@@ -70,7 +70,7 @@ func (a authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 // CloseIdleConnections is for http.Client.
 func (a authorized) CloseIdleConnections() { a.next.CloseIdleConnections() }
 
-// where is an address as errors show it: without parts that may be secret.
+// where returns an address as errors show it: without parts that may be secret.
 func where(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }

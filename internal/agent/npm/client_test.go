@@ -129,7 +129,7 @@ func TestIntegrity(t *testing.T) {
 	}
 }
 
-// A mirror passes on the addresses of npm's own registry.
+// TestMirror checks that a mirror may pass on the addresses of npm's own registry.
 func TestMirror(t *testing.T) {
 	release := Release{Package: "tool", Version: "1.0.0"}
 	for _, tt := range []struct{ registry, tarball, want string }{
@@ -150,7 +150,7 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// A registry's token goes to that registry alone, wherever it sends one.
+// TestTokenStays checks that a registry's token goes only to that registry, wherever it sends a client.
 func TestTokenStays(t *testing.T) {
 	r, elsewhere := registrytest.New(t), registrytest.New(t)
 	v := r.Publish("@corp/tool", "1.0.0", tarball(t))
@@ -220,7 +220,7 @@ func TestRedirectsRefused(t *testing.T) {
 	}
 }
 
-// proxy is one for CONNECT that has every name at one address.
+// proxy starts a proxy for CONNECT that reaches every name at one address.
 func proxy(t *testing.T, to string) (address string, asked *atomic.Value) {
 	asked = &atomic.Value{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -290,7 +290,7 @@ func TestUnreachable(t *testing.T) {
 		}
 	}
 	r.Before = nil
-	// Not known to this host, and no setting lowers the demand.
+	// This host does not know it, and no setting lowers the requirement.
 	env := []string{"HOME=" + t.TempDir(), "npm_config_registry=" + r.URL, "npm_config_strict_ssl=false", "npm_config_globalconfig=/nowhere"}
 	if _, err := client(t, env).Resolve(t.Context(), "tool", "latest"); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("untrusted: %v", err)
@@ -301,7 +301,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// A registry that begins to answer and then says nothing is given up.
+// TestStall checks that a client gives up on a registry that starts an answer and then falls silent.
 func TestStall(t *testing.T) {
 	r := registrytest.New(t)
 	r.Before = func(w http.ResponseWriter, q *http.Request) bool {

@@ -67,7 +67,7 @@ func (c *Config) env(names ...string) string {
 	return ""
 }
 
-// registry returns the address of the registry for a package, with a slash at its end.
+// registry returns the address of the registry for a package, with a trailing slash.
 func (c *Config) registry(pkg string) (*url.URL, error) {
 	key := "registry"
 	if scope, _, ok := strings.Cut(pkg, "/"); ok && c.settings[scope+":registry"] != "" {
@@ -82,9 +82,9 @@ func (c *Config) registry(pkg string) (*url.URL, error) {
 	return u, nil
 }
 
-// authorization returns the Authorization header for an address, empty for most. It uses
-// the credential configured for the address, for a parent path, or for a registry on its
-// host. It is never sent without TLS unless the registry is configured so.
+// authorization returns the Authorization header for an address, empty for most. It uses the credential
+// configured for the address, for a parent path, or for a registry on its host. It is never sent without
+// TLS unless the registry is configured so.
 func (c *Config) authorization(u *url.URL) string {
 	if u.Scheme != "https" && !c.plain(u.Host) {
 		return ""
@@ -148,7 +148,7 @@ func (c *Config) credential(key string) string {
 	return ""
 }
 
-// setting is one whose value may be written as none.
+// setting returns a setting, and "" if its value is written as none.
 func (c *Config) setting(key string) string {
 	if v := c.settings[key]; v != "null" && v != "false" && v != "undefined" {
 		return v
@@ -156,7 +156,7 @@ func (c *Config) setting(key string) string {
 	return ""
 }
 
-// maxAuthorities bounds a file of them, in bytes.
+// maxAuthorities bounds a file of authorities, in bytes.
 const maxAuthorities = 16 << 20
 
 // authorities returns the trusted authorities: as with npm, those of its settings replace

@@ -16,12 +16,12 @@ import (
 // maxTarball is the default bound of a tarball. The largest agents have 0.2 GB.
 const maxTarball = 2 << 30
 
-// Download fetches a tarball into the file at path, and continues that file if it exists.
-// Once the hash is right, it returns the file, open at its beginning. A file with a wrong
-// hash is removed; an incomplete one stays for the next attempt.
+// Download fetches a tarball into the file at path, and continues that file if it exists. Once the hash
+// is right, it returns the file, open at its start. A file with a wrong hash is removed; an incomplete
+// one stays for the next attempt.
 //
-// If-Range is not needed: the file is named by its expected hash, and a mix of different
-// answers has another hash.
+// If-Range is not needed: the file is named by its expected hash, and a mix of different answers has
+// another hash.
 func (c *Client) Download(ctx context.Context, t Tarball, path string, progress func(done, total int64)) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -63,7 +63,7 @@ type download struct {
 
 var errMismatch = errors.New("its hash is another than the registry tells")
 
-// restart begins with an empty file.
+// restart starts with an empty file.
 func (d *download) restart() error {
 	d.sum, d.done, d.resumed = sha512.New(), 0, false
 	if err := d.f.Truncate(0); err != nil {

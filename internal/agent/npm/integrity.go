@@ -11,8 +11,8 @@ import (
 // Integrity is the expected hash of a tarball: one of these SHA-512 sums.
 type Integrity [][]byte
 
-// ParseIntegrity parses a dist.integrity. One without a SHA-512 is refused: SHA-1 is
-// broken, and registries do not need the others.
+// ParseIntegrity parses a dist.integrity. It rejects one without a SHA-512: SHA-1 is broken, and
+// registries do not need the others.
 func ParseIntegrity(s string) (Integrity, error) {
 	var list Integrity
 	for field := range strings.FieldsSeq(s) {
@@ -33,10 +33,10 @@ func ParseIntegrity(s string) (Integrity, error) {
 	return list, nil
 }
 
-// String is the first sum, as npm writes it.
+// String returns the first sum, as npm writes it.
 func (i Integrity) String() string { return "sha512-" + base64.StdEncoding.EncodeToString(i[0]) }
 
-// Digest is the first sum.
+// Digest returns the first sum.
 func (i Integrity) Digest() []byte { return i[0] }
 
 func (i Integrity) matches(sum []byte) bool {

@@ -20,7 +20,7 @@ const maxNpmrc = 1 << 20
 func readNpmrc(path string, env func(string) (string, bool)) (settings, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil, nil // npm does without, too
+		return nil, nil // npm continues without it, too
 	}
 	if err != nil {
 		return nil, err
@@ -35,11 +35,11 @@ func readNpmrc(path string, env func(string) (string, bool)) (settings, error) {
 	return npmrc.Parse(string(text), env), nil
 }
 
-// load reads the configuration npm would use outside of any project: the
-// environment before the user's file before the machine's.
+// load reads the configuration that npm would use outside of any project: the environment before the
+// user's file before the machine's.
 //
-// The .npmrc of a project is not read. It belongs to the repository, which is not trusted:
-// it could name a registry of its own. Its path also depends on the current directory.
+// The .npmrc of a project is not read. It belongs to the repository, which is not trusted: it could name
+// a registry of its own. Its path also depends on the current directory.
 func load(environ []string) (settings, error) {
 	env := func(name string) (string, bool) {
 		for _, kv := range environ {
@@ -74,8 +74,8 @@ func load(environ []string) (settings, error) {
 	return all, nil
 }
 
-// globalFiles are the possible paths of the machine's configuration: npm keeps it below its
-// prefix, which is the directory of the node installation.
+// globalFiles returns the possible paths of the machine's configuration: npm keeps it below its prefix,
+// which is the directory of the node installation.
 func globalFiles(given, user settings, env func(string) (string, bool)) []string {
 	for _, s := range []settings{given, user} {
 		if f := s["globalconfig"]; f != "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/npmrc"
 )
 
-// proxies are the proxies for registries: those of npm's configuration, else those of the
+// proxies returns the proxies for registries: those of npm's configuration, or else those of the
 // environment.
 func (c *Config) proxies() *hostproxy.Settings {
 	own := cmp.Or(c.setting("https-proxy"), c.setting("proxy"))

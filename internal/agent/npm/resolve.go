@@ -30,7 +30,7 @@ type Tarball struct {
 	Integrity Integrity
 }
 
-// packument has the used parts of a registry's document about a package.
+// packument has the fields of a registry's document about a package that are used.
 type packument struct {
 	Name     string                     `json:"name"`
 	Tags     map[string]string          `json:"dist-tags"`
@@ -49,14 +49,14 @@ type versionDocument struct {
 	} `json:"dist"`
 }
 
-// maxPackument bounds that document, in bytes. Some registries send the whole document
-// where the short one was requested.
+// maxPackument bounds that document, in bytes. Some registries send the whole document when the short
+// one was requested.
 const maxPackument = 128 << 20
 
 // short requests the short document for installations, but accepts the whole one.
 const short = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8"
 
-// Resolve asks which release a version or tag of a package is.
+// Resolve asks which release a version or tag of a package means.
 func (c *Client) Resolve(ctx context.Context, pkg, version string) (Release, error) {
 	r := Release{Package: pkg}
 	if err := checkPackage(pkg); err != nil {
@@ -118,7 +118,7 @@ func (c *Client) packument(ctx context.Context, registry *url.URL, pkg string) (
 	return &p, nil
 }
 
-// below is the address of a package; the slash in its name is escaped.
+// below returns the address of a package, with the slash in its name escaped.
 func below(registry *url.URL, pkg string) *url.URL {
 	u := *registry
 	u.RawPath = u.EscapedPath() + strings.ReplaceAll(pkg, "/", "%2f")
@@ -198,7 +198,7 @@ func (c *Client) tarball(r Release) (Tarball, error) {
 	return t, nil
 }
 
-// checkPackage refuses an invalid package name.
+// checkPackage rejects an invalid package name.
 func checkPackage(pkg string) error {
 	scope, name, scoped := strings.Cut(pkg, "/")
 	if !scoped {

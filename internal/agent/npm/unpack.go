@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Bounds of a tarball. The largest agents have half a gigabyte, and a few thousand files.
+// bounds are the bounds of a tarball. The largest agents have half a gigabyte, and a few thousand files.
 type bounds struct {
 	bytes int64
 	files int
@@ -27,11 +27,10 @@ var usual = bounds{bytes: 4 << 30, files: 100_000}
 // maxPath bounds a name in bytes.
 const maxPath = 1024
 
-// Unpack writes the files of a tarball into root, which is empty, without the directory
-// that npm puts around them. Files become read-only, and executable if they were, or if
-// they are the program. It refuses everything a package does not need: links, devices,
-// names that lead out of root, that occur twice, or that some file systems take for the
-// same.
+// Unpack writes the files of a tarball into root, which is empty, without the directory that npm puts
+// around them. Files become read-only, and executable if they were, or if they are the program. It
+// rejects everything that a package does not need: links, devices, names that lead out of root, that
+// occur twice, or that some file systems treat as the same.
 func Unpack(r io.Reader, root *os.Root, program string) error {
 	return usual.unpack(r, root, program)
 }
@@ -52,7 +51,7 @@ type unpacker struct {
 	bounds
 	root    *os.Root
 	program string
-	seen    map[string]string // folded name to name of everything there is
+	seen    map[string]string // folded name to name of every entry
 	made    map[string]bool   // those that are files
 	done    int64
 }
@@ -79,7 +78,7 @@ func (u *unpacker) run(r io.Reader) error {
 			return fmt.Errorf("%q: %w", h.Name, err)
 		}
 	}
-	// Read to the end, which has the checksum.
+	// Read to the end, where the checksum is.
 	if _, err := io.Copy(io.Discard, plain); err != nil {
 		return err
 	}

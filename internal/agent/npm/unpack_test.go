@@ -73,7 +73,7 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// The program is executable even if it was packed carelessly.
+// TestUnpackMakesProgramExecutable checks that the program is executable even if it was not packed so.
 func TestUnpackMakesProgramExecutable(t *testing.T) {
 	dir, err := unpacked(t, usual, bytes.NewReader(registrytest.Tarball(t, file("package/bin/x", "p"))))
 	must(t, err)

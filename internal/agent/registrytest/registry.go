@@ -1,5 +1,5 @@
-// Package registrytest is an npm registry for tests: over TLS, with its own authority, and
-// with the faults that a test wants.
+// Package registrytest is an npm registry for tests. It uses TLS with its own authority, and has the
+// faults that a test wants.
 package registrytest
 
 import (
@@ -26,7 +26,7 @@ type Registry struct {
 	*httptest.Server
 	// CA is a file with its authority.
 	CA string
-	// Before is called before each answer. It reports whether it answered itself.
+	// Before is called before each answer. It reports whether it has answered itself.
 	Before func(w http.ResponseWriter, r *http.Request) bool
 
 	mu       sync.Mutex
@@ -69,16 +69,16 @@ func New(t testing.TB) *Registry {
 	return r
 }
 
-// Env is an environment with this registry and an empty home.
+// Env returns an environment with this registry and an empty home.
 func (r *Registry) Env(t testing.TB, more ...string) []string {
 	return append([]string{"HOME=" + t.TempDir(), "npm_config_registry=" + r.URL, "npm_config_cafile=" + r.CA, "npm_config_globalconfig=/nowhere"}, more...)
 }
 
-// Host is its name and port.
+// Host returns its name and port.
 func (r *Registry) Host() string { return r.Listener.Addr().String() }
 
-// Publish makes a version the latest and returns its document, which the test may change
-// before a client asks for it.
+// Publish makes a version the latest and returns its document, which the test may change before a client
+// requests it.
 func (r *Registry) Publish(pkg, version string, tarball []byte) *Version {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,7 +134,7 @@ func (r *Registry) serve(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// Integrity is the integrity of a tarball in the document.
+// Integrity returns the integrity of a tarball in the document.
 func Integrity(tarball []byte) string {
 	sum := sha512.Sum512(tarball)
 	return "sha512-" + base64.StdEncoding.EncodeToString(sum[:])
@@ -172,14 +172,14 @@ func Tarball(t testing.TB, entries ...Entry) []byte {
 	return b.Bytes()
 }
 
-// Entry is one of a tarball.
+// Entry is an entry of a tarball.
 type Entry struct {
 	tar.Header
 	Body string
 }
 
-// File is an ordinary entry.
+// File returns an ordinary entry.
 func File(name, body string) Entry { return Entry{tar.Header{Name: name}, body} }
 
-// Program is an executable one.
+// Program returns an executable entry.
 func Program(name, body string) Entry { return Entry{tar.Header{Name: name, Mode: 0o755}, body} }

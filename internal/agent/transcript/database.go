@@ -40,16 +40,15 @@ func CheckDatabase(t *spec.AgentTranscript) error {
 	return nil
 }
 
-// If a database is being written, the reader retries it: the numbers of attempts and the
-// interval.
+// While a database is being written, the reader retries it: the numbers of attempts and the interval.
 const (
 	changedTries = 20
 	brokenTries  = 3 // a broken database may be half written
 	tryEvery     = 100 * time.Millisecond
 )
 
-// query reads the database at one moment; it calls ask again if a writer disturbed that. If
-// the database is missing, the error is of class fs.ErrNotExist.
+// query reads the database at one moment. It calls ask again if a writer disturbed that. If the database
+// is missing, the error is of class fs.ErrNotExist.
 func (s *Sessions) query(ctx context.Context, ask func(*sqlite.DB) error) error {
 	for try := 1; ; try++ {
 		err := s.ask(ctx, ask)
@@ -100,7 +99,7 @@ func (s *Sessions) ask(ctx context.Context, ask func(*sqlite.DB) error) error {
 	return err
 }
 
-// beside opens the database, or the file beside it with a suffix.
+// beside opens the database, or the file next to it with a suffix.
 func (s *Sessions) beside(ctx context.Context, end string) (file sqlite.File, done func(), err error) {
 	f, err := s.open(s.database.File + end)
 	if errors.Is(err, fs.ErrInvalid) {
@@ -112,8 +111,8 @@ func (s *Sessions) beside(ctx context.Context, end string) (file sqlite.File, do
 	return untilDone{ctx, f}, func() { f.Close() }, nil
 }
 
-// inDatabase returns the sessions, the one changed last first, and reads the content of the
-// first look ones.
+// inDatabase returns the sessions, the one changed last first. It reads the content of the first look
+// sessions.
 func (s *Sessions) inDatabase(ctx context.Context, look int) (list []Session, err error) {
 	err = s.query(ctx, func(db *sqlite.DB) error {
 		list = []Session{}
@@ -145,7 +144,7 @@ type fields struct {
 	id, in string
 	time   any
 	row    *sqlite.Row
-	data   int // place of the column
+	data   int // index of the column
 }
 
 // readTable reads a table. Columns that are not described are empty.
@@ -181,7 +180,7 @@ func readTable(db *sqlite.DB, of spec.AgentTable, yield func(*fields) error) err
 	})
 }
 
-// idOf returns an ID in a column: a text or a number. ok is false for other values.
+// idOf returns the ID in a column: a text or a number. ok is false for other values.
 func idOf(v any) (id string, ok bool) {
 	switch v := v.(type) {
 	case nil:
@@ -194,7 +193,7 @@ func idOf(v any) (id string, ok bool) {
 	return "", false
 }
 
-// text returns the document in a row, or the cause why it has none.
+// text returns the document in a row, or the reason why there is none.
 func (f *fields) text() (text, cause string, err error) {
 	if f.row.Size > maxLine {
 		return "", causeLong, nil

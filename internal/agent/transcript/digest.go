@@ -12,12 +12,12 @@ type Digest struct {
 	Limit   *spec.TranscriptEvent // the last one
 	Unknown int
 
-	said    []byte // last: it may be a million pieces
+	said    []byte // last, because it may consist of a million pieces
 	partial bool
 	perID   map[string]spec.TranscriptUsage
 }
 
-// Add takes the next event.
+// Add adds the next event.
 func (d *Digest) Add(ev spec.TranscriptEvent) {
 	if ev.Session != "" {
 		d.Session = ev.Session
@@ -57,7 +57,7 @@ func (d *Digest) message(ev spec.TranscriptEvent) {
 	d.partial = ev.Partial
 }
 
-// Message is the agent's last message.
+// Message returns the agent's last message.
 func (d *Digest) Message() string { return string(d.said) }
 
 func (d *Digest) use(id string, u spec.TranscriptUsage) {

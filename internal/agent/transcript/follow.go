@@ -12,8 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Read reports the events of a session so far. An incomplete line at the end is reported as
-// cut short.
+// Read reports the events of a session so far. An incomplete line at the end is reported as cut short.
 func (s *Sessions) Read(ctx context.Context, one Session, tell func(spec.TranscriptEvent) error) error {
 	if s.database != nil {
 		return s.rowTail(one, tell).read(ctx)
@@ -64,15 +63,15 @@ func pour(r *Reader, from io.Reader) error {
 	}
 }
 
-// Intervals at which a waiting reader looks again: for more data, and for another session.
+// Intervals at which a waiting reader checks: for more data, and for another session.
 const (
 	pollEvery = 200 * time.Millisecond
 	lookEvery = time.Second
 )
 
-// Follow is Read that waits for more, until ctx is done or tell returns an error, and
-// returns the error of either. With next it continues with the session that begins after
-// that. If one is the zero Session, it waits for the first.
+// Follow is Read that waits for more, until ctx is done or tell returns an error, and returns the error
+// of either. With next it continues with the next session that begins. If one is the zero Session, it
+// waits for the first.
 func (s *Sessions) Follow(ctx context.Context, one Session, next bool, tell func(spec.TranscriptEvent) error) error {
 	another := func() (Session, error) { return Session{}, nil }
 	if next {
@@ -97,12 +96,12 @@ func (s *Sessions) Follow(ctx context.Context, one Session, next bool, tell func
 	}
 }
 
-// isKnown is the value in the map of known sessions for one that is followed, or existed
-// before. Any other value is a session's size when nothing in it was understood.
+// isKnown is the value in the map of known sessions for one that is followed, or existed before. Any
+// other value is the size of a session in which nothing was understood.
 const isKnown = -1
 
-// know records the existing sessions beside the followed one. A session that changed since
-// then may still report something, so it is not recorded.
+// know records the existing sessions other than the followed one. A session that changed since then may
+// still report something, so it is not recorded.
 func (s *Sessions) know(ctx context.Context, known map[string]int64, one Session) error {
 	if one.File == "" {
 		return nil
@@ -119,9 +118,9 @@ func (s *Sessions) know(ctx context.Context, known map[string]int64, one Session
 // key identifies a session, before its content is read.
 func (s *Session) key() string { return s.File + "\x00" + s.ID }
 
-// fresh returns a session that was not known, and records it; the zero Session if there is
-// none. If speaks is set, a file in which nothing is understood does not count: anybody may
-// have put it there.
+// fresh returns a session that was not known, and records it. It returns the zero Session if there is
+// none. If speaks is set, a file in which nothing is understood does not count: anybody may have put it
+// there.
 func (s *Sessions) fresh(ctx context.Context, known map[string]int64, speaks bool) (Session, error) {
 	all, err := s.there(ctx)
 	if err != nil && !errors.Is(err, spec.ErrNotFound) { // the table may still be created
@@ -193,7 +192,7 @@ type fileTail struct {
 	s    *Sessions
 	name string
 	tell func(spec.TranscriptEvent) error
-	f    *os.File // nil: not open
+	f    *os.File // nil if not open
 	r    *Reader
 	lost bool // in a line without an end
 }
@@ -208,7 +207,7 @@ func (t *fileTail) drain(ctx context.Context) error {
 	if t.f == nil {
 		var err error
 		if t.f, err = t.s.open(t.name); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-			return nil // perhaps it comes back
+			return nil // it may come back
 		} else if err != nil {
 			return err
 		}

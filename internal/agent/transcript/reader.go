@@ -8,13 +8,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Reader receives lines, cut anywhere, and reports the events in them. It is not safe for
+// Reader receives lines, in pieces of any size, and reports the events in them. It is not safe for
 // concurrent use.
 type Reader struct {
 	rules *Rules
 	tell  func(spec.TranscriptEvent) error
 
-	rest    []byte // the beginning of a line
+	rest    []byte // the start of a line
 	dropped int    // bytes of it, if it is too long
 	knew    bool   // a rule matched a line
 	lines   int    // number of lines read
@@ -36,7 +36,7 @@ func NewReader(rules *Rules, tell func(spec.TranscriptEvent) error) *Reader {
 	return &Reader{rules: rules, tell: tell, told: map[said]struct{}{}}
 }
 
-// Write takes the next piece.
+// Write adds the next piece.
 func (r *Reader) Write(p []byte) (int, error) {
 	n := len(p)
 	for {
@@ -52,8 +52,8 @@ func (r *Reader) Write(p []byte) (int, error) {
 	}
 }
 
-// Close ends the input. A last line without its end is reported: normally if it is
-// complete, else as cut short.
+// Close ends the input. A last line without its end is reported: normally if it is complete, otherwise
+// as cut short.
 func (r *Reader) Close() error {
 	if r.dropped == 0 {
 		if _, cause := decode(r.rest); cause == causeNoJSON && len(bytes.TrimSpace(r.rest)) > 0 {
@@ -80,7 +80,7 @@ func (r *Reader) end() error {
 	r.dropped = 0
 	r.lines++
 	if cap(r.rest) > 1<<20 {
-		r.rest = nil // not for ever
+		r.rest = nil // free the memory
 	} else {
 		r.rest = r.rest[:0]
 	}
@@ -105,7 +105,7 @@ func (r *Reader) unread(line []byte, cause string) error {
 	return r.say(spec.TranscriptEvent{Kind: spec.TalkUnknown, Cause: cause, Text: text}, nil)
 }
 
-// Lines is the number of lines read, including the current one.
+// Lines returns the number of lines read, including the current one.
 func (r *Reader) Lines() int { return r.lines }
 
 func (r *Reader) read(v any) error {
@@ -137,7 +137,7 @@ func unknown(v any) spec.TranscriptEvent {
 	return spec.TranscriptEvent{Kind: spec.TalkUnknown, Cause: causeNoRule, Raw: encode(v)}
 }
 
-// apply applies rules to a value in a line. It tells whether one matches.
+// apply applies rules to a value in a line. It reports whether one matches.
 func (r *Reader) apply(rules []*rule, v, line any, ended *bool) (known bool, err error) {
 	for _, rule := range rules {
 		if !rule.when.matches(v) {
@@ -196,7 +196,7 @@ func (r *Reader) applyEach(rule *rule, v, line any, ended *bool) (there bool, er
 // twice.
 const maxTold = 1 << 16
 
-// again tells whether a rule has reported this before.
+// again reports whether a rule has reported this before.
 func (r *Reader) again(by *rule, v any) bool {
 	it := said{by, by.once.text(v)}
 	if it.what == "" || len(it.what) > maxID {

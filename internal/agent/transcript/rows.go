@@ -20,7 +20,7 @@ type talk struct {
 	messages []*message
 	rows     int   // number of messages and parts taken
 	bytes    int64 // of all
-	brief    bool  // only the beginning is wanted
+	brief    bool  // only the beginning is needed
 }
 
 // message is a message with its parts.
@@ -49,7 +49,7 @@ func (d *document) decode() (v any) {
 // alone, and with parts.
 const (
 	talkBytes     = 128 << 20
-	rowBytes      = 1 << 10 // that a row takes besides its text
+	rowBytes      = 1 << 10 // of a row besides its text
 	briefMessages = 4
 	briefRows     = 16
 )
@@ -147,9 +147,9 @@ type rowTail struct {
 	id    string
 	r     *Reader
 	rows  map[string]*spoken // by kind and ID
-	looks int                // at the database
-	seed  maphash.Seed       // of sums of texts
-	stamp string             // of the database, when it was read last
+	looks int                // number of reads of the database
+	seed  maphash.Seed       // for sums of texts
+	stamp string             // state of the database at the last read
 }
 
 func (s *Sessions) rowTail(one Session, tell func(spec.TranscriptEvent) error) *rowTail {
@@ -257,15 +257,15 @@ func numbered(v any) any {
 	return nil
 }
 
-// spoken is the record of a row's reported events: how often each rule has reported one,
-// nil for none. When the row is read again, only new events are reported.
+// spoken records the reported events of a row: how often each rule has reported one, nil for none. When
+// the row is read again, only new events are reported.
 type spoken struct {
-	look      int // the last that saw it
+	look      int // the last read that found it
 	sum       uint64
 	told, now map[*rule]int
 }
 
-// again tells whether a rule has reported this event before.
+// again reports whether a rule has reported this event before.
 func (s *spoken) again(by *rule) bool {
 	if s == nil {
 		return false

@@ -29,7 +29,7 @@ func TestRowsHeld(t *testing.T) {
 	runtime.KeepAlive(all)
 }
 
-// held is how many bytes are in use.
+// held returns how many bytes are in use.
 func held() int64 {
 	var m runtime.MemStats
 	runtime.GC()

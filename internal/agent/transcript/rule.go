@@ -8,11 +8,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// rule is one that can be applied.
+// rule is a compiled rule.
 type rule struct {
 	when event
 
-	list  trail // within is applied to each value here; nil if the rule reports itself
+	list  trail // within is applied to each value here; nil if the rule itself reports
 	rules []*rule
 
 	kind, role, verdict                    string
@@ -23,7 +23,7 @@ type rule struct {
 	total, within, apart                   bool
 }
 
-// fieldsFor are the fields that apply to a kind, besides when and once.
+// fieldsFor returns the fields that apply to a kind, besides when and once.
 func fieldsFor(kind string) (fields []string, ok bool) {
 	switch kind {
 	case spec.TalkStart:
@@ -114,7 +114,7 @@ func compileRule(a spec.AgentRule, depth int) (r *rule, err error) {
 	return r, nil
 }
 
-// compileList is for a rule that leads to others.
+// compileList compiles a rule that contains others.
 func (r *rule) compileList(a spec.AgentRule, depth int) (err error) {
 	if fields := fieldsOf(a); a.Kind != "" || len(fields) > 0 || len(a.Once) > 0 || len(a.Rules) == 0 {
 		return spec.Errorf(spec.ErrUsage, "with each there are rules, and nothing else but when")
@@ -153,7 +153,7 @@ func checkRule(a spec.AgentRule) error {
 	return nil
 }
 
-// fieldsOf names the fields of an event that a rule has.
+// fieldsOf returns the names of the event fields that a rule has.
 func fieldsOf(a spec.AgentRule) (names []string) {
 	for _, f := range []struct {
 		name string
@@ -178,8 +178,8 @@ func fieldsOf(a spec.AgentRule) (names []string) {
 	return names
 }
 
-// event is the event that a rule makes of a matching value. ok is false if it would say
-// nothing.
+// event returns the event that a rule makes from a matching value. ok is false if the event would be
+// empty.
 func (r *rule) event(v any) (ev spec.TranscriptEvent, ok bool) {
 	ev = spec.TranscriptEvent{
 		Kind: r.kind, Role: r.role, Verdict: r.verdict,
@@ -216,8 +216,7 @@ func (r *rule) usage(v any) *spec.TranscriptUsage {
 	return u
 }
 
-// inputOf writes the arguments of a tool call. Some agents have them as a string that
-// contains JSON.
+// inputOf returns the arguments of a tool call. Some agents have them as a string that contains JSON.
 func inputOf(v any) json.RawMessage {
 	if s, ok := v.(string); ok && strings.HasPrefix(s, "{") {
 		if within, cause := decode([]byte(s)); cause == "" {

@@ -29,7 +29,7 @@ type Sessions struct {
 
 // Session is one session.
 type Session struct {
-	ID      string    `json:"id"` // the agent's name for it, or else the file's name
+	ID      string    `json:"id"` // the agent's name for it, or otherwise the file's name
 	Began   time.Time `json:"began_at,omitzero"`
 	Changed time.Time `json:"changed_at"`
 	Model   string    `json:"model,omitempty"`
@@ -57,7 +57,7 @@ func Open(home string, t *spec.AgentTranscript) (*Sessions, error) {
 // Close closes the home.
 func (s *Sessions) Close() { _ = s.home.Close() } // nothing is written to it
 
-// Files are the patterns of its files.
+// Files returns the patterns of its files.
 func (s *Sessions) Files() []string {
 	if s.database != nil {
 		return []string{s.database.File}
@@ -150,8 +150,8 @@ const (
 	maxFiles = 2_000
 )
 
-// there returns the sessions, the one changed last first, without reading their content:
-// the ID of a file is unknown. In a database it reads the first one.
+// there returns the sessions, the one changed last first, without reading their content, so the ID of a
+// file is unknown. In a database it reads the first session.
 func (s *Sessions) there(ctx context.Context) ([]Session, error) {
 	if s.database != nil {
 		return s.inDatabase(ctx, 1)
@@ -179,8 +179,7 @@ func (s *Sessions) files() (list []Session) {
 	return list
 }
 
-// glob is a search for files. It ends for any number of directories, and of links among
-// them.
+// glob is a search for files. It ends for any number of directories, and of links between them.
 type glob struct {
 	home *os.Root
 	left int // names left to read
@@ -303,8 +302,8 @@ func (u untilDone) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// skipHole skips the rest of a hole after zeros were read. So many zeros only serve to keep
-// the reader busy: holes take no room on the disk.
+// skipHole skips the rest of a hole after zeros were read. So many zeros only serve to keep the reader
+// busy: holes take no space on the disk.
 func (u untilDone) skipHole() {
 	at, err := u.f.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -320,8 +319,8 @@ func (u untilDone) skipHole() {
 
 func isZero(p []byte) bool { return len(bytes.Trim(p, "\x00")) == 0 }
 
-// see takes the session's description from its next event. The error is errSeen when the
-// description is complete.
+// see updates the session's description from its next event. The error is errSeen when the description
+// is complete.
 func (s *Session) see(ev spec.TranscriptEvent) error {
 	s.speaks = s.speaks || ev.Kind != spec.TalkUnknown
 	if s.ID == "" {

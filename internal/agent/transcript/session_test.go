@@ -104,8 +104,7 @@ func TestFilesRefused(t *testing.T) {
 	}
 }
 
-// TestHostileHome checks that a process in the home may put anything in the place of
-// sessions.
+// TestHostileHome checks that a process in the home may put anything in place of sessions.
 func TestHostileHome(t *testing.T) {
 	outside := t.TempDir()
 	put(t, outside, "s-secret.jsonl", fmt.Sprintf(hello, "secret"), 0)
@@ -268,7 +267,7 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// follower follows in the background and sends texts as they come.
+// follower follows in the background and sends texts as they arrive.
 func follower(t *testing.T, s *Sessions, one Session, next bool) (texts chan string, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -73,9 +73,8 @@ func parseTrails(list spec.AgentPaths) (ps trails, err error) {
 	return ps, nil
 }
 
-// text returns the text of the first path with one; several texts of one path are joined by
-// line breaks. If no path leads to a text but one leads to a list or an object, it returns
-// that in JSON.
+// text returns the text of the first path that has one; several texts of one path are joined by line
+// breaks. If no path leads to a text but one leads to a list or an object, it returns that in JSON.
 func (ps trails) text(v any) string {
 	for _, p := range ps {
 		var texts []string
@@ -95,7 +94,7 @@ func (ps trails) text(v any) string {
 	return ""
 }
 
-// first is the first value at any of the paths; nil if all are missing.
+// first returns the first value at any of the paths, or nil if all are missing.
 func (ps trails) first(v any) (found any) {
 	for _, p := range ps {
 		p.each(v, func(v any) bool {
@@ -112,7 +111,7 @@ func (ps trails) first(v any) (found any) {
 // maxNumber bounds numbers, so that sums of them stay numbers.
 const maxNumber = 1 << 40
 
-// number is a usage count: 0 if the value is not a number, or is not plausible.
+// number returns a usage count: 0 if the value is not a number, or is not plausible.
 func (ps trails) number(v any) float64 {
 	n, ok := ps.first(v).(json.Number)
 	if !ok {

@@ -1,14 +1,13 @@
-// Package transcript converts the output of agents to events of one form
-// (spec.TranscriptEvent). Agents write lines of JSON to their standard output or to their
-// session files, or rows with JSON to a database. The rules for that are data in the
-// description of each agent; nothing here knows one by its name.
+// Package transcript converts the output of agents to events of one form (spec.TranscriptEvent). Agents
+// write lines of JSON to their standard output or to their session files, or rows with JSON to a
+// database. The rules for that are data in the description of each agent; this package does not know
+// agents by name.
 //
-// All of it was written inside a sandbox, by a program that may be hostile. Lines are
-// bounded in length and in their number of values. A line that is not JSON, is too large,
-// or matches no rule is reported as such, and is never an error. The reader waits for the
-// rest of an incomplete line. Text is passed on unchanged: a caller that shows it on a
-// terminal removes control sequences. Files are opened only below the home, and only
-// regular ones.
+// All input was written inside a sandbox, by a program that may be hostile. Lines are bounded in length
+// and in their number of values. A line that is not JSON, is too large, or matches no rule is reported
+// as such, and is never an error. The reader waits for the rest of an incomplete line. Text is passed on
+// unchanged: a caller that shows it on a terminal removes control sequences. Files are opened only below
+// the home, and only regular ones.
 package transcript
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Rules say how to read an agent's output.
+// Rules describe how to read an agent's output.
 type Rules struct {
 	session, time trails
 	rules         []*rule
@@ -81,7 +80,7 @@ func compile(a *spec.AgentReading) (r *Rules, err error) {
 	return r, err
 }
 
-// sessionOf is the session ID in a line; empty if it has none.
+// sessionOf returns the session ID in a line, or "".
 func (r *Rules) sessionOf(v any) string {
 	if id := r.session.text(v); id != "" {
 		return id
@@ -92,7 +91,7 @@ func (r *Rules) sessionOf(v any) string {
 	return ""
 }
 
-// isEnd tells whether a line may be the last of a run.
+// isEnd reports whether a line may be the last of a run.
 func (r *Rules) isEnd(v any) bool {
 	return r.run != nil && matchesAny(r.run.end, v)
 }
@@ -108,7 +107,7 @@ func (r *Rules) verdict(v any) string {
 	return spec.VerdictFailed
 }
 
-// says tells whether a text anywhere in a value contains one of some parts.
+// says reports whether a text anywhere in a value contains one of some parts.
 func says(v any, parts []string) bool {
 	switch v := v.(type) {
 	case string:

@@ -23,7 +23,7 @@ const (
 	causeTorn   = "cut short"
 )
 
-// decode reads one JSON value. The cause says why it cannot be read.
+// decode reads one JSON value. The cause tells why it cannot be read.
 func decode(line []byte) (v any, cause string) {
 	if values(line) > maxValues {
 		return nil, causeMany
@@ -39,7 +39,7 @@ func decode(line []byte) (v any, cause string) {
 	return v, ""
 }
 
-// values is an upper bound of how many values a JSON value contains, without decoding it.
+// values returns an upper bound of how many values a JSON value contains, without decoding it.
 func values(text []byte) (n int) {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -67,8 +67,8 @@ func encode(v any) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
 }
 
-// timeOf reads a time: RFC 3339, or seconds or milliseconds since 1970. Other values give
-// the zero time.
+// timeOf reads a time: RFC 3339, or seconds or milliseconds since 1970. It returns the zero time for
+// other values.
 func timeOf(v any) (t time.Time) {
 	switch v := v.(type) {
 	case string:
@@ -89,8 +89,8 @@ func timeOf(v any) (t time.Time) {
 	return t.UTC()
 }
 
-// A number below maxSeconds is one of seconds: as such it is before the year 5138,
-// and as milliseconds it would be before 1973.
+// A number below maxSeconds counts as seconds: that is before the year 5138, and as milliseconds it
+// would be before 1973.
 const (
 	maxSeconds = 100e9
 	maxMillis  = 250e12

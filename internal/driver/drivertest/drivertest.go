@@ -19,17 +19,17 @@ type Subject struct {
 	// The suite sets Init.
 	Machine func(t *testing.T, dir, id string) driver.Machine
 	// Process runs a step in a process in which Start may be called; that is once per process. The
-	// step's own name is the test's. Steps share nothing but dir. Nil runs the step here.
+	// step's name is the test's name. Steps share only dir. If nil, the step runs here.
 	Process func(t *testing.T, dir string, step func(t *testing.T))
-	// CaseDir returns the directory of a case. Nil is a temporary one.
+	// CaseDir returns the directory of a case. If nil, that is a temporary one.
 	CaseDir func(t *testing.T) string
-	// Owners says that several users exist behind the wall: root, and owners of other files.
+	// Owners is set if several users exist behind the wall: root, and owners of other files.
 	Owners bool
-	// Network says that a machine may have a network card.
+	// Network is set if a machine may have a network card.
 	Network bool
-	// Memory says that a wall's memory can be saved.
+	// Memory is set if a wall's memory can be saved.
 	Memory bool
-	// Isolated says that programs see only their own wall's processes.
+	// Isolated is set if programs see only their own wall's processes.
 	Isolated bool
 }
 
@@ -61,8 +61,7 @@ func Run(t *testing.T, s Subject) {
 		})
 	}
 	t.Run("killed", func(t *testing.T) {
-		// One step for each process that a wall may have. A wall with fewer processes has fewer to
-		// lose.
+		// One step for each process that a wall may have. Some walls have fewer.
 		for i := range 2 {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				s.step(t, s.dir(t), func(t *testing.T, dir string) { killed(t, s.start(t, dir, "0a0b0c0d0e0f", ""), i) })
@@ -90,7 +89,7 @@ func Run(t *testing.T, s Subject) {
 	})
 	t.Run("neighbours", func(t *testing.T) {
 		dir := s.dir(t)
-		// Two ids with the same longer part.
+		// Two ids that share a long part.
 		for _, id := range []string{"aaaaaaaaaaa1", "aaaaaaaaaaa2"} {
 			t.Run(id, func(t *testing.T) {
 				t.Parallel()

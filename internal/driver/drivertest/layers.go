@@ -27,7 +27,7 @@ func workspace(t *testing.T, b *bench) {
 }
 
 // save saves a layer with files of the caller and, if the driver has owners, of root. It checks that the
-// wall goes on, and that its root is unchanged.
+// wall keeps running, and that its root is unchanged.
 func save(t *testing.T, s Subject, dir string) {
 	b := s.start(t, dir, "0a0b0c0d0e0f", "")
 	p := b.process("echo kept > kept && echo gone > gone && rm gone && mkdir -p d/e && echo deep > d/e/f && ln -s kept link && chmod 750 d")
@@ -54,7 +54,7 @@ func save(t *testing.T, s Subject, dir string) {
 	if entries, err := os.ReadDir(layer); err != nil || len(entries) == 0 {
 		t.Errorf("the layer is empty: %v", err)
 	}
-	// It goes on, and later changes are not in the layer.
+	// The wall keeps running, and later changes are not in the layer.
 	p = b.process("cat kept; echo late > late")
 	p.Dir = "/opt"
 	if s.Owners {

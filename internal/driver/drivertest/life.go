@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// destroy is called several times, also at once, and leaves no process.
+// destroy checks that Destroy can be called several times, also concurrently, and leaves no process.
 func destroy(t *testing.T, b *bench) {
 	r := b.run(t, "trap '' TERM HUP INT; (trap '' TERM HUP INT; sleep 1000 & sleep 1000) & sleep 1000")
 	pids := b.Pids()
@@ -47,7 +47,7 @@ func destroy(t *testing.T, b *bench) {
 	within(t, "all children to go", func() bool { return len(children(t)) == 0 })
 }
 
-// afterwards a wall answers every request, with an error.
+// afterwards checks that a destroyed wall answers every request with an error.
 func afterwards(t *testing.T, b *bench) {
 	b.Destroy()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
@@ -87,7 +87,7 @@ func memory(t *testing.T, b *bench) {
 	})
 }
 
-// killed takes one process of the wall away: the wall is down and says why.
+// killed kills one process of the wall, and checks that the wall is down and tells why.
 func killed(t *testing.T, b *bench, i int) {
 	pids := b.Pids()
 	if i >= len(pids) {
@@ -132,7 +132,7 @@ func refusals(t *testing.T, s Subject, dir string) {
 	}
 }
 
-// neighbour runs beside another wall with nearly the same id.
+// neighbour runs next to another wall with nearly the same id.
 func neighbour(t *testing.T, s Subject, dir, id string) {
 	b := s.start(t, filepath.Join(dir, id), id, "")
 	p := b.process("echo " + id + " > mine; cat mine")

@@ -201,8 +201,8 @@ func signals(t *testing.T, b *bench) {
 	}
 }
 
-// groups checks that a signal to a program also reaches the processes that it started, like one of a
-// terminal, and no other process.
+// groups checks that a signal to a program also reaches the processes that it started, like a signal of
+// a terminal, and no other process.
 func groups(t *testing.T, b *bench) {
 	other := b.run(t, "exec sleep 1000")
 	dir := b.m.Mounts[0].Source

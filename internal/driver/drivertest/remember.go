@@ -108,7 +108,7 @@ func (s Subject) saveMemory(t *testing.T, dir string) {
 	err = b.SaveMemory(ctx, memoryOf(dir))
 	layer := filepath.Join(dir, "layer-of-memory")
 	if lerr := os.Mkdir(layer, 0o700); err == nil && lerr == nil {
-		err = b.SaveRoot(ctx, layer) // both at the same moment
+		err = b.SaveRoot(ctx, layer) // both at the same time
 	}
 	resume()
 	if err == nil {
@@ -197,7 +197,7 @@ func (s Subject) savedMeanwhile(t *testing.T, dir string) {
 }
 
 // brokenOff cancels a save of the memory. It checks that the next save contains more, and that the
-// inside has noticed nothing.
+// inside was not affected.
 func (s Subject) brokenOff(t *testing.T, dir string) {
 	b, err := s.counting(t, dir, "0a0b0c0d0e0f", func(*driver.Machine) {})
 	if err != nil {

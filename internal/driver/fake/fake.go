@@ -34,7 +34,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Driver is the fake. The zero value is ready to use.
+// Driver is the fake driver. The zero value is ready to use.
 type Driver struct{}
 
 var _ driver.Driver = Driver{}
@@ -71,7 +71,7 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 	return w, nil
 }
 
-// wall is a group of processes.
+// wall is a set of processes without isolation.
 type wall struct {
 	m       driver.Machine
 	layer   string
@@ -132,7 +132,7 @@ func (w *wall) Err() error {
 	return w.err
 }
 
-// fall notes the end of the wall.
+// fall records the end of the wall.
 func (w *wall) fall(err error) {
 	w.mu.Lock()
 	if w.err == nil && !w.ended {
@@ -183,7 +183,7 @@ func (w *wall) SaveMemory(context.Context, string) error { return errNoMemory }
 // Settle returns at once: this driver loads no memory.
 func (w *wall) Settle(ctx context.Context) error { return ctx.Err() }
 
-// Pause stops every process. The next round finds a process that is just being made.
+// Pause stops every process. The next round finds processes that were just being created.
 func (w *wall) Pause(ctx context.Context) (func(), error) {
 	if err := errors.Join(ctx.Err(), w.down()); err != nil {
 		return nil, err

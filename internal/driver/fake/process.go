@@ -18,7 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// running is a process with its exit, which is valid once ended is closed.
+// running is a process with its exit status, which is valid once ended is closed.
 type running struct {
 	w     *wall
 	pid   int

@@ -12,14 +12,14 @@ import (
 // beginTime is how often breakOff checks whether a save has reached the pages.
 const beginTime = 5 * time.Millisecond
 
-// breakOff makes a save of the memory fail soon after ctx ends. The caller calls done when the save
-// has ended; until then everything inside is paused.
-// The sentry has no request to cancel a save, and accepts hardly any request meanwhile. But a
-// sentry that cannot write fails the save, and the sandbox is unharmed. So breakOff forbids it to
-// write: its files can become no larger than the pages already are (RLIMIT_FSIZE). Data that
-// programs wrote to files of the host reaches the host before the first page is written. After
-// that programs write nothing until they go on. The signal that comes with the limit (SIGXFSZ) is
-// passed on to init.
+// breakOff makes a save of the memory fail soon after ctx ends. The caller calls done when the save has
+// ended; until then everything inside is paused.
+//
+// The sentry has no request to cancel a save, and accepts hardly any request meanwhile. But a sentry
+// that cannot write fails the save, and the sandbox is unharmed. So breakOff limits the size of its
+// files to the size that the pages already have (RLIMIT_FSIZE). Data that programs wrote to files of the
+// host reaches the host before the first page is written. After that programs write nothing until they
+// resume. The signal of the limit (SIGXFSZ) is passed on to init.
 func (w *wall) breakOff(ctx context.Context, pages *os.File) (done func()) {
 	over, lifted := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -33,7 +33,7 @@ func (w *wall) breakOff(ctx context.Context, pages *os.File) (done func()) {
 		if !begun {
 			return
 		}
-		if lift, err := w.limitFiles(size); err == nil { // else the save runs to its end
+		if lift, err := w.limitFiles(size); err == nil { // otherwise the save runs to its end
 			<-over
 			lift()
 		}
@@ -70,7 +70,7 @@ func (w *wall) limitFiles(size uint64) (lift func(), err error) {
 	return func() { _ = w.limit(&before, nil) }, nil // the sentry may have ended
 }
 
-// limit sets and reads the limit of the sentry, unless it has ended: its pid may then belong to
+// limit sets and reads the limit of the sentry, unless the sentry has ended: its pid may then belong to
 // another process.
 func (w *wall) limit(now, before *unix.Rlimit) error {
 	select {

@@ -35,8 +35,8 @@ func writingCalls() map[string]writingCall {
 	}
 }
 
-// signal adds SIGPIPE to the call. The queue holds one signal of a kind, so it drops a second
-// SIGPIPE beside gVisor's own.
+// signal adds SIGPIPE to the call. The queue holds one signal of a kind, so it drops a second SIGPIPE
+// after gVisor's own.
 func (c writingCall) signal(fn kernel.SyscallFn) kernel.SyscallFn {
 	return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 		n, ctl, err := fn(t, nr, args)
@@ -47,8 +47,8 @@ func (c writingCall) signal(fn kernel.SyscallFn) kernel.SyscallFn {
 	}
 }
 
-// signals tells whether Linux sends SIGPIPE for this call: unless a flag forbids it, and
-// among sockets only for streams.
+// signals reports whether Linux sends SIGPIPE for this call: unless a flag forbids it, and among sockets
+// only for streams.
 func (c writingCall) signals(t *kernel.Task, args arch.SyscallArguments) bool {
 	if c.flags != noSocketFlags && args[c.flags].Int()&linux.MSG_NOSIGNAL != 0 {
 		return false

@@ -53,7 +53,7 @@ func ociSpec(m driver.Machine, overlay string) *specs.Spec {
 		Root:     &specs.Root{Path: m.Root},
 		Process: &specs.Process{
 			// The sentry and the gofer run as the id that init starts with, and only this id is mapped.
-			// Init makes itself root of the inside.
+			// Init becomes root of the inside.
 			User: specs.User{UID: uint32(m.UID), GID: uint32(m.GID)},
 			Args: m.Init,
 			Env:  m.Env,
@@ -84,10 +84,10 @@ func ociSpec(m driver.Machine, overlay string) *specs.Spec {
 }
 
 // hints tells gVisor the file of the root, if the root is a file, and the mounts that others change,
-// too. gVisor may cache the rest, by configuration. (The opposite hint would put an overlay over
-// a mount and keep writes from the host.) A kept file system in memory is a bind that a hint
-// turns into one, with a file in its source for its memory: gVisor saves only those. The bundle has
-// no other annotations, and takes none from outside, because annotations override flags.
+// too. gVisor may cache the rest, by configuration. (The opposite hint would put an overlay over a mount
+// and keep writes from the host.) A file system in memory that is kept is a bind, which a hint turns
+// into such a file system with a file in its source for its memory: gVisor saves only those. The bundle
+// has no other annotations, and takes none from outside, because annotations override flags.
 func hints(machine driver.Machine, overlay string) map[string]string {
 	out := map[string]string{}
 	if machine.Image != "" {

@@ -2,6 +2,6 @@
 
 package gvisor_test
 
-// withCgo says that this test binary was built with cgo, unlike bothy: gVisor's children would
-// execute themselves once more and fail.
+// withCgo is true if this test binary was built with cgo, unlike bothy: gVisor's children would execute
+// themselves once more and fail.
 const withCgo = true

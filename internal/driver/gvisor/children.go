@@ -20,10 +20,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver/gvisor/starter"
 )
 
-// RunChild plays the role that gVisor asked for. It does not return.
+// RunChild runs in the role that gVisor asks for. It does not return.
 func RunChild(args []string) {
 	if strings.HasPrefix(args[0], starter.Probe) {
-		select {} // a user namespace probe: killed by its parent at once
+		select {} // a user namespace probe: its parent kills it at once
 	}
 	quiet()
 	if args[0] == starter.Sentry {
@@ -61,8 +61,8 @@ func RunChild(args []string) {
 // quiet keeps gVisor from formatting log messages, as no log exists.
 func quiet() { log.SetLevel(log.Warning) }
 
-// A starting sentry keeps nearly all that it allocates, so garbage collection only costs: a tenth of
-// a start. The collection happens a little later.
+// A starting sentry keeps nearly everything that it allocates, so garbage collection would only cost
+// time: a tenth of a start. The collection happens a little later.
 const (
 	startGCPercent = 800 // the first collection at 32 MB instead of 4
 	collectAfter   = 2 * time.Second

@@ -14,19 +14,18 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
-// clockEarly lets programs read the time without the sentry from the first program on.
-// Programs compute the time from the processor's counter, with parameters from a shared page. The
-// sentry knows the parameters after it has compared the two clocks twice, which it does once a
-// second. Until then each read of the clock is a call to the sentry. Some programs, above all
-// those that wait by spinning, read it ten thousands of times in that second. So init reports
-// when it runs, and the sentry then makes the second comparison. The error, a few millionths, is
-// corrected by the next one.
+// clockEarly lets programs read the time without the sentry from the first program on. Programs compute
+// the time from the processor's counter, with parameters from a shared page. The sentry knows the
+// parameters after it has compared the two clocks twice, which it does once a second. Until then each
+// read of the clock is a call to the sentry. Some programs, above all those that wait by spinning, read
+// it ten thousands of times in that second. So init reports that it runs, and the sentry then makes the
+// second comparison. The error, a few millionths, is corrected by the next one.
 func clockEarly() { socket.RegisterProvider(wire.ClockFamily, &clockSetter{}) }
 
 // clockSetter is a socket family without sockets.
 type clockSetter struct {
 	mu  sync.Mutex
-	set *kernel.Timekeeper // the clock that was set: once, whichever program asks
+	set *kernel.Timekeeper // the clock that was set: only once, whichever program asks
 }
 
 // Socket implements socket.Provider.

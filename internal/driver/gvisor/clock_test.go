@@ -8,7 +8,7 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/kernel"
 )
 
-// TestClockPage fails if gVisor keeps the page elsewhere.
+// TestClockPage fails if gVisor has moved the page.
 func TestClockPage(t *testing.T) {
 	k, page := new(kernel.Kernel), new(kernel.VDSOParamPage)
 	f, ok := reflect.TypeFor[kernel.Kernel]().FieldByName(clockPageField)

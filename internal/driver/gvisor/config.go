@@ -99,7 +99,7 @@ func overlayMedium(dir *os.File) string { return fmt.Sprintf("dir=/proc/self/fd/
 
 // pinSidecars makes gVisor look for its programs only in a private directory: this program as the
 // sentry, and the program that prepares it. By default gVisor would execute the files of
-// gvisor-bin beside the program, or from the directory in an environment variable.
+// gvisor-bin next to the program, or from the directory in an environment variable.
 func pinSidecars(scratch, prepares string) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -8,13 +8,12 @@ import (
 	goferfilter "gvisor.dev/gvisor/runsc/fsgofer/filter"
 )
 
-// gVisor's release builds contain their seccomp filters as compiled programs. A build from its Go
-// module compiles them anew in every sentry and every gofer, which is a tenth of a sandbox's
-// start. filters_*.go contains the two programs for this package's configuration, made by
-// gVisor's own compiler from the pinned version; a test compiles them again and compares. If a
-// program is missing, on another processor or for another configuration, it is compiled at the
-// start as before.
-// The tables for these programs are not exported.
+// gVisor's release builds contain their seccomp filters as compiled programs. A build from its Go module
+// compiles them anew in every sentry and every gofer, which is a tenth of a sandbox's start.
+// filters_*.go contains the two programs for this package's configuration, made by gVisor's own compiler
+// from the pinned version; a test compiles them again and compares. If a program is missing, on another
+// processor or for another configuration, it is compiled at the start as before. The tables for these
+// programs are not exported.
 
 //go:linkname sentryPrograms gvisor.dev/gvisor/runsc/boot/filter.precompiledPrograms
 var sentryPrograms map[string]precompiledseccomp.Program

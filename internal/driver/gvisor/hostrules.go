@@ -13,20 +13,22 @@ import (
 type hostRule struct {
 	nr    uint32
 	arg   int    // the argument that is checked
-	mask  uint32 // the rule holds if one of these bits is set; 0: always
-	is    uint32 // the rule holds if the argument equals this; 0: for any argument
+	mask  uint32 // the rule applies if one of these bits is set; 0: always
+	is    uint32 // the rule applies if the argument equals this; 0: for any argument
 	errno uint32 // the call returns this without being made; 0: success
 }
 
 // hostRules apply to the sentry and all its children. They form a filter of their own, with
-// processorRules, beside gVisor's filter.
-// Only one uid exists in a sentry's user namespace: the caller's. It owns all files made in a
-// workspace, whatever the inside does. But gVisor also asks the host to give a new file to the
-// user who made it inside. That fails for every user except the caller, root inside included,
-// and gVisor then removes the file. So changes of ownership succeed and do nothing, as on other
-// shared folders that know only one owner.
-// The inside must never leave a set-uid or set-gid file on the host: it would run as the caller
-// for any user who finds it.
+// processorRules, next to gVisor's filter.
+//
+// Only one uid exists in a sentry's user namespace: the caller's. It owns all files made in a workspace,
+// whatever the inside does. But gVisor also asks the host to give a new file to the user who made it
+// inside. That fails for every user except the caller, root inside included, and gVisor then removes the
+// file. So changes of ownership succeed and do nothing, as on other shared folders that know only one
+// owner.
+//
+// The inside must never leave a set-uid or set-gid file on the host: it would run as the caller for any
+// user who finds it.
 var hostRules = []hostRule{
 	{nr: unix.SYS_FCHOWNAT},
 	{nr: unix.SYS_FCHMOD, arg: 1, mask: setIDBits, errno: uint32(unix.EPERM)},
@@ -45,7 +47,7 @@ const (
 	dataArgs = 16
 )
 
-// keepHostRules applies the rules to all threads of this process and its descendants, for good.
+// keepHostRules applies the rules to all threads of this process and its descendants, permanently.
 func keepHostRules() error { return seccomp.SetFilter(hostRulesCode()) }
 
 func hostRulesCode() []bpf.Instruction {

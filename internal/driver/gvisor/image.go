@@ -25,20 +25,20 @@ import (
 // handing is an image that is being handed out.
 type handing struct {
 	image *sums.Files
-	spoil func(error) // called when data is unavailable, or must not be asked for
+	spoil func(error) // called when data is unavailable, or when a request is forbidden
 
 	server *stateipc.AsyncFileServer
 	conn   *net.UnixConn
 	theirs *os.File      // the other end, for the sentry
-	over   chan struct{} // closed when requests are not answered any more
+	over   chan struct{} // closed when requests are no longer answered
 
 	mu     sync.Mutex
 	opened map[string]bool
 	open   []*os.File // files of the sentry to read into
 }
 
-// handOut starts to hand an image out, and closes it at the end. It calls spoil before the sentry
-// hears that a page is unavailable; spoil may be called several times, and concurrently.
+// handOut starts to hand an image out, and closes it at the end. It calls spoil before the sentry learns
+// that a page is unavailable. spoil may be called several times, and concurrently.
 func handOut(image *sums.Files, spoil func(error)) (*handing, error) {
 	h := &handing{image: image, spoil: spoil, over: make(chan struct{}), opened: map[string]bool{}}
 	var err error
@@ -54,7 +54,7 @@ func handOut(image *sums.Files, spoil func(error)) (*handing, error) {
 	return h, nil
 }
 
-// end stops that. No request may be under way when the server stops.
+// end stops handing the image out. No request may be in progress when the server stops.
 func (h *handing) end() {
 	h.theirs.Close()
 	_ = h.conn.Close()
@@ -88,11 +88,11 @@ func (h *handing) OpenRead(name string) (stateio.AsyncReader, error) {
 	return r, nil
 }
 
-// OpenWrite is refused.
+// OpenWrite always fails.
 func (h *handing) OpenWrite(string) (stateio.AsyncWriter, error) { return nil, unix.EROFS }
 
-// The size of one read, and the number of waiting reads. A page that a program waits for comes
-// after those.
+// The size of one read, and the number of waiting reads. A page that a program waits for comes after
+// those.
 const (
 	readBytes    = 512 << 10
 	readsWaiting = 4
@@ -160,15 +160,15 @@ func (r *reader) AddReadv(id int, off int64, total uint64, to stateio.Destinatio
 	r.todo <- piece{id, off, total, f, parts}
 }
 
-// errPass says that the sentry could not be given a page; the image itself is fine.
+// errPass reports that a page could not be given to the sentry; the image itself is fine.
 var errPass = errors.New("pass a page to the sentry")
 
-// errAsked says that a sentry sent a request that a correct sentry never sends.
+// errAsked reports that a sentry sent a request that a correct sentry never sends.
 var errAsked = errors.New("the sentry asks for memory in a way that none may")
 
-// Wait waits until the given number of reads is done. The sentry chooses that number, so fewer reads
-// may exist. gVisor's server has refused reads that were done already: it would look up the
-// sentry's number for it in a table, whatever the number is.
+// Wait waits until the given number of reads is done. The sentry chooses that number, so fewer reads may
+// exist. If done is not empty, gVisor's server has refused reads by itself. It would look up the
+// sentry's number for such a read in a table, whatever the number is.
 func (r *reader) Wait(done []stateio.Completion, least int) ([]stateio.Completion, error) {
 	if len(done) > 0 {
 		r.h.spoil(errAsked)
@@ -219,7 +219,7 @@ func (r *reader) read(p piece, buf []byte) (uint64, error) {
 	return uint64(n), err
 }
 
-// Close is called when the sentry has read all that it wants.
+// Close is called when the sentry has read everything that it wants.
 func (r *reader) Close() error {
 	close(r.todo)
 	<-r.over

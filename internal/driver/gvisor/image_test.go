@@ -73,7 +73,7 @@ func reading(t *testing.T, h *handing) (stateio.AsyncReader, stateio.Destination
 }
 
 // TestHandOut checks that pages reach the requested places, and that no changed page does. spoil is
-// called before the sentry hears of a changed page.
+// called before the sentry learns of a changed page.
 func TestHandOut(t *testing.T) {
 	const page = sums.Page
 	h, data, spoilt := handed(t, 8)
@@ -113,7 +113,7 @@ func TestHandOut(t *testing.T) {
 		t.Errorf("nothing was asked for: %+v, %v", done, err)
 	}
 	r.AddRead(3, 0, to, at(0, 1), nil)
-	if err := r.Close(); err != nil { // with a read under way
+	if err := r.Close(); err != nil { // with a read in progress
 		t.Error(err)
 	}
 }

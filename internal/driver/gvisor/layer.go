@@ -20,7 +20,7 @@ import (
 // their pages are checked as the sentry loads them.
 const checkedFirst = 32 << 20
 
-// layerLoad is a saved root layer from which a sentry starts. It notes whether the layer turns out to
+// layerLoad is a saved root layer from which a sentry starts. It records whether the layer turns out to
 // be damaged.
 type layerLoad struct {
 	handing *handing   // nil: the sentry reads the layer by itself
@@ -63,7 +63,7 @@ func loadLayer(m driver.Machine) (*layerLoad, error) {
 	return l, nil
 }
 
-// hasRoom tells whether the disk for the loaded root layer is far from full. On a full disk the sentry
+// hasRoom reports whether the disk for the loaded root layer is far from full. On a full disk the sentry
 // itself fails with an I/O error, which does not mention the disk.
 func hasRoom(dir string) bool {
 	var st unix.Statfs_t
@@ -113,7 +113,7 @@ func (l *layerLoad) found() error {
 	return l.damage
 }
 
-// handsOut tells whether the layer is handed out to the sentry; otherwise the sentry reads it itself.
+// handsOut reports whether the layer is handed out to the sentry; otherwise the sentry reads it itself.
 func (l *layerLoad) handsOut() bool { return l != nil && l.handing != nil }
 
 // passTo adds the socket for a handed-out layer to the files that the sentry gets.
@@ -131,8 +131,8 @@ func (l *layerLoad) end() {
 }
 
 // bootFrom starts init in a created sandbox that has a layer. If a page of a handed-out layer is
-// unavailable, the sentry is killed before it hears of that. bootFrom waits until a sentry that
-// reads the layer itself has done so.
+// unavailable, the sentry is killed before it learns of that. bootFrom waits until a sentry that reads
+// the layer itself has done so.
 func (w *wall) bootFrom(l *layerLoad, m driver.Machine) error {
 	sentry, err := unix.PidfdOpen(w.sandbox.Getpid(), 0)
 	if err != nil {
@@ -177,9 +177,9 @@ func (w *wall) bootFrom(l *layerLoad, m driver.Machine) error {
 // noLayer is the sentry's answer if it has no layer to load.
 const noLayer = "no filesystems restored"
 
-// waitForLayer returns when the sentry has loaded the whole layer. Without it a sandbox cannot go on:
-// files could not be read, and could not be saved again. Only the sentry's own error about the
-// layer is an [driver.ErrLayer]: a sentry that was killed meanwhile says nothing about the layer.
+// waitForLayer returns when the sentry has loaded the whole layer. Without it a sandbox cannot continue:
+// files could not be read, and could not be saved again. Only the sentry's own error about the layer is
+// an [driver.ErrLayer]: the end of a killed sentry tells nothing about the layer.
 func (w *wall) waitForLayer() error {
 	err := w.reach(func() error { return w.sandbox.WaitFSRestore(w.c.ID) })
 	answer, answered := errors.AsType[urpc.RemoteError](err)

@@ -74,7 +74,7 @@ func (w *wall) SaveMemory(ctx context.Context, dir string) error {
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err == nil { // the reserved room that was not needed
+	if err == nil { // releases the reserved space that was not needed
 		err = trim(files[2])
 	}
 	if err != nil {
@@ -83,7 +83,7 @@ func (w *wall) SaveMemory(ctx context.Context, dir string) error {
 	return nil
 }
 
-// callSave tells the sentry to write into files. The sentry goes on unchanged once the caller that
+// callSave tells the sentry to write into files. The sentry continues unchanged once the caller that
 // paused it resumes it.
 func (w *wall) callSave(files []*os.File) error {
 	conn, err := connect(w.sandbox)
@@ -106,10 +106,9 @@ func trim(f *os.File) error {
 	return f.Truncate(info.Size())
 }
 
-// goOn makes programs continue from a memory image, in a created sandbox. It returns when they run;
-// most of their memory is loaded later, awaited pages first. The sentry breaks off connections
-// over the card: when the image was saved, the sentry was told that the original goes on and keeps
-// them.
+// goOn makes programs continue from a memory image, in a created sandbox. It returns when they run; most
+// of their memory is loaded later, awaited pages first. The sentry breaks off connections over the card:
+// when the image was saved, the sentry was told that the original continues and keeps them.
 func (w *wall) goOn(m driver.Machine) error {
 	sentry, err := unix.PidfdOpen(w.sandbox.Getpid(), 0)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 )
 
-// plug gives a created, not yet started sandbox its network card. gVisor's own network setup copies
-// a card from a namespace of the host; our card has no namespace. It takes effect at the start.
+// plug gives a created, not yet started sandbox its network card. gVisor's own network setup copies a
+// card from a namespace of the host; our card has no namespace. It takes effect at the start.
 func plug(s *sandbox.Sandbox, n *driver.Network) error {
 	conn, err := connect(s)
 	if err != nil {
@@ -40,7 +40,7 @@ func started(conf *config.Config) *config.Config {
 func links(n *driver.Network) *boot.CreateLinksAndRoutesArgs {
 	link := boot.FDBasedLink{
 		Name: "eth0", MTU: n.MTU, NumChannels: 1, QDisc: config.QDiscNone,
-		// The default of gVisor; but gVisor adds 128 if it makes the card while it reads a save. Each
+		// gVisor's default; but gVisor adds 128 if it makes the card while it reads a save. Each
 		// processor takes 190 objects in every image of the memory.
 		ProcessorsPerChannel: runtime.NumCPU(),
 		RXChecksumOffload:    true, TXChecksumOffload: true,

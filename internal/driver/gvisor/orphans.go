@@ -12,19 +12,20 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/kernel"
 )
 
-// continueOrphans keeps processes of orphaned groups from being stopped by SIGTSTP, SIGTTIN and
-// SIGTTOU.
-// A process group is orphaned if no shell of its session could continue it: none of its members
-// has a parent in another group of the same session. Every agent is in such a group, since init
-// starts it in a session of its own. Linux ignores the default action of these three signals
-// there. gVisor stops the process, so Ctrl-Z would stop an agent for good. So the watch sends such
-// a process SIGCONT as soon as it has stopped. SIGSTOP stops it as on Linux.
-// On Linux, a group that is orphaned while it is stopped gets SIGHUP and SIGCONT. gVisor does so
-// in some cases, but not when the parent has ended.
-// gVisor does not report stops. But all causes of a stop pass here: the system calls that send
-// signals, and writes to the master of a terminal. They start a watch, which repeats for a
-// while: the process stops a little later.
-// repeated for a while: the process stops a little later.
+// continueOrphans keeps processes of orphaned groups from being stopped by SIGTSTP, SIGTTIN and SIGTTOU.
+//
+// A process group is orphaned if no shell of its session could continue it: none of its members has a
+// parent in another group of the same session. Every agent is in such a group, since init starts it in a
+// session of its own. Linux ignores the default action of these three signals there. gVisor stops the
+// process, so Ctrl-Z would stop an agent for good. So the watch sends such a process SIGCONT as soon as
+// it has stopped. SIGSTOP stops it as on Linux.
+//
+// On Linux, a group that is orphaned while it is stopped gets SIGHUP and SIGCONT. gVisor does so in some
+// cases, but not when the parent has ended.
+//
+// gVisor does not report stops. But all causes of a stop pass here: the system calls that send signals,
+// and writes to the master of a terminal. They start a watch, which repeats for a while: the process
+// stops a little later.
 func continueOrphans() {
 	for name, arg := range signalingCalls() {
 		wrapSyscalls(afterStopSignal(arg), name)
@@ -79,8 +80,8 @@ func isTerminalMaster(t *kernel.Task, fd int32) bool {
 	return reflect.TypeOf(file.Impl()).String() == terminalMaster
 }
 
-// The delays between checks for stopped orphans, and the time that checks go on after the last
-// cause. They also go on while a receiver blocks a pending signal, and while a job is stopped.
+// The delays between checks for stopped orphans, and the time that checks continue after the last cause.
+// They also continue while a receiver blocks a pending signal, and while a job is stopped.
 const (
 	firstLook = time.Millisecond
 	slowLook  = time.Second
@@ -126,7 +127,7 @@ func (w *orphanWatch) run(k *kernel.Kernel) {
 	}
 }
 
-// renewed tells whether a new cause came since its last call.
+// renewed reports whether a new cause came since its last call.
 func (w *orphanWatch) renewed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,16 +166,16 @@ func (w *orphanWatch) tend(k *kernel.Kernel) {
 	w.jobs = jobs
 }
 
-// stopPending tells whether one of jobStops is pending because its receiver blocks it.
+// stopPending reports whether one of jobStops is pending because its receiver blocks it.
 func stopPending(k *kernel.Kernel) bool {
 	return slices.ContainsFunc(k.TaskSet().Root.Tasks(), func(t *kernel.Task) bool {
 		return t.PendingSignals()&jobStops != 0
 	})
 }
 
-// orphaned tells whether no process could continue the group: no member has a parent in another group
-// of its session. gVisor's own ProcessGroup.IsOrphan treats processes without a parent, which
-// `exec` starts, as members that have one.
+// orphaned reports whether no process could continue the group: no member has a parent in another group
+// of its session. gVisor's own ProcessGroup.IsOrphan treats processes without a parent, which `exec`
+// starts, as members that have one.
 func orphaned(pg *kernel.ProcessGroup, groups []*kernel.ThreadGroup) bool {
 	if pg == nil {
 		return false

@@ -9,17 +9,17 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver/gvisor/starter"
 )
 
-// platformName is gVisor's name for the way in which programs run here.
+// platformName is gVisor's name for the platform on which programs run here.
 const platformName = "systrap"
 
-// mapUnit is the most that a sentry maps into a program's address space at a fault, in bytes: as
-// much as it takes from its memory file at once. By default it maps everything that is contiguous
-// in that file, up to gigabytes, over its earlier mappings. Then each time the heap grows, the
-// host forgets which of its pages were present, and the program faults for each of them again.
-// That was a quarter of the faults of a coding agent's start.
+// mapUnit is the most that a sentry maps into a program's address space at a fault, in bytes: as much as
+// it takes from its memory file at once. By default it maps everything that is contiguous in that file,
+// up to gigabytes, over its earlier mappings. Then each time the heap grows, the host forgets which of
+// its pages were present, and the program faults for each of them again. That was a quarter of the
+// faults of a coding agent's start.
 const mapUnit = 2 << 20
 
-// mapInUnits makes the sentry map by units.
+// mapInUnits makes the sentry map in units.
 func mapInUnits() error {
 	systrap, err := platform.Lookup(platformName)
 	if err != nil {
@@ -41,7 +41,7 @@ func (c constructor) New(opts platform.Options) (platform.Platform, error) {
 	return inUnits{p}, nil
 }
 
-// closeSelf closes it once: a sentry that continues from memory makes a second platform.
+// closeSelf closes the descriptor once: a sentry that continues from memory makes a second platform.
 var closeSelf = sync.OnceFunc(func() { _ = unix.Close(starter.SelfFD) })
 
 type inUnits struct{ platform.Platform }

@@ -73,7 +73,7 @@ func (w *wall) Exec(ctx context.Context, p driver.Process) (driver.Running, erro
 	return &running{w: w, pid: pid.Load()}, nil
 }
 
-// errRefused marks an error after which a process has certainly not begun.
+// errRefused marks an error after which a process has certainly not started.
 var errRefused = errors.New("not begun")
 
 // refused is such an error, with its own text.
@@ -83,8 +83,8 @@ func (refused) Is(target error) bool { return target == errRefused }
 
 func (r refused) Unwrap() error { return r.error }
 
-// execAnswer marks the errors of Execute after which no process has begun: the sentry said so, or it
-// was not reached. After any other error it may have carried out the request.
+// execAnswer marks the errors of Execute after which no process has started: the sentry reported it, or
+// it was not reached. After any other error it may have carried out the request.
 func execAnswer(err error) error {
 	cause := errors.Unwrap(err) // without the command, which may contain any text
 	if cause == nil {
@@ -214,8 +214,8 @@ func (w *wall) Pause(ctx context.Context) (func(), error) {
 	return nil, fmt.Errorf("pause: %w", err)
 }
 
-// resume ends a pause. A sentry that does not answer is practically dead, and the next request
-// notices that.
+// resume ends a pause. A sentry that does not answer is practically dead, and the next request finds
+// that out.
 func (w *wall) resume() {
 	_ = w.call(context.Background(), func() error { return w.sandbox.Resume(w.c.ID) })
 }

@@ -50,7 +50,7 @@ func (w *wall) reachUntil(end <-chan time.Time, request func() error) error {
 	}
 }
 
-// unsentReason says whether a request failed before it was sent, and why. The name of a program is
+// unsentReason returns whether a request failed before it was sent, and why. The name of a program is
 // quoted in the text, and ignored.
 func unsentReason(err error) (reason string, unsentYet bool) {
 	if err == nil {

@@ -14,8 +14,8 @@ import (
 )
 
 // This file answers the sentry's requests while an image is handed out. gVisor's own server for such
-// requests trusts its client: it reads a message of any length. And to stop, it closes descriptors
-// that a request under way still passes on, and that may by then be other files.
+// requests trusts its client: it reads a message of any length. And to stop, it closes descriptors that
+// a request in progress still passes on, and that may by then be other files.
 
 // maxRequest bounds the length of a request. A sentry's requests have some hundred bytes.
 const maxRequest = 64 << 10
@@ -132,7 +132,7 @@ func (h *handing) carryOut(q request, files []*os.File) (result any, err error) 
 	return nil, errors.New("unknown method")
 }
 
-// say sends the answer, with its file, if it has one.
+// say sends the answer, with its file if there is one.
 func say(c *net.UnixConn, result any, failed error) error {
 	r := reply{Success: failed == nil, Result: result}
 	if failed != nil {

@@ -6,11 +6,11 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/vfs"
 )
 
-// hasOtherNames tells whether gVisor has the file of a dentry cached under another name as well. Such
+// hasOtherNames reports whether gVisor has cached the file of a dentry under another name as well. Such
 // dentries share an inode, and the inode keeps the host's descriptor: evicting one of them closes
-// nothing. It would do harm: the next dentry takes the inode's size and times as they are, from
-// the last look at the file under the other name.
-// gVisor does not export this. hasOtherNames reads the count by the names of its fields.
+// nothing. It would do harm: the next dentry takes the inode's size and times as they are, from the last
+// look at the file under the other name. gVisor does not export this. hasOtherNames reads the count by
+// the names of its fields.
 func hasOtherNames(d *vfs.Dentry) bool {
 	refs, ok := inodeRefs(reflect.ValueOf(d.Impl()))
 	return ok && refs > 1

@@ -49,7 +49,7 @@ func TestWrapSyscalls(t *testing.T) {
 	}
 }
 
-// TestStopSignalOffset fails if gVisor keeps the signal elsewhere.
+// TestStopSignalOffset fails if gVisor has moved the signal.
 func TestStopSignalOffset(t *testing.T) {
 	if stopSignalOffset() == nil {
 		t.Errorf("a thread group has no field %s of the type Signal", stopSignalField)

@@ -25,7 +25,7 @@ func TestToldNoRoom(t *testing.T) {
 	}
 }
 
-// TestFailedCall checks that the last one of a chain of gVisor's steps is kept, with the host's error.
+// TestFailedCall checks that the last step of a chain of gVisor's steps is kept, with the host's error.
 func TestFailedCall(t *testing.T) {
 	for text, want := range map[string]string{
 		"cannot create sandbox: starting sandbox: fork/exec /x/y: too many open files":            "fork/exec /x/y: too many open files",

@@ -27,7 +27,7 @@ func passHostEvents() {
 	wrapSyscalls(w.wrapNext, "readlinkat")
 }
 
-// Bounds of the remembered watches. Watchers beyond them hear of no changes by the host.
+// Bounds of the remembered watches. Watchers beyond them are not told of changes by the host.
 const (
 	maxPendingDirs  = 4096
 	maxWatchedFiles = 16384

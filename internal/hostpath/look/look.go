@@ -1,6 +1,6 @@
-// Package look plays the process that looks at a path of the host. A file system whose server is
-// gone does not answer, and a process that waits for it may not even be killable. So the process
-// does nothing else, and its parent does not wait for it.
+// Package look is the process that looks at a path of the host. A file system whose server is gone does
+// not answer, and a process that waits for it may not even be killable. So the process does nothing
+// else, and its parent does not wait for it.
 package look
 
 import "golang.org/x/sys/unix"
@@ -20,7 +20,7 @@ func Main(args []string) int {
 	return 0
 }
 
-// setName has the kernel show Argv0 as the name of the process. Other commands find it by that name.
+// setName makes the kernel show Argv0 as the name of the process. Other commands find it by that name.
 func setName() {
 	fd, err := unix.Open("/proc/self/comm", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

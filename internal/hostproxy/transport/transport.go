@@ -1,5 +1,5 @@
-// Package transport has net/http's Transport reach servers by the proxies of package
-// hostproxy, and trust the caller's authorities. It is apart from that because few may speak HTTP.
+// Package transport makes net/http's Transport use the proxies of package hostproxy, and trust the
+// caller's authorities. It is a package of its own because only few packages may speak HTTP.
 package transport
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostproxy"
 )
 
-// Use has a transport reach servers by proxies.
+// Use makes a transport reach servers through proxies.
 func Use(t *http.Transport, s *hostproxy.Settings) {
 	t.Proxy = func(r *http.Request) (*url.URL, error) { return Proxy(s, r.URL) }
 	t.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, asked *http.Request, answer *http.Response) error {
@@ -30,7 +30,7 @@ func Use(t *http.Transport, s *hostproxy.Settings) {
 	}
 }
 
-// Proxy returns the proxy for an address; nil if that is asked directly.
+// Proxy returns the proxy for an address; nil means a direct connection.
 func Proxy(s *hostproxy.Settings, to *url.URL) (*url.URL, error) {
 	p, err := find(s, to)
 	if p == nil || err != nil {
@@ -58,8 +58,8 @@ func find(s *hostproxy.Settings, to *url.URL) (*hostproxy.Proxy, error) {
 	return s.ForScheme(to.Scheme, to.Hostname(), uint16(port))
 }
 
-// Roots adds authorities in PEM to those that the host trusts. Nil stands for the host's
-// alone, which are read when the first server is to be vouched for.
+// Roots adds authorities in PEM to those that the host trusts. Nil means only the host's, which are read
+// when the first server's certificate is checked.
 func Roots(more []byte) (*x509.CertPool, error) {
 	if len(more) == 0 {
 		return nil, nil

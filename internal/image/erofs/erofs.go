@@ -1,9 +1,8 @@
-// Package erofs writes file systems of the format EROFS: read-only, with any owners and
-// modes, independent of the process that writes them. It writes the part of the format that
-// gVisor can map into memory: without compression, with files in whole blocks, and without
-// extended attributes.
+// Package erofs writes file systems of the format EROFS. They are read-only, with any owners and modes,
+// independent of the process that writes them. The package writes the part of the format that gVisor can
+// map into memory: without compression, with files in whole blocks, and without extended attributes.
 //
-// The writer stores file data as it comes, and the inodes once all files are known:
+// The writer stores file data as it arrives, and the inodes once all files are known:
 //
 //	block 0         the superblock
 //	blocks          data of files, then of large directories and long links
@@ -24,14 +23,13 @@ const (
 	blockBits = 12
 	// BlockSize is the unit of file data.
 	BlockSize = 1 << blockBits
-	// MaxName is the longest name, in bytes, MaxLink the longest target of a
-	// symbolic link.
+	// MaxName is the longest name and MaxLink the longest target of a symbolic link, both in bytes.
 	MaxName = 255
 	MaxLink = BlockSize - 1
 )
 
-// Node is a file: its type is in Mode. A node that is in several directories, or under
-// several names, is a file with several hard links.
+// Node is a file; Mode contains its type. A node that appears in several directories, or under several
+// names, is a file with several hard links.
 type Node struct {
 	Mode     uint16 // as of stat(2): a directory, a regular file or a symbolic link
 	UID, GID uint32
@@ -43,7 +41,7 @@ type Node struct {
 	place place
 }
 
-// IsDir, IsFile and IsLink tell the type.
+// IsDir, IsFile and IsLink report the type.
 func (n *Node) IsDir() bool  { return n.Mode&unix.S_IFMT == unix.S_IFDIR }
 func (n *Node) IsFile() bool { return n.Mode&unix.S_IFMT == unix.S_IFREG }
 func (n *Node) IsLink() bool { return n.Mode&unix.S_IFMT == unix.S_IFLNK }
@@ -61,18 +59,17 @@ func blocks(size int64) int64 { return (size + BlockSize - 1) / BlockSize }
 // Writer writes an image.
 type Writer struct {
 	f    *os.File
-	next int64 // block that is free
+	next int64 // the next free block
 	buf  []byte
 }
 
-// NewWriter begins an image in an empty file, which stays the caller's.
+// NewWriter begins an image in an empty file. The caller keeps ownership of the file.
 func NewWriter(f *os.File) *Writer { return &Writer{f: f, next: 1} }
 
-// chunk is how much of a file is dealt with at a time.
+// chunk is the number of bytes handled at a time.
 const chunk = 32 * BlockSize
 
-// Add writes the content of a file. Zeros are not written, so a file that claims to be
-// large need not take room.
+// Add writes the content of a file. It leaves zeros out, so a file of zeros takes no space.
 func (w *Writer) Add(r io.Reader) (Data, error) {
 	d := Data{Block: uint32(w.next)}
 	if w.buf == nil {

@@ -94,7 +94,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Directories of any size are sorted, and every name in them is found.
+// TestDirectories checks that directories of any size are sorted, and that every name in them is found.
 func TestDirectories(t *testing.T) {
 	for _, count := range []int{0, 1, 2, 100, 150, 200, 5000} {
 		img := write(t, func(*Writer) *Node {
@@ -181,7 +181,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// A dropped file takes no space, and the others stay.
+// TestDrop checks that a dropped file takes no space, and that the others stay.
 func TestDrop(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "image"))
 	must(t, err)
@@ -203,7 +203,7 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// Zeros take no room, and are there all the same.
+// TestZeros checks that zeros take no space and are read back.
 func TestZeros(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "image"))
 	must(t, err)

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Reader finds files in an image that [Writer] wrote: their names and metadata. Mostly the
-// kernel and gVisor read the contents.
+// Reader finds files in an image that [Writer] wrote: their names and metadata. The contents are mostly
+// read by the kernel and gVisor.
 type Reader struct {
 	r      io.ReaderAt
 	inodes int64
@@ -60,11 +60,11 @@ func (r *Reader) Content(n *Node) *io.SectionReader {
 	return io.NewSectionReader(r.r, n.Data.offset(), n.Data.Size)
 }
 
-// maxFollow is how many links may be on the way to a file, as the kernel has it.
+// maxFollow is the maximum number of links on the way to a file, as in the kernel.
 const maxFollow = 40
 
-// Resolve returns the path of a file with all links replaced, including the last one, and
-// tells whether the file exists. Missing parts stay as they are.
+// Resolve returns the path of a file with all links replaced, including the last one, and whether the
+// file exists. Missing parts stay as they are.
 func (r *Reader) Resolve(name string) (real string, there bool, err error) {
 	parts, follows := strings.Split(name, "/"), 0
 	real, there = "/", true
@@ -132,7 +132,7 @@ func (r *Reader) inode(nid uint64) (n *Node, content []byte, err error) {
 	return n, content, nil
 }
 
-// dir gives the names in a directory.
+// dir returns the names in a directory.
 func (r *Reader) dir(nid uint64, n *Node) (map[string]uint64, error) {
 	if kids, ok := r.dirs[nid]; ok || !n.IsDir() {
 		return kids, nil

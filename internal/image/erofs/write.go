@@ -14,22 +14,22 @@ import (
 // place is the position of a node's inode.
 type place struct {
 	known  bool
-	at     int64 // of its inode, from the beginning of the inodes
+	at     int64 // of its inode, from the start of the inodes
 	number uint32
 	links  uint32
-	rest   int64 // of its content, in bytes, behind the inode
+	rest   int64 // of its content, in bytes, after the inode
 	blocks Data  // the first blocks of the content, or all of it, of a directory or link
 	dir    [][]string
 }
 
 const (
 	inodeSize  = 64
-	slot       = 32 // inodes begin at multiples of it, and are numbered by them
+	slot       = 32 // inodes start at multiples of it, and are numbered by them
 	direntSize = 12
 	rootAt     = 2 * slot
 )
 
-// layout numbers nodes and finds places for them.
+// layout numbers nodes and assigns positions to them.
 type layout struct {
 	w     *Writer
 	end   int64 // of the inodes so far

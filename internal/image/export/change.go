@@ -9,10 +9,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/trust"
 )
 
-// maxChanged bounds the files that are rewritten, in bytes.
+// maxChanged bounds the size of a file that is rewritten, in bytes.
 const maxChanged = 64 << 20
 
-// change returns the function that rewrites a file of the root layer, nil for most files.
+// change returns the function that rewrites a file of the root layer, or nil, as for most files.
 func (e *exporter) change(name string) func([]byte) []byte {
 	rest, ok := strings.CutPrefix(name, "etc/")
 	if !ok {

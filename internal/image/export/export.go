@@ -1,7 +1,6 @@
-// Package export makes a layer of a container image of what a sandbox changed: what its
-// root layer holds over an image's root, and its home. It undoes what was done to the
-// image for sandboxes: ids are exchanged back, and what is Bothy's is left out. The same
-// template makes the same layer, byte for byte.
+// Package export makes a layer of a container image from a sandbox's changes: its root layer over an
+// image's root, and its home. It reverts the changes made to the image for sandboxes: it exchanges ids
+// back and leaves Bothy's files out. The same template makes the same layer, byte for byte.
 package export
 
 import (
@@ -23,23 +22,23 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Options say what a layer is made of.
+// Options are the sources of a layer.
 type Options struct {
-	Layer string // the directory of the save of the root layer; "" if nothing was changed
-	Home  string // the directory with the home; "" if that lies in the root layer
+	Layer string // the directory of the saved root layer; "" if nothing was changed
+	Home  string // the directory with the home; "" if the home is part of the root layer
 	Root  image.Root
 	Base  *erofs.Reader // of the root's file system
-	// UID and GID own files of the host, as the inside counts.
+	// UID and GID are the ids that own files of the host, as seen inside.
 	UID, GID int
-	// Places are where directories of the host, and private ones, were in the sandbox.
-	// What was made for them to lie on is left out.
+	// Places are the mount points of host directories, and of private ones, in the sandbox. Files made
+	// only as mount points are left out.
 	Places []string
 }
 
-// maxBytes bounds what the files of a layer hold, as of an image that is loaded.
+// maxBytes bounds the total size of a layer's files, as for an image that is loaded.
 const maxBytes = 64 << 30
 
-// Write writes the layer, a tar archive.
+// Write writes the layer as a tar archive.
 func Write(w io.Writer, o Options) error {
 	e := &exporter{Options: o, tw: tar.NewWriter(w), written: map[*content.File]string{}}
 	home, there, err := o.Base.Resolve(o.Root.Account.Home)
@@ -69,13 +68,13 @@ type exporter struct {
 	Options
 	tw      *tar.Writer
 	layer   *content.Layer
-	home    string // without a slash at its beginning
+	home    string // without a leading slash
 	written map[*content.File]string
 	bytes   int64
 }
 
-// root writes what the root layer holds, the shorter paths first, so that directories
-// come before what is in them.
+// root writes the root layer in the order of its paths, shorter ones first, so that directories come
+// before their contents.
 func (e *exporter) root() error {
 	e.dropPlaces()
 	for _, name := range slices.Sorted(maps.Keys(e.layer.Files)) {
@@ -89,11 +88,11 @@ func (e *exporter) root() error {
 	return nil
 }
 
-// below tells whether a path is another, or lies in it.
+// below reports whether a path is dir or lies in it.
 func below(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
-// ours tells what is no part of the image: what is mounted in a sandbox, or is made for
-// each.
+// ours reports whether a file is not part of the image: it belongs to a mount, or is made for each
+// sandbox.
 func (e *exporter) ours(name string, f *content.File) bool {
 	if e.Home != "" && below(name, e.home) {
 		return true
@@ -110,12 +109,12 @@ func (e *exporter) ours(name string, f *content.File) bool {
 	return ok && slices.Contains(hostroot.Placed(), rest)
 }
 
-// dropPlaces takes out the directories that were made for others to be mounted on. What is
-// new is opaque, and hides nothing: only the base tells whether it had something there.
+// dropPlaces removes the directories that were made only as mount points. A new directory is opaque even
+// if it hides nothing, so only the base tells whether something existed there.
 func (e *exporter) dropPlaces() {
 	for _, place := range e.Places {
 		if real, _, err := e.Base.Resolve(place); err == nil {
-			place = real // as the base has links on the way
+			place = real // the base has links on the way
 		}
 		for name := strings.Trim(path.Clean("/"+place), "/"); name != "." && name != ""; name = path.Dir(name) {
 			f := e.layer.Files[name]
@@ -130,7 +129,7 @@ func (e *exporter) dropPlaces() {
 	}
 }
 
-// holds tells whether the layer has something in a directory.
+// holds reports whether the layer has a file in a directory.
 func (e *exporter) holds(dir string) bool {
 	for name := range e.layer.Files {
 		if strings.HasPrefix(name, dir+"/") {
@@ -140,7 +139,7 @@ func (e *exporter) holds(dir string) bool {
 	return false
 }
 
-// Names that stand for what is removed.
+// Names that mark removed files.
 const (
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
@@ -154,7 +153,7 @@ func (e *exporter) entry(name string, f *content.File) error {
 	}
 	if f.Gone {
 		if _, err := e.Base.Lookup(name); err != nil {
-			return nil // of what was only in the layer, and of what Bothy made
+			return nil // it was only in the layer, or Bothy made it
 		}
 		return e.mark(path.Join(path.Dir(name), whiteout+path.Base(name)))
 	}
@@ -177,12 +176,12 @@ func (e *exporter) entry(name string, f *content.File) error {
 		h.Mode = 0o777
 	case tar.TypeFifo:
 	default:
-		return nil // a device, which no sandbox can use
+		return nil // a device: no sandbox can use it
 	}
 	return e.header(h)
 }
 
-// header writes a header such that only what it says counts.
+// header writes a header without the times and names that would differ between runs.
 func (e *exporter) header(h *tar.Header) error {
 	h.Format = tar.FormatPAX
 	h.ModTime = h.ModTime.Truncate(time.Second)
@@ -191,7 +190,7 @@ func (e *exporter) header(h *tar.Header) error {
 	return e.tw.WriteHeader(h)
 }
 
-// mark writes a file that stands for something.
+// mark writes an empty file whose name is a mark.
 func (e *exporter) mark(name string) error {
 	return e.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, ModTime: time.Unix(0, 0)})
 }
@@ -209,12 +208,12 @@ func (e *exporter) dir(name string, f *content.File, h *tar.Header) error {
 		return err
 	}
 	if n, err := e.Base.Lookup(name); err != nil || !n.IsDir() {
-		return nil // there is nothing to hide
+		return nil // it hides nothing
 	}
 	return e.mark(h.Name + opaque)
 }
 
-// file writes a regular file, or another name of one.
+// file writes a regular file, or a hard link to one that was written.
 func (e *exporter) file(name string, f *content.File, h *tar.Header) error {
 	if first, ok := e.written[f]; ok {
 		h.Typeflag, h.Linkname = tar.TypeLink, first
@@ -236,7 +235,7 @@ func (e *exporter) file(name string, f *content.File, h *tar.Header) error {
 	return err
 }
 
-// open gives what a file is to hold.
+// open returns the content to write for a file, and its size.
 func (e *exporter) open(name string, f *content.File) (io.Reader, int64, error) {
 	change := e.change(name)
 	if change == nil || f.Size > maxChanged {
@@ -250,11 +249,11 @@ func (e *exporter) open(name string, f *content.File) (io.Reader, int64, error) 
 	return strings.NewReader(string(text)), int64(len(text)), nil
 }
 
-// user and group give the ids that the image has.
+// user and group return the ids in the image.
 func (e *exporter) user(id int) int  { return exchange(id, e.UID, e.Root.Account.ImageUID) }
 func (e *exporter) group(id int) int { return exchange(id, e.GID, e.Root.Account.ImageGID) }
 
-// exchange is how ids were exchanged when the root was made, which undoes it.
+// exchange swaps two ids. Applied again, it reverts the swap made when the root was built.
 func exchange(id, a, b int) int {
 	switch {
 	case a == 0 || b <= 0:

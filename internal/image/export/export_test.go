@@ -34,7 +34,7 @@ func dir(kids map[string]*erofs.Node) *erofs.Node {
 
 func file() *erofs.Node { return &erofs.Node{Mode: unix.S_IFREG | 0o644} }
 
-// newExporter returns an exporter over a base with a few files, whose user 1200 is 1000 in
+// newExporter returns an exporter over a base with a few files. The base's user 1200 is 1000 in
 // sandboxes.
 func newExporter(t *testing.T, files map[string]*content.File, places ...string) (*exporter, *bytes.Buffer) {
 	t.Helper()
@@ -81,8 +81,8 @@ func reg(uid, gid int) *content.File {
 	return &content.File{Type: tar.TypeReg, Mode: 0o640, UID: uid, GID: gid, Mtime: time.Unix(5, 7)}
 }
 
-// TestRoot checks that the layer has the sandbox's changes with the image's ids, and none
-// of Bothy's files.
+// TestRoot checks that the layer has the sandbox's changes with the image's ids, and none of Bothy's
+// files.
 func TestRoot(t *testing.T) {
 	twice, link := reg(1000, 1000), func(to string) *content.File { return &content.File{Type: tar.TypeSymlink, Target: to} }
 	gone := &content.File{Type: tar.TypeChar, Gone: true}

@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// homeDir writes the home in place of the image's own.
+// homeDir writes the home over the image's own.
 func (e *exporter) homeDir(there bool) error {
 	unused, err := e.unusedPlaces()
 	if err != nil {
@@ -24,7 +24,7 @@ func (e *exporter) homeDir(there bool) error {
 	})
 }
 
-// homeEntries copies an archive of the home. Its files get the image's user.
+// homeEntries copies an archive of the home. The image's user owns its files.
 func (e *exporter) homeEntries(tr *tar.Reader, there bool, unused map[string]bool) error {
 	for {
 		h, err := tr.Next()
@@ -105,7 +105,7 @@ func (e *exporter) unusedPlaces() (map[string]bool, error) {
 	return unused, nil
 }
 
-// isUnused tells whether a directory contains nothing to keep, or a file is empty.
+// isUnused reports whether a directory contains nothing to keep, or a file is empty.
 func isUnused(home *os.Root, name string, unused map[string]bool) bool {
 	info, err := home.Lstat(name)
 	if err != nil || !info.IsDir() {

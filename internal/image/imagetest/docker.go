@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// Docker is an engine with images, as docker build leaves them, behind a unix socket.
+// Docker is an engine that serves images on a unix socket, as after docker build.
 type Docker struct {
-	// Socket is where it listens.
+	// Socket is the path it listens on.
 	Socket string
-	// Cut ends the output of a save after so many bytes, if it is not 0.
+	// Cut ends the output of a save after this many bytes, unless it is 0.
 	Cut int
 
 	t      testing.TB
@@ -25,7 +25,7 @@ type Docker struct {
 	asked  []string
 }
 
-// NewDocker starts one in a directory.
+// NewDocker starts a Docker in a directory.
 func NewDocker(t testing.TB, dir string) *Docker {
 	t.Helper()
 	d := &Docker{Socket: filepath.Join(dir, "docker.sock"), t: t, images: map[string]*Image{}}
@@ -51,7 +51,7 @@ func (d *Docker) Remove(name string) {
 	delete(d.images, name)
 }
 
-// Asked are the paths it was asked for.
+// Asked returns the requested paths.
 func (d *Docker) Asked() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -26,7 +26,7 @@ type Config struct {
 	Labels  map[string]string
 }
 
-// Image is one with its blobs.
+// Image is an image with its blobs.
 type Image struct {
 	image.Descriptor
 	Manifest image.Manifest
@@ -34,7 +34,7 @@ type Image struct {
 	Plain    [][]byte          // its layers, not compressed
 }
 
-// New makes an image of layers, which are tar archives.
+// New makes an image from layers, which are tar archives.
 func New(t testing.TB, c Config, layers ...[]byte) *Image {
 	t.Helper()
 	i := &Image{Blobs: map[string][]byte{}, Plain: layers}
@@ -64,7 +64,7 @@ func New(t testing.TB, c Config, layers ...[]byte) *Image {
 	return i
 }
 
-// List makes a list of platforms of images.
+// List makes a list of platforms from images.
 func List(t testing.TB, images ...*Image) *Image {
 	t.Helper()
 	l := &Image{Blobs: map[string][]byte{}}
@@ -118,7 +118,7 @@ func (i *Image) Layout(t testing.TB, dir, name string) {
 	must(t, os.WriteFile(filepath.Join(dir, "index.json"), encode(t, image.Index{SchemaVersion: 2, Manifests: []image.Descriptor{d}}), 0o644))
 }
 
-// Save writes an image as docker save did before it wrote layouts.
+// Save writes an image in the format that docker save used before layouts.
 func (i *Image) Save(t testing.TB, path string, tags ...string) {
 	t.Helper()
 	must(t, os.WriteFile(path, i.archive(t, tags...), 0o644))
@@ -172,7 +172,7 @@ func Symlink(name, target string) Entry {
 	return Entry{tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target}, ""}
 }
 
-// Owned gives an entry an owner.
+// Owned sets the owner of an entry.
 func (e Entry) Owned(uid, gid int) Entry {
 	e.Uid, e.Gid = uid, gid
 	return e

@@ -17,19 +17,19 @@ import (
 	"github.com/bothy-dev/bothy/internal/image"
 )
 
-// Registry is one that speaks plain HTTP on the loopback.
+// Registry is a registry that speaks plain HTTP on the loopback.
 type Registry struct {
 	Host string // and port
 
-	// User and Password, if set, are asked for, by way of a token.
+	// User and Password, if set, are required to get a token.
 	User, Password string
-	// Identity is a token that is taken instead.
+	// Identity is a token that is accepted instead.
 	Identity string
-	// Break ends the first answers of blobs after so many bytes.
+	// Break ends the first answers with blobs after this many bytes.
 	Break int
 	// Tamper changes blobs as they are sent.
 	Tamper bool
-	// ReadOnly refuses pushes; Busy is the number of uploads to break off.
+	// ReadOnly refuses pushes. Busy is the number of uploads to break off.
 	ReadOnly bool
 	Busy     int
 
@@ -43,7 +43,7 @@ type Registry struct {
 	away   map[string]bool // blobs that only another repository has
 }
 
-// NewRegistry starts one.
+// NewRegistry starts a registry.
 func NewRegistry(t testing.TB) *Registry {
 	t.Helper()
 	r := &Registry{tags: map[string]string{}, blobs: map[string][]byte{}, types: map[string]string{}, broken: map[string]bool{}}
@@ -56,7 +56,7 @@ func NewRegistry(t testing.TB) *Registry {
 // Close stops the registry.
 func (r *Registry) Close() { r.server.Close() }
 
-// Publish gives an image a tag.
+// Publish publishes an image under a tag.
 func (r *Registry) Publish(repository, tag string, i *Image) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +65,7 @@ func (r *Registry) Publish(repository, tag string, i *Image) {
 	maps.Copy(r.blobs, i.Blobs)
 }
 
-// PublishFeature gives an archive a tag, as a feature of development containers. It tells
+// PublishFeature publishes an archive under a tag, as a feature of development containers. It returns
 // the digest.
 func (r *Registry) PublishFeature(t testing.TB, repository, tag string, archive []byte) string {
 	i := &Image{Blobs: map[string][]byte{}}
@@ -96,7 +96,7 @@ func (r *Registry) Asked(word string) []string {
 
 const token = "token-of-the-registry"
 
-// ServeHTTP answers as the registry, for a server of the caller's own.
+// ServeHTTP answers as the registry, for a server that the caller runs.
 func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,8 +149,7 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	w.WriteHeader(http.StatusNotFound)
 }
 
-// take accepts a push, as a registry does: blobs in one piece, and manifests whose blobs
-// exist.
+// take accepts a push like a registry: blobs in one piece, and manifests whose blobs exist.
 func (r *Registry) take(w http.ResponseWriter, q *http.Request) {
 	if r.ReadOnly {
 		w.WriteHeader(http.StatusForbidden)

@@ -17,13 +17,13 @@ import (
 	"github.com/bothy-dev/bothy/internal/image/erofs"
 )
 
-// maxAccounts bounds the account files that are read, in bytes.
+// maxAccounts bounds the size of an account file that is read, in bytes.
 const maxAccounts = 1 << 20
 
-// database are the lines of passwd or group.
+// database holds the lines of passwd or group.
 type database [][]string
 
-// readDatabase reads an account file of the image: any file that is none is empty.
+// readDatabase reads an account file of the image. It is empty if the file cannot be used.
 func (b *builder) readDatabase(name string, fields int) database {
 	n := b.lookup(name)
 	if n == nil || !n.IsFile() || n.Data.Size > maxAccounts {
@@ -42,7 +42,7 @@ func (b *builder) readDatabase(name string, fields int) database {
 	return db
 }
 
-// find gives the line of a name or an id.
+// find returns the line with a name or an id.
 func (db database) find(word string) []string {
 	for _, column := range []int{0, 2} {
 		for _, f := range db {
@@ -71,12 +71,12 @@ func (db database) text() []byte {
 	return out.Bytes()
 }
 
-// unknown is what a user is called of whom the image has the id alone: nothing of the host,
-// as the name is in images that are made of sandboxes.
+// unknown is the name of a user for whom the image has only an id. It contains nothing of the host,
+// because images made from sandboxes keep the name.
 const unknown = "agent"
 
-// account finds the user an image wants to be run as, and gives them the ids that
-// own files of the host. Root stays root.
+// account finds the user that an image runs as, and gives them the ids that own files of the host. Root
+// stays root.
 func (b *builder) account(o Options) (image.Account, error) {
 	users, groups := b.readDatabase("etc/passwd", 7), b.readDatabase("etc/group", 4)
 	name, group, hasGroup := strings.Cut(o.Config.User, ":")
@@ -115,14 +115,14 @@ func (b *builder) account(o Options) (image.Account, error) {
 			}
 		}
 	}
-	if a.ImageGID == 0 && a.GID != 0 { // the group of files that the image lets it write
+	if a.ImageGID == 0 && a.GID != 0 { // the image lets this group write files
 		a.Groups = append(a.Groups, 0)
 	}
 	b.writeAccounts(o, a, users, groups)
 	return a, nil
 }
 
-// writeAccounts writes passwd and group as the ids are from now on.
+// writeAccounts writes passwd and group with the new ids.
 func (b *builder) writeAccounts(o Options, a image.Account, users, groups database) {
 	swapUser, swapGroup := swap(o.UID, a.ImageUID), swap(o.GID, a.ImageGID)
 	users.change(2, swapUser)
@@ -145,12 +145,12 @@ func (b *builder) writeAccounts(o Options, a image.Account, users, groups databa
 	b.passwd, b.group = users.text(), groups.text()
 }
 
-// plain tells whether a name can be shown, and stand in a line.
+// plain reports whether a name can be printed and used as a field of a line.
 func plain(name string) bool {
 	return name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' || r == '/' })
 }
 
-// fresh is a name that nobody has.
+// fresh returns a name that is not in the database.
 func fresh(name string, db database) string {
 	for db.find(name) != nil {
 		name += "_"
@@ -158,8 +158,8 @@ func fresh(name string, db database) string {
 	return name
 }
 
-// home is where the home directory can lie: a mount of its own, which would hide
-// what is there.
+// home returns the path of the home directory. The home is a mount of its own that hides what is below
+// it, so an unsuitable path is replaced.
 func home(a image.Account) string {
 	h := path.Clean(a.Home)
 	if path.IsAbs(h) && len(h) < 256 && !strings.ContainsAny(h, ":\n\x00") && mountable(h) {
@@ -168,7 +168,7 @@ func home(a image.Account) string {
 	return "/home/" + a.Name
 }
 
-// mountable refuses places of the kernel's, of Bothy's, and those programs lie in.
+// mountable rejects directories of the kernel, of Bothy and of programs.
 func mountable(home string) bool {
 	top, _, deeper := strings.Cut(home[1:], "/")
 	switch top {
@@ -180,7 +180,7 @@ func mountable(home string) bool {
 	return deeper
 }
 
-// shell is the one the account has, if that is one, or the best there is.
+// shell returns the account's shell if it can be used, or else the best one in the image.
 func (b *builder) shell(own string) string {
 	for _, s := range []string{own, "/bin/bash", "/usr/bin/bash"} {
 		base := path.Base(s)
@@ -191,7 +191,7 @@ func (b *builder) shell(own string) string {
 	return "/bin/sh"
 }
 
-// number reads an id, or gives -1.
+// number parses an id. It returns -1 for anything else.
 func number(s string) int {
 	n, err := strconv.ParseUint(s, 10, 31)
 	if err != nil {
@@ -200,7 +200,7 @@ func number(s string) int {
 	return int(n)
 }
 
-// write puts a file of ours into the tree.
+// write adds a file of ours to the tree.
 func (b *builder) write(dir, name string, content []byte) error {
 	return b.writeMode(dir, name, content, 0o644)
 }
@@ -220,7 +220,7 @@ func (b *builder) writeMode(dir, name string, content []byte, mode uint16) error
 	return nil
 }
 
-// symlink puts a link of ours into the tree.
+// symlink adds a link of ours to the tree.
 func (b *builder) symlink(dir, name, target string) {
 	b.mkdir(dir, 0o755).kids[name] = link(target, b.layer)
 }

@@ -15,9 +15,9 @@ import (
 
 // Bounds of the layers of an image.
 const (
-	maxBytes   = 64 << 30  // bytes of its files, also those that later layers remove
+	maxBytes   = 64 << 30  // bytes of its files, including those that later layers remove
 	maxRead    = 128 << 30 // bytes of the archives
-	maxHeaders = 4 << 20   // entries of the archives, whiteouts too
+	maxHeaders = 4 << 20   // entries of the archives, including whiteouts
 	maxBehind  = 16 << 20  // bytes after the end of an archive
 )
 
@@ -33,13 +33,13 @@ type builder struct {
 	read  int64        // of archives
 	heads int          // of entries
 	home  int64        // of the files in the home directory
-	paths int          // bytes of the paths of those
-	added []erofs.Data // everything that was ever written
+	paths int          // bytes of their paths
+	added []erofs.Data // all content that was written
 
-	passwd, group []byte // as they are to be
+	passwd, group []byte // as they will be written
 }
 
-// apply puts a layer over the earlier ones. The archive is read to its end.
+// apply applies a layer over the earlier ones. It reads the archive to its end.
 func (b *builder) apply(r io.Reader) error {
 	r = &metered{r, &b.read}
 	tr := tar.NewReader(r)
@@ -68,12 +68,12 @@ func (b *builder) apply(r io.Reader) error {
 	return err
 }
 
-// maxShown bounds the part of a name in an error, in bytes.
+// maxShown bounds the part of a name that an error shows, in bytes.
 const maxShown = 256
 
 func shown(name string) string { return name[:min(len(name), maxShown)] }
 
-// metered counts the bytes read from archives, and fails when they are too long.
+// metered counts the bytes read from archives, and fails when there are too many.
 type metered struct {
 	io.Reader
 	read *int64
@@ -91,7 +91,7 @@ func (m *metered) Read(p []byte) (int, error) {
 const (
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
-	others   = ".wh..wh." // of aufs, for itself
+	others   = ".wh..wh." // for aufs itself
 )
 
 func (b *builder) entry(h *tar.Header, r io.Reader) error {

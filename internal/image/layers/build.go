@@ -10,10 +10,10 @@ import (
 
 // Options describe the sandboxes that a root is made for.
 type Options struct {
-	// UID and GID own files of the host, as the sandbox sees them: the image's user gets
-	// them.
+	// UID and GID are the ids that own files of the host, as the sandbox sees them. The image's user
+	// gets them.
 	UID, GID int
-	// Room is the number of bytes that may be written.
+	// Room is the space that may be used.
 	Room *image.Room
 	// Config is the image's configuration.
 	Config image.Config
@@ -57,7 +57,7 @@ func (b *builder) applyNext(open func() (io.ReadCloser, error)) error {
 		_ = r.Close()
 		return err
 	}
-	return r.Close() // which compares the digest
+	return r.Close() // checks the digest
 }
 
 // shape returns the tree to be written, and the first blocks of the contents in use.

@@ -30,7 +30,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// headers that tests make layers of.
+// file returns a header of a file. Tests make layers from headers.
 func file(name, text string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(text)), PAXRecords: map[string]string{"TEST.text": text}}
 }
@@ -47,7 +47,7 @@ func hardlink(name, target string) tar.Header {
 
 func gone(name string) tar.Header { return file(name, "") }
 
-// layer is an archive.
+// layer makes an archive.
 func layer(t testing.TB, list ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -63,8 +63,8 @@ func layer(t testing.TB, list ...tar.Header) []byte {
 	return out.Bytes()
 }
 
-// Of many small files that lie deep, by way of a link, the names are short in the layers and
-// long in the archive of the home directory.
+// TestHomeIsDeep checks the bound on paths in the archive of the home directory. Many small files that
+// are deep behind links have short names in the layers and long ones in that archive.
 func TestHomeIsDeep(t *testing.T) {
 	b := newBuilder(t)
 	files, at := []tar.Header{dir("home/me")}, "/home/me"
@@ -83,7 +83,7 @@ func TestHomeIsDeep(t *testing.T) {
 	}
 }
 
-// newBuilder is one that writes somewhere.
+// newBuilder returns a builder that writes to a temporary file.
 func newBuilder(t testing.TB) *builder {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "root"))
@@ -161,7 +161,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// What cannot be meant is refused, whatever it would have done.
+// TestHostile checks that nonsensical entries are refused, whatever their effect would be.
 func TestHostile(t *testing.T) {
 	deep := strings.Repeat("d/", maxDepth+1) + "f"
 	for name, h := range map[string][]tar.Header{
@@ -202,8 +202,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// What is no file has an end, too: removals, what comes behind an archive, and all of
-// it together.
+// TestBounds checks the bounds on removals, on bytes after the end of an archive, and on the total size
+// of archives.
 func TestBounds(t *testing.T) {
 	zeros := func(n int64) io.Reader { return io.LimitReader(zero{}, n) }
 	whole := layer(t, file("a", "1"))
@@ -240,7 +240,7 @@ func (zero) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An archive that ends early is no layer.
+// TestTruncated checks that an archive that ends early is refused.
 func TestTruncated(t *testing.T) {
 	whole := layer(t, file("a", strings.Repeat("x", 5000)))
 	for _, n := range []int{100, 600, 3000} {
@@ -264,8 +264,8 @@ func TestAccount(t *testing.T) {
 		files      []tar.Header
 		want       image.Account
 		line       string // of passwd
-		swapped    uint32 // who owns what belonged to 1000
-		swappedOwn uint32 // who owns what belonged to 4242
+		swapped    uint32 // owner of the files of 1000
+		swappedOwn uint32 // owner of the files of 4242
 	}{
 		"root":      {"", nil, image.Account{Name: "root", Home: "/root", Shell: "/bin/bash"}, "root:x:0:0:root:/root:/bin/bash", 1000, 4242},
 		"by name":   {"node", nil, image.Account{Name: "node", UID: 4242, GID: 4243, Groups: []int{50}, Home: "/home/node", Shell: "/bin/bash", ImageUID: 1000, ImageGID: 1000}, "node:x:4242:4243::/home/node:/bin/bash", 4242, 1000},
@@ -306,7 +306,7 @@ func TestNoSuchUser(t *testing.T) {
 	}
 }
 
-// build makes a root of layers.
+// build makes a root from layers.
 func build(t testing.TB, c image.Config, archives ...[]byte) (image.Root, []string, []byte) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "root"))
@@ -333,7 +333,7 @@ func build(t testing.TB, c image.Config, archives ...[]byte) (image.Root, []stri
 	return root, names, text
 }
 
-// What an archive says beside names is not kept with them.
+// TestHeaders checks that only the names in an archive's headers stay in memory.
 func TestHeaders(t *testing.T) {
 	racetest.Skip(t)
 	b := newBuilder(t)
@@ -362,8 +362,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// A root from nothing but one file has what a sandbox needs; what an image has in
-// the way of that goes.
+// TestBuild checks that the root of an image with a single file has everything that a sandbox needs, and
+// that conflicting files of an image are replaced.
 func TestBuild(t *testing.T) {
 	root, home, text := build(t, config(""), layer(t, file("hello", "hello")))
 	if root.Account.Name != "root" || root.Workdir != "/srv/app" || !slices.Equal(root.Env, []string{"A=1"}) || root.Libc != "" || len(home) != 0 {
@@ -382,8 +382,8 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// The home is a directory where the image's links lead, there or not; where it cannot lie,
-// one takes the place of the link.
+// TestHomeIsThere checks that the home is a directory at the target of the image's links, even if that
+// did not exist. If a home cannot be at the target, a directory replaces the link.
 func TestHomeIsThere(t *testing.T) {
 	etc := file("etc/passwd", "node:x:9:9::/home/node:/bin/sh\n")
 	for what, x := range map[string]struct {
@@ -436,7 +436,8 @@ func FuzzLayer(f *testing.F) {
 	})
 }
 
-// ssh of an image finds who vouches for servers, unless the image has such a file.
+// TestKnownHosts checks that the image's ssh finds the trusted SSH authorities, unless the image has
+// such a file.
 func TestKnownHosts(t *testing.T) {
 	for want, given := range map[string][]byte{
 		trust.KnownHosts: layer(t, file("etc/ssh/ssh_config", "")),
@@ -453,7 +454,7 @@ func TestKnownHosts(t *testing.T) {
 	}
 }
 
-// However long a name is, an error says so much of it that it can be found.
+// TestLongNames checks that an error shows a recognizable part of a name of any length.
 func TestLongNames(t *testing.T) {
 	long := strings.Repeat("n", 300_000)
 	for _, h := range []tar.Header{file(long, ""), file(strings.Repeat("x/", 300_000)+"y", ""), hardlink("a", strings.Repeat("x/", 400)+"y")} {

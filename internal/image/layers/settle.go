@@ -18,8 +18,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/trust"
 )
 
-// settle puts into the tree what every sandbox needs there, and finds out what
-// those must know that are started from it.
+// settle adds the files that every sandbox needs to the tree, and returns what sandboxes need to know
+// about the root.
 func (b *builder) settle(o Options) (image.Root, error) {
 	a, err := b.account(o)
 	if err != nil {
@@ -33,7 +33,7 @@ func (b *builder) settle(o Options) (image.Root, error) {
 	b.mkdir(hostroot.Own, 0o755)
 	b.settleHome(a.Home)
 	if path.IsAbs(o.Config.Workdir) {
-		_, _ = b.directory(clean(o.Config.Workdir)) // where it cannot be, nobody works
+		_, _ = b.directory(clean(o.Config.Workdir)) // if it cannot exist, it is not used
 	}
 	for name, content := range map[string][]byte{
 		"passwd": b.passwd, "group": b.group, "resolv.conf": []byte(o.Resolver),
@@ -54,8 +54,8 @@ func (b *builder) settle(o Options) (image.Root, error) {
 	}, nil
 }
 
-// settleHome makes the directory that the home lies in, where the image's links lead: there
-// may be nothing yet. Where it cannot lie, a directory takes the place of the link.
+// settleHome makes the home directory at the target of the image's links, which may not exist yet. If a
+// home cannot be there, a directory replaces the link.
 func (b *builder) settleHome(home string) {
 	way, err := b.walk(clean(home), true)
 	if err != nil || !way[len(way)-1].IsDir() || !b.homely(way[1:]) {
@@ -63,8 +63,8 @@ func (b *builder) settleHome(home string) {
 	}
 }
 
-// homely tells of the files on the way to a directory, below the root, whether it can be
-// hidden by a home, as [mountable] does of a path.
+// homely reports whether a home may hide the last of the files on a path below the root. It is
+// [mountable] for resolved paths.
 func (b *builder) homely(way []*node) bool {
 	if len(way) == 0 {
 		return false
@@ -77,8 +77,8 @@ func (b *builder) homely(way []*node) bool {
 	return len(way) > 1 || way[0] == b.root.kids["root"].node
 }
 
-// settleTrust has programs find whom a sandbox trusts where their distribution
-// keeps its bundle.
+// settleTrust links the sandbox's authorities at the paths where the programs of this distribution look
+// for them.
 func (b *builder) settleTrust() error {
 	for i, name := range trust.Bundles {
 		dir := b.lookup("etc/" + path.Dir(name))
@@ -108,7 +108,7 @@ func (b *builder) settleTrust() error {
 	return b.write("etc/profile.d", "bothy.sh", []byte(hostroot.Profile()))
 }
 
-// clean gives the elements of a path of the image's configuration.
+// clean returns the elements of a path of the image's configuration.
 func clean(name string) []string {
 	return strings.Split(strings.Trim(path.Clean("/"+name), "/"), "/")
 }
@@ -120,13 +120,13 @@ func workdir(name string) string {
 	return path.Clean(name)
 }
 
-// Bounds of the environment an image brings.
+// Bounds of an image's environment.
 const (
 	maxVariables = 500
 	maxVariable  = 32 << 10
 )
 
-// environment leaves out what is no variable.
+// environment drops entries that are not variables, and those beyond the bounds.
 func environment(list []string) (env []string) {
 	for _, kv := range list {
 		name, _, ok := strings.Cut(kv, "=")
@@ -137,7 +137,7 @@ func environment(list []string) (env []string) {
 	return env
 }
 
-// libc tells which C library programs of the image are linked to.
+// libc returns the C library that the image's programs are linked to.
 func (b *builder) libc() string {
 	for _, dir := range []string{"lib64", "lib", "usr/lib64", "usr/lib"} {
 		n := b.lookup(dir)
@@ -155,7 +155,7 @@ func (b *builder) libc() string {
 	return ""
 }
 
-// writeHome archives what the image has in its user's home directory.
+// writeHome archives the image's files in its user's home directory.
 func (b *builder) writeHome(w io.Writer, home string) error {
 	tw := tar.NewWriter(w)
 	if n := b.lookup(home); n != nil && n.IsDir() {
@@ -170,7 +170,7 @@ func (b *builder) archive(tw *tar.Writer, dir *node, prefix string, linked map[*
 	for _, name := range slices.Sorted(maps.Keys(dir.kids)) {
 		n := dir.kids[name].node
 		h := &tar.Header{Name: prefix + name, Mode: int64(n.Mode & 0o777), ModTime: time.Unix(n.Mtime, 0), Format: tar.FormatPAX}
-		// A path is written in full, and kept: what is deep costs more than its name did.
+		// The archive and memory hold each path in full: a deep file costs more than its name did.
 		if b.paths += len(h.Name); b.paths > maxNames {
 			return refuse("the paths in it have more than %d MiB", maxNames>>20)
 		}

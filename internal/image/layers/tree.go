@@ -1,9 +1,9 @@
-// Package layers makes one root file system of the layers of a container image.
+// Package layers makes one root file system from the layers of a container image.
 //
-// All of an image is data from an untrusted source. Its layers are applied to a tree in
-// memory, where names and links mean nothing on this machine. Contents go into the file of
-// an EROFS image. Nonsensical entries are refused. Devices, pipes, sockets and extended
-// attributes, which a sandbox cannot use, are left out.
+// An image is data from an untrusted source. Its layers are applied to a tree in memory, where names and
+// links mean nothing on this machine. Contents go into the file of an EROFS image. Nonsensical entries
+// are refused. Devices, pipes, sockets and extended attributes, which a sandbox cannot use, are left
+// out.
 package layers
 
 import (
@@ -20,7 +20,7 @@ import (
 type node struct {
 	erofs.Node
 	kids   map[string]entry // of a directory
-	hidden int              // the last layer that removed all that older ones put into it
+	hidden int              // the last layer that removed everything from older layers in it
 }
 
 // entry is a name of a file, and the layer it comes from.
@@ -29,11 +29,11 @@ type entry struct {
 	layer int
 }
 
-// tree is a root file system while layers are applied.
+// tree is a root file system to which layers are applied.
 type tree struct {
 	root  *node
 	layer int // the one being applied
-	count int // of entries, also of those removed again
+	count int // of entries, including removed ones
 	held  int // bytes of their names and of link targets
 	steps int // path elements walked so far
 }
@@ -50,9 +50,9 @@ func newDir() *node {
 const (
 	maxEntries = 2 << 20
 	maxNames   = 256 << 20 // bytes of all names and link targets
-	maxDepth   = 512       // directories in each other
-	maxFollow  = 40        // links on the way to a file, as the kernel has it
-	maxSteps   = 1 << 30   // names on the ways to all files: links make them long
+	maxDepth   = 512       // nested directories
+	maxFollow  = 40        // links on the way to a file, as in the kernel
+	maxSteps   = 1 << 30   // names on the paths to all files: links make them long
 )
 
 // split returns the elements of a name in an archive.
@@ -79,8 +79,8 @@ func refuse(format string, args ...any) error {
 	return spec.Errorf(spec.ErrDenied, format, args...)
 }
 
-// put gives a file a name, and replaces the file that has it. If both are directories, the
-// contents stay.
+// put adds a file under a name, and replaces the file that has it. If both are directories, the contents
+// stay.
 func (t *tree) put(parent *node, name string, n *node) error {
 	if t.count++; t.count > maxEntries {
 		return refuse("the image has more than %d files", maxEntries)
@@ -91,7 +91,7 @@ func (t *tree) put(parent *node, name string, n *node) error {
 	if there, ok := parent.kids[name]; ok && there.IsDir() && n.IsDir() {
 		n.kids, n.hidden = there.kids, there.hidden
 	}
-	// A copy: the name is a part of a header of up to a megabyte.
+	// Clone, because the name is part of a header of up to a megabyte.
 	parent.kids[strings.Clone(name)] = entry{n, t.layer}
 	return nil
 }
@@ -110,7 +110,7 @@ func (t *tree) directory(parts []string) (*node, error) {
 	return at, nil
 }
 
-// lookup finds a file, nil if there is none. Links are followed, the last one too.
+// lookup finds a file, or returns nil. It follows all links, including the last one.
 func (t *tree) lookup(name string) *node {
 	way, err := t.walk(strings.Split(name, "/"), false)
 	if err != nil || way == nil {

@@ -13,9 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/image"
 )
 
-// archive writes an image as a tar archive with an OCI image layout, and with the
-// manifest.json that Docker reads which does not know layouts. The same image makes the
-// same archive.
+// archive writes an image as a tar archive with an OCI image layout, and with the manifest.json for
+// versions of Docker that do not know layouts. The same image makes the same archive.
 func (w *worker) archive(ctx context.Context, b bundle, ref image.Reference, to string) error {
 	f, err := os.OpenFile(to, os.O_WRONLY, 0)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// has tells whether the shelf has a blob.
+// has reports whether the shelf has a blob.
 func (w *worker) has(d image.Descriptor) bool {
 	info, err := os.Lstat(w.shelf.Blob(d.Digest))
 	return err == nil && info.Mode().IsRegular() && (d.Size == 0 || info.Size() == d.Size)
@@ -82,13 +82,13 @@ func (w *worker) mine(ctx context.Context, name string) (*os.File, error) {
 func (p *part) close() {
 	opened, err := p.f.Stat()
 	there, gone := os.Lstat(p.f.Name())
-	if p.done == 0 && err == nil && gone == nil && os.SameFile(opened, there) { // another pull may have made one by now
+	if p.done == 0 && err == nil && gone == nil && os.SameFile(opened, there) { // another pull may have made one meanwhile
 		p.remove()
 	}
 	_ = p.f.Close()
 }
 
-// remove removes the file. Once the blob is finished, its temporary name is gone already.
+// remove removes the file. A finished blob has lost this temporary name already.
 func (p *part) remove() { _ = os.Remove(p.f.Name()) }
 
 // restart discards the data so far.

@@ -32,7 +32,7 @@ type bundle struct {
 	close            func()
 }
 
-// all are the blobs, each once, the manifest last.
+// all returns the blobs, each once, the manifest last.
 func (b bundle) all() (list []blob) {
 	seen := map[string]bool{}
 	for _, x := range append(append([]blob{}, b.layers...), b.config, b.manifest) {
@@ -123,7 +123,7 @@ func inMemory(mediaType string, text []byte) blob {
 	return blob{describe(mediaType, text), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }}
 }
 
-// Media types of layers that are made.
+// Media types of new layers.
 const (
 	typeLayer       = "application/vnd.oci.image.layer.v1.tar+gzip"
 	typeDockerLayer = "application/vnd.docker.image.rootfs.diff.tar.gzip"
@@ -221,7 +221,7 @@ func extendConfig(text []byte, diffID string, made time.Time) ([]byte, error) {
 	}
 	set("rootfs", rootfs)
 	set("created", made)
-	if len(history) > 0 { // without it none is complete
+	if len(history) > 0 { // a missing history is not added
 		step, merr := json.Marshal(map[string]any{"created": made, "created_by": "bothy save"})
 		err = errors.Join(err, merr)
 		set("history", append(history, step))

@@ -16,9 +16,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ready returns an image with the files of another one, but with root as its user. Its root
-// file system then keeps all ids, so that build steps see those of the image. If the image
-// is like that already, ready returns it.
+// ready returns an image with the files of another one, but with root as its user. Its root file system
+// then keeps all ids, so that build steps see those of the image. If the image is already like that,
+// ready returns it.
 func (w *worker) ready(ctx context.Context, digest string) ([]image.Image, error) {
 	if digest == image.Scratch {
 		img, err := w.scratch(ctx)
@@ -52,11 +52,10 @@ func bare(p image.Platform, diffIDs []string) map[string]any {
 	}
 }
 
-// typeConfig is that of images that are made here.
+// typeConfig is the media type of the configuration of new images.
 const typeConfig = "application/vnd.oci.image.config.v1+json"
 
-// scratch makes an image without a file. It has one empty layer, because an image needs a
-// layer.
+// scratch makes an image without files. It has one empty layer, because an image needs a layer.
 func (w *worker) scratch(ctx context.Context) (image.Image, error) {
 	empty := make([]byte, 1024) // the end of an archive
 	layer := describe("application/vnd.oci.image.layer.v1.tar", empty)
@@ -70,7 +69,7 @@ func (w *worker) scratch(ctx context.Context) (image.Image, error) {
 	return w.add(ctx, image.TypeManifest, typeConfig, config, []image.Descriptor{layer}, "")
 }
 
-// add adds an image whose layers are there.
+// add adds an image whose layers are on the shelf.
 func (w *worker) add(ctx context.Context, manifestType, configType string, config []byte, layers []image.Descriptor, name string) (image.Image, error) {
 	r, err := w.made(manifestType, configType, config, layers)
 	if err != nil {
@@ -91,7 +90,7 @@ func (w *worker) made(manifestType, configType string, config []byte, layers []i
 	return resolved{Descriptor: d, manifest: m, text: text}, errors.Join(w.keep(c, config), w.keep(d, text))
 }
 
-// commit makes an image of the changes that a build made to another image.
+// commit makes an image from a build's changes to another image.
 func (w *worker) commit(ctx context.Context, x image.Commit) ([]image.Image, error) {
 	name := ""
 	if x.Name != "" {
@@ -138,7 +137,7 @@ func (w *worker) commit(ctx context.Context, x image.Commit) ([]image.Image, err
 	return []image.Image{img}, err
 }
 
-// oci replaces Docker's own media types of layers by those of OCI.
+// oci replaces Docker's own media types of layers with those of OCI.
 func oci(layers []image.Descriptor) []image.Descriptor {
 	layers = slices.Clone(layers)
 	for i := range layers {
@@ -179,7 +178,7 @@ func (w *worker) layer(ctx context.Context, x image.Commit, m image.Manifest) (d
 	}})
 }
 
-// committed is the configuration of the new image: the build's, but with the actual layers.
+// committed returns the configuration of the new image: the build's, but with the actual layers.
 func committed(x image.Commit, below int, diffIDs []string) ([]byte, error) {
 	c := map[string]json.RawMessage{}
 	d := json.NewDecoder(bytes.NewReader(x.Config))
@@ -219,7 +218,7 @@ func committed(x image.Commit, below int, diffIDs []string) ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// madeAt is the creation time of an image, as its configuration says, if it does.
+// madeAt returns the creation time in an image's configuration, or now if there is none.
 func madeAt(created json.RawMessage, now time.Time) (time.Time, error) {
 	var at *time.Time
 	err := json.Unmarshal(orNull(created), &at)
@@ -236,8 +235,8 @@ func orNull(text json.RawMessage) json.RawMessage {
 	return text
 }
 
-// told is a history in which all that came behind the layers below have none of their
-// own; nil where it does not fit to those.
+// told returns a history in which the steps after the layers below have no layers of their own. It is
+// nil if the history does not fit the layers.
 func told(history []map[string]any, below int) []map[string]any {
 	full := 0
 	for _, h := range history {

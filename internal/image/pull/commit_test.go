@@ -9,8 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/image"
 )
 
-// TestReady checks that the image a build begins with has the image's own ids, and nothing
-// else of its configuration.
+// TestReady checks that the base image of a build has the image's own ids, and nothing else of its
+// configuration.
 func TestReady(t *testing.T) {
 	b, base, _ := based(t)
 	ready := func(digest string) image.Image {

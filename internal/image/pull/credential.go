@@ -22,11 +22,11 @@ import (
 // credential is a login for a registry. Its zero value is anonymous.
 type credential struct {
 	user, password string
-	identity       string // a token to get others with, instead of a password
-	access         string // one that is used as it is
+	identity       string // a token with which to get others, instead of a password
+	access         string // a token that is used as it is
 }
 
-// dockerConfig has the used parts of Docker's login configuration.
+// dockerConfig has the fields of Docker's login configuration that are used.
 type dockerConfig struct {
 	Auths       map[string]dockerAuth `json:"auths"`
 	Helpers     map[string]string     `json:"credHelpers"`
@@ -45,9 +45,8 @@ type dockerAuth struct {
 // maxDockerConfig bounds Docker's configuration in bytes.
 const maxDockerConfig = 4 << 20
 
-// credentialFor finds the login that the caller's Docker or Podman uses for a registry. An
-// unreadable configuration or a failing helper is an error, and never a reason to continue
-// anonymously.
+// credentialFor finds the login that the caller's Docker or Podman uses for a registry. If the
+// configuration is unreadable or a helper fails, it returns an error: it never continues anonymously.
 func credentialFor(ctx context.Context, paths *hostpath.Guard, registry string) (credential, error) {
 	c, err := readDockerConfig()
 	if err != nil {
@@ -69,7 +68,7 @@ func credentialFor(ctx context.Context, paths *hostpath.Guard, registry string) 
 	return credential{}, nil
 }
 
-// keysOf are the names a registry may have in the configuration, the usual one first.
+// keysOf returns the names that a registry may have in the configuration, the usual one first.
 func keysOf(registry string) []string {
 	keys := []string{registry, "https://" + registry, "http://" + registry, "https://" + registry + "/v1/", "https://" + registry + "/v2/"}
 	if registry == hub {
@@ -100,7 +99,7 @@ func readDockerConfig() (dockerConfig, error) {
 	return dockerConfig{}, nil
 }
 
-// configFiles are where Docker and Podman keep logins.
+// configFiles returns the paths where Docker and Podman keep logins.
 func configFiles() (files []string) {
 	home, _ := store.Home()
 	if dir := cmp.Or(os.Getenv("DOCKER_CONFIG"), home+"/.docker"); filepath.IsAbs(dir) {
@@ -131,7 +130,7 @@ func (a dockerAuth) credential(where string) (credential, error) {
 	return c, nil
 }
 
-// tokenUser is the name under which helpers give out tokens instead of passwords.
+// tokenUser is the user name with which helpers return tokens instead of passwords.
 const tokenUser = "<token>"
 
 // noCredential is the answer of a helper without a login. It is not a failure.
@@ -141,7 +140,7 @@ const noCredential = "credentials not found in native keychain"
 // helper has ended.
 const helperDelay = time.Second
 
-// askHelper asks the program that Docker would ask.
+// askHelper runs the program that Docker would run.
 func askHelper(ctx context.Context, paths *hostpath.Guard, name, registry string) (credential, error) {
 	program := "docker-credential-" + name
 	failed := func(err error) error {

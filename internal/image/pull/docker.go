@@ -17,8 +17,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// docker takes an image from this machine's Docker, unless the shelf has the same version.
-// If Docker has none, or does not answer, the shelf's version is used.
+// docker takes an image from this machine's Docker, unless the shelf has the same version. If Docker
+// does not have the image, or does not answer, the shelf's version is used.
 func (w *worker) docker(ctx context.Context) ([]image.Image, error) {
 	ref, err := image.ParseReference(w.order.Docker)
 	if err != nil {
@@ -46,8 +46,8 @@ func (w *worker) docker(ctx context.Context) ([]image.Image, error) {
 	return w.save(ctx, d, ref)
 }
 
-// known tells whether an image is one that Docker knows by an id: that of its
-// configuration, or, since Docker keeps images as registries do, of its manifest or list.
+// known reports whether Docker knows an image by an id: the digest of its configuration or, since Docker
+// keeps images as registries do, of its manifest or list.
 func (w *worker) known(img image.Image, id string) bool {
 	if slices.Contains([]string{img.Digest, img.List}, id) {
 		return true
@@ -57,7 +57,7 @@ func (w *worker) known(img image.Image, id string) bool {
 	return err == nil && json.Unmarshal(text, &m) == nil && m.Config.Digest == id
 }
 
-// save is docker save, loaded.
+// save loads the output of docker save.
 func (w *worker) save(ctx context.Context, d docker, ref image.Reference) ([]image.Image, error) {
 	w.progress(image.Event{Phase: image.Reading})
 	body, err := d.get(ctx, ref, "get")
@@ -77,7 +77,7 @@ func (w *worker) save(ctx context.Context, d docker, ref image.Reference) ([]ima
 	return w.alone(ctx, func(ctx context.Context) ([]image.Image, error) { return w.loadFrom(ctx, from) })
 }
 
-// docker is its engine, behind a socket of this machine.
+// docker is this machine's Docker engine, on a unix socket.
 type docker struct{ *http.Client }
 
 func newDocker(socket string) docker {
@@ -97,7 +97,7 @@ var errNoDocker = errors.New("no answer from Docker")
 // maxAnswer bounds Docker's description of an image, in bytes.
 const maxAnswer = 4 << 20
 
-// id is Docker's current ID of an image.
+// id returns Docker's current ID of an image.
 func (d docker) id(ctx context.Context, ref image.Reference) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetch.Patience)
 	defer cancel()
@@ -117,7 +117,7 @@ func (d docker) id(ctx context.Context, ref image.Reference) (string, error) {
 	return about.ID, nil
 }
 
-// get requests something about an image.
+// get requests information about an image.
 func (d docker) get(ctx context.Context, ref image.Reference, what string) (io.ReadCloser, error) {
 	u := url.URL{Scheme: "http", Host: "docker", Path: "/images/" + ref.Short() + "/" + what}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)

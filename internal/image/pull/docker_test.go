@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestDocker checks that an image is taken from Docker once, and again when its name means
-// another image.
+// TestDocker checks that an image is taken from Docker once, and again when its name means another
+// image.
 func TestDocker(t *testing.T) {
 	b, d := newBench(t), imagetest.NewDocker(t, t.TempDir())
 	take := func(name string) (image.Result, error) {

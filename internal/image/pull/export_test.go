@@ -172,7 +172,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// Configurations with and without a history stay complete.
+// TestExtendConfig checks that configurations with and without a history stay complete.
 func TestExtendConfig(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"os":"linux","x":{"kept":1},"rootfs":{"type":"layers","diff_ids":["a"]},"history":[{"created_by":"first"}]}`: `{"created":"2023-11-14T22:13:20Z","history":[{"created_by":"first"},{"created":"2023-11-14T22:13:20Z","created_by":"bothy save"}],"os":"linux","rootfs":{"type":"layers","diff_ids":["a","b"]},"x":{"kept":1}}`,
@@ -247,7 +247,7 @@ func repacked(t *testing.T, dir string) string {
 	return path
 }
 
-// lastLayer gives the entries of the last layer in an unpacked archive.
+// lastLayer returns the entries of the last layer in an unpacked archive.
 func lastLayer(t *testing.T, dir string) map[string]*tar.Header {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))

@@ -18,7 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Bounds of a feature: scripts and the files next to them.
+// Bounds of a feature, which has scripts and the files they use.
 const (
 	maxFeature      = 16 << 20  // bytes of its archive, and of the unpacked files
 	maxFeatureFiles = 10_000    // entries
@@ -28,9 +28,9 @@ const (
 // featureConfig is the media type of a feature's configuration.
 const featureConfig = "application/vnd.devcontainers"
 
-// feature fetches a feature of development containers: a manifest with one layer, an
-// archive. It makes an image of that, so that a build copies from it as from any other. The
-// archive is read in memory and reaches the host's disk only as a layer.
+// feature fetches a feature of development containers: a manifest with one layer, an archive. It makes
+// an image from that, so that a build copies from it as from any other image. The archive is read in
+// memory and reaches the host's disk only as a layer.
 func (w *worker) feature(ctx context.Context) ([]image.Image, error) {
 	ref, err := image.ParseReference(w.order.Feature)
 	if err != nil {
@@ -53,7 +53,7 @@ func (w *worker) feature(ctx context.Context) ([]image.Image, error) {
 	return w.alone(ctx, func(ctx context.Context) ([]image.Image, error) { return w.featureOf(ctx, ref, packed) })
 }
 
-// featureOf makes an image of a feature's archive.
+// featureOf makes an image from a feature's archive.
 func (w *worker) featureOf(ctx context.Context, ref image.Reference, packed []byte) ([]image.Image, error) {
 	layer, about, err := featureImage(packed)
 	if err != nil {
@@ -73,7 +73,7 @@ func (w *worker) featureOf(ctx context.Context, ref image.Reference, packed []by
 	if err != nil {
 		return nil, err
 	}
-	r.list = ref.Digest // not the image's digest, but that of the feature: lookups use it
+	r.list = ref.Digest // the feature's digest, not the image's: lookups use it
 	img, err := w.finish(ctx, r, ref.Name())
 	return []image.Image{img}, err
 }
@@ -123,8 +123,8 @@ func (r *registry) small(ctx context.Context, d image.Descriptor) ([]byte, error
 	return checked(d, text)
 }
 
-// featureImage makes a layer of a feature's archive, and finds its metadata. It refuses
-// entries that are not files, directories or links, and links that lead out of the archive.
+// featureImage makes a layer from a feature's archive, and finds its metadata. It refuses entries that
+// are not files, directories or links, and links that lead out of the archive.
 func featureImage(packed []byte) (layer, about []byte, err error) {
 	plain, done, err := decompress(bytes.NewReader(packed))
 	if err != nil {
@@ -133,7 +133,7 @@ func featureImage(packed []byte) (layer, about []byte, err error) {
 	if done != nil {
 		defer done()
 	}
-	in := tar.NewReader(io.LimitReader(plain, 2*maxFeature)) // it fails where that ends
+	in := tar.NewReader(io.LimitReader(plain, 2*maxFeature)) // it fails at the end of this limit
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for n := 0; ; n++ {
@@ -168,7 +168,7 @@ func featureImage(packed []byte) (layer, about []byte, err error) {
 	return out.Bytes(), about, err
 }
 
-// featureEntry writes the head of an entry, as it is in the image.
+// featureEntry writes the header of an entry, as it is in the image.
 func featureEntry(w *tar.Writer, h *tar.Header) error {
 	name := path.Clean(strings.TrimLeft(h.Name, "/"))
 	if name == ".." || strings.HasPrefix(name, "../") {

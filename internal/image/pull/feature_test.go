@@ -11,7 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A feature becomes an image with its files in a directory, by its name.
+// TestFeature checks that a feature becomes an image with its files in a directory, and that it is found
+// by its name.
 func TestFeature(t *testing.T) {
 	b, r := newBench(t), imagetest.NewRegistry(t)
 	about := imagetest.File("./"+image.FeatureFile, `{"id": "f"}`)
@@ -39,8 +40,8 @@ func TestFeature(t *testing.T) {
 	}
 }
 
-// One that is pinned is found by its digest, which is not that of the image that is made of
-// it, also beside the same one by its name; and it stays.
+// TestPinnedFeature checks that a pinned feature is found by its own digest, not that of the image made
+// from it, even if the same feature exists by its name; and that it stays.
 func TestPinnedFeature(t *testing.T) {
 	b, r := newBench(t), imagetest.NewRegistry(t)
 	archive := imagetest.Layer(t, imagetest.File(image.FeatureFile, `{"id": "f"}`))

@@ -16,7 +16,7 @@ import (
 // it is contacted only over TLS. If the user is logged in to a registry, the user has named
 // it, and none of this applies.
 
-// checkForeign refuses a registry by its name.
+// checkForeign rejects a registry because of its name.
 func checkForeign(registry string) error {
 	name := strings.TrimSuffix(hostname(registry), ".")
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
@@ -30,7 +30,7 @@ func checkForeign(registry string) error {
 	return nil
 }
 
-// judgeForeign refuses an address that a registry's name resolved to.
+// judgeForeign rejects an address that a registry's name resolved to.
 func judgeForeign(registry, address string) error {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -48,7 +48,7 @@ func notForeign(registry, what string) error {
 		WithHint("if you trust it, log in (docker login %s); or fetch an image yourself: bothy template pull IMAGE", registry)
 }
 
-// named tells whether the dialled address is the registry itself, and not a proxy.
+// named reports whether the dialled address is the registry itself, and not a proxy.
 func (g *guard) named(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && host == hostname(g.host)

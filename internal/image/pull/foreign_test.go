@@ -65,8 +65,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestForeignName checks that the address a name resolves to is judged when it is dialled:
-// here, the name of this machine.
+// TestForeignName checks that the address that a name resolves to is checked when it is dialled: here,
+// the name of this machine.
 func TestForeignName(t *testing.T) {
 	r := imagetest.NewRegistry(t)
 	_, port, _ := strings.Cut(r.Host, ":")

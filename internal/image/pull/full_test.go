@@ -17,9 +17,8 @@ func TestFullDisk(t *testing.T) {
 	smalldisk.Test(t, "4m", testFullDisk)
 }
 
-// testFullDisk checks the error of a full disk, for every source of an image. The error
-// names the disk and says how to free space. For a file on another disk, it does not give
-// that hint.
+// testFullDisk checks the error of a full disk, for every source of an image. The error names the disk
+// and tells how to free space. For a file on another disk, it does not give that hint.
 func testFullDisk(t *testing.T, dir string) {
 	b := newBench(t)
 	b.state = filepath.Join(dir, "state")

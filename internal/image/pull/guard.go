@@ -36,7 +36,7 @@ type guard struct {
 	at netip.Addr // the registry's address; zero until it is known
 }
 
-// newGuard trusts roots; nil stands for the host's.
+// newGuard trusts roots; nil means the host's.
 func newGuard(host string, roots *x509.CertPool) *guard {
 	g := &guard{host: host, proxies: hostproxy.Read(os.Environ())}
 	g.direct = fetch.Transport(roots, func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -55,7 +55,7 @@ func newGuard(host string, roots *x509.CertPool) *guard {
 	return g
 }
 
-// callersRoots are the authorities that the caller trusts besides the host's: those of
+// callersRoots returns the authorities that the caller trusts in addition to the host's: those of
 // NODE_EXTRA_CA_CERTS.
 func callersRoots() (*x509.CertPool, error) {
 	const variable = "NODE_EXTRA_CA_CERTS"
@@ -74,10 +74,10 @@ func callersRoots() (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// maxAuthorities bounds a file of them, in bytes.
+// maxAuthorities bounds a file of authorities, in bytes.
 const maxAuthorities = 16 << 20
 
-// reached notes the registry's address, unless a proxy was dialled.
+// reached records the registry's address, unless a proxy was dialled.
 func (g *guard) reached(address string, at net.Addr) {
 	if !g.named(address) {
 		return
@@ -89,7 +89,7 @@ func (g *guard) reached(address string, at net.Addr) {
 	}
 }
 
-// hostname is a host without its port, and without the brackets of an address.
+// hostname returns a host without its port, and without the brackets of an address.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name
@@ -129,7 +129,7 @@ func (g *guard) CloseIdleConnections() {
 	g.others.CloseIdleConnections()
 }
 
-// control judges an address that is about to be dialled.
+// control checks an address that is about to be dialled.
 func (g *guard) control(_, address string, _ syscall.RawConn) error {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -138,7 +138,7 @@ func (g *guard) control(_, address string, _ syscall.RawConn) error {
 	return g.judge(a.Addr())
 }
 
-// judge refuses addresses that the registry may not refer to.
+// judge rejects addresses that the registry may not refer to.
 func (g *guard) judge(to netip.Addr) error {
 	what, credentials := policy.Special(to)
 	if what == "" {
@@ -154,8 +154,7 @@ func (g *guard) judge(to netip.Addr) error {
 		WithHint("if that is meant, use the registry by an address in the same network")
 }
 
-// refers tells whether a registry at one address may refer to another address that is not
-// public.
+// refers reports whether a registry at one address may refer to another address that is not public.
 func refers(from, to netip.Addr) bool {
 	switch {
 	case !from.IsValid():
@@ -169,7 +168,7 @@ func refers(from, to netip.Addr) bool {
 }
 
 func private(a netip.Addr) bool {
-	shared := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10) // by a provider's customers
+	shared := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10) // shared by a provider's customers
 	return a.IsPrivate() || shared.Contains(a)
 }
 

@@ -22,7 +22,7 @@ import (
 
 // files are the files of an archive or a directory, by their clean names.
 type files interface {
-	// Open gives a file and its size. None is fs.ErrNotExist.
+	// Open returns a file and its size. A missing file is fs.ErrNotExist.
 	Open(name string) (io.ReadCloser, int64, error)
 	Close() error
 }
@@ -79,7 +79,7 @@ func (w *worker) open(ctx context.Context, name string) (files, error) {
 	return indexed(ctx, f)
 }
 
-// indexed is an archive that is not compressed.
+// indexed returns an archive that is not compressed.
 func indexed(ctx context.Context, f *os.File) (files, error) {
 	a, err := index(ctx, f)
 	if err != nil {
@@ -88,7 +88,7 @@ func indexed(ctx context.Context, f *os.File) (files, error) {
 	return a, err
 }
 
-// plain gives an archive that is not compressed: a copy without a name, if it was.
+// plain returns an uncompressed archive: a nameless copy, if the file was compressed.
 func (w *worker) plain(ctx context.Context, f *os.File) (*os.File, error) {
 	r, done, err := decompress(&counted{ctx, f, func(int64) {}})
 	if err != nil {
@@ -129,22 +129,21 @@ type archive struct {
 	at map[string][2]int64 // offset and size
 }
 
-// Bounds of an archive: how many files, and bytes of each of their names.
+// Bounds of an archive: the number of files, and the bytes of each name.
 const (
 	maxFiles = 1 << 16
 	maxName  = 4 << 10
 )
 
-// maxLoaded bounds how many images, or names of them, are loaded at once: each is written
-// down by itself, and the list of them anew.
+// maxLoaded bounds how many images, or names of them, are loaded at once: each is recorded separately,
+// and each time the list of images is written again.
 const maxLoaded = 1000
 
 func errMany() error {
 	return spec.Errorf(spec.ErrDenied, "it holds more than %d images or names of them", maxLoaded)
 }
 
-// index finds the files of an archive. A link means the file it leads to, as old
-// versions of Docker write it.
+// index finds the files of an archive. A link, as old versions of Docker write it, means its target.
 func index(ctx context.Context, f *os.File) (*archive, error) {
 	a := &archive{f, map[string][2]int64{}}
 	links := map[string]string{}
@@ -162,7 +161,7 @@ func index(ctx context.Context, f *os.File) (*archive, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		name := strings.Clone(path.Clean(h.Name)) // not all of the header
+		name := strings.Clone(path.Clean(h.Name)) // Clone, because the name is part of the header
 		switch h.Typeflag {
 		case tar.TypeReg:
 			at, err := f.Seek(0, io.SeekCurrent)
@@ -240,7 +239,7 @@ func (w *worker) loadLayout(ctx context.Context, from files) ([]image.Image, err
 	return w.finishAll(ctx, list)
 }
 
-// found is a loaded image whose blobs are on the shelf, and the name it shall get.
+// found is a loaded image whose blobs are on the shelf, and its future name.
 type found struct {
 	resolved
 	name    string
@@ -264,9 +263,8 @@ func (w *worker) finishAll(ctx context.Context, all []found) (list []image.Image
 	return list, nil
 }
 
-// claim checks the name that an image gives itself. It must not take the name from an image
-// that was fetched or built under it, or that the user named. The author of the file may
-// have written anything.
+// claim checks the name that an image gives itself. It must not take the name of an image that was
+// fetched or built under it, or that the user named. The author of the file may have written anything.
 func (w *worker) claim(f *found) error {
 	if f.name == "" || w.order.Name != "" {
 		return nil
@@ -329,7 +327,7 @@ func missing(err error) error {
 	return err
 }
 
-// nameOf is the name an image is loaded under: the requested one, else its own, if that is
+// nameOf returns the name under which an image is loaded: the requested one, or else its own if that is
 // a full name.
 func (w *worker) nameOf(annotations map[string]string, only bool) (string, error) {
 	if w.order.Nameless {
@@ -349,7 +347,7 @@ func (w *worker) nameOf(annotations map[string]string, only bool) (string, error
 	}
 	ref, err := image.ParseReference(name)
 	if (err != nil || ref.Digest != "") && w.order.Name == "" {
-		return "", nil // its own name is not usable
+		return "", nil // its own name cannot be used
 	}
 	if err == nil && ref.Digest != "" {
 		err = spec.Errorf(spec.ErrUsage, "a digest is no name: what an image is called may change, what it is may not")
@@ -373,7 +371,7 @@ func (w *worker) copyBlob(ctx context.Context, from files, name string, d image.
 		return err
 	}
 	defer p.close()
-	defer p.remove() // later pulls do not resume it: its source is complete or not
+	defer p.remove() // later pulls do not resume it: its source is either complete or missing
 	if size != d.Size {
 		err = errMismatch
 	}
@@ -389,16 +387,14 @@ func (w *worker) copyBlob(ctx context.Context, from files, name string, d image.
 	return err
 }
 
-// dockerImage is an image in the manifest.json of docker save.
-// loadDocker reads what docker save wrote before it wrote image layouts.
-// translate makes a manifest for an image that came without one.
+// describe returns the descriptor of a document.
 func describe(mediaType string, text []byte) image.Descriptor {
 	sum := sha256.Sum256(text)
 	return image.Descriptor{MediaType: mediaType, Digest: image.Digest(sum[:]), Size: int64(len(text))}
 }
 
-// sumOf is the digest of a compressed layer. docker save only tells the digest of the
-// uncompressed content.
+// sumOf returns the digest of a compressed layer. docker save only tells the digest of the uncompressed
+// content.
 func sumOf(ctx context.Context, from files, name string) (string, error) {
 	r, _, err := from.Open(name)
 	if err != nil {

@@ -17,7 +17,7 @@ type dockerImage struct {
 	Layers   []string
 }
 
-// loadDocker reads what docker save wrote before it wrote image layouts.
+// loadDocker reads the format that docker save wrote before image layouts.
 func (w *worker) loadDocker(ctx context.Context, from files) ([]image.Image, error) {
 	top, err := text(from, "manifest.json", maxManifest)
 	if err != nil {
@@ -59,7 +59,7 @@ func (w *worker) loadDocker(ctx context.Context, from files) ([]image.Image, err
 	return w.finishAll(ctx, list)
 }
 
-// translate makes a manifest for an image that came without one.
+// translate makes a manifest for an image that has none.
 func (w *worker) translate(ctx context.Context, from files, s dockerImage) (resolved, error) {
 	config, err := text(from, s.Config, maxConfig)
 	if err != nil {

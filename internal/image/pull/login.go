@@ -66,7 +66,7 @@ func (l *login) send(r *http.Request) (*http.Response, error) {
 	return l.next.RoundTrip(r)
 }
 
-// again copies a sent request with its body rewound to the beginning.
+// again copies a sent request with its body rewound to the start.
 func again(r *http.Request) (*http.Request, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r, nil

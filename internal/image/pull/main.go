@@ -1,9 +1,9 @@
-// Package pull fetches container images, from registries, archives and directories,
-// and makes their root file systems, in a process of its own: one order long. It
-// links an HTTP client, which other commands need not wait for.
+// Package pull fetches container images, from registries, archives and directories, and makes their root
+// file systems. It runs in a process of its own, for one order. It links an HTTP client, which other
+// commands need not wait for.
 //
-// Every blob is compared with its digest before anything reads it, and every layer once
-// more when it is unpacked. The next order that needs an incomplete blob resumes it.
+// Every blob is compared with its digest before anything reads it, and every layer once more when it is
+// unpacked. The next order that needs an incomplete blob resumes it.
 package pull
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Main does one order and gives the exit code.
+// Main carries out one order and returns the exit code.
 func Main(in io.Reader, out io.Writer) int {
 	return helper.Run(in, out, func(ctx context.Context, o image.Order, tell func(image.Event)) (image.Result, error) {
 		var pace helper.Pace
@@ -40,7 +40,7 @@ func Main(in io.Reader, out io.Writer) int {
 type worker struct {
 	shelf    image.Shelf
 	order    image.Order
-	paths    *hostpath.Guard // finds the programs that know logins
+	paths    *hostpath.Guard // finds the programs that provide logins
 	progress func(image.Event)
 	fresh    bool
 	notice   string
@@ -128,7 +128,7 @@ func (w *worker) alone(ctx context.Context, do func(context.Context) ([]image.Im
 	return do(ctx)
 }
 
-// lock takes a lock, and reports when it has to wait.
+// lock takes a lock, and reports if it has to wait.
 func (w *worker) lock(ctx context.Context, name string) (*store.Lock, error) {
 	for {
 		lock, err := store.TryLock(name)

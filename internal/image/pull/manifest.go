@@ -13,15 +13,15 @@ import (
 
 // Bounds of manifests and configurations.
 const (
-	maxManifest = 4 << 20 // bytes, as registries have it
+	maxManifest = 4 << 20 // bytes, as in registries
 	maxConfig   = 8 << 20
 	maxLayers   = 256
-	maxBlobs    = 64 << 30 // bytes of its layers as they come
-	maxNested   = 3        // lists in each other
+	maxBlobs    = 64 << 30 // bytes of its layers as they arrive
+	maxNested   = 3        // nested lists
 	maxOthers   = 32       // kinds of machines that an error names
 )
 
-// document reads a blob that describes something, compared with its digest.
+// document reads a blob that describes something, and checks its digest.
 type document func(ctx context.Context, d image.Descriptor) ([]byte, error)
 
 // checked compares a document with its digest.
@@ -34,7 +34,7 @@ func checked(d image.Descriptor, text []byte) ([]byte, error) {
 	return text, nil
 }
 
-// resolved is a manifest, and the list of platforms it was chosen from.
+// resolved is a manifest, and the list of platforms from which it was chosen.
 type resolved struct {
 	image.Descriptor
 	manifest image.Manifest
@@ -85,9 +85,9 @@ func resolve(ctx context.Context, d image.Descriptor, read document) (r resolved
 	return r, spec.Errorf(spec.ErrDenied, "it is a list of lists of lists")
 }
 
-// choose finds the image for this machine in a list. It prefers the first one that runs on
-// every processor of the architecture, else it takes the first one that runs. If the list
-// has only one image, that need not name a platform: its configuration does.
+// choose finds the image for this machine in a list. It prefers the first one that runs on every
+// processor of the architecture, or else takes the first one that runs. An image that is alone in the
+// list need not name a platform: its configuration does.
 func choose(list []image.Descriptor) (image.Descriptor, error) {
 	list = imagesOf(list)
 	if len(list) == 1 && list[0].Platform == nil {
@@ -129,12 +129,12 @@ func wrongPlatform(is string) error {
 		WithHint("sandboxes run programs of this machine's kind; ask for another image or tag")
 }
 
-// attested tells whether an entry is an attestation about an image, and not an image.
+// attested reports whether an entry is an attestation about an image, not an image.
 func attested(d image.Descriptor) bool {
 	return d.Annotations["vnd.docker.reference.type"] != "" || d.Platform != nil && d.Platform.OS == "unknown"
 }
 
-// checkManifest refuses a manifest that sandboxes cannot use as an image.
+// checkManifest rejects a manifest that sandboxes cannot use as an image.
 func checkManifest(m image.Manifest) error {
 	if t := m.Config.MediaType; t != "" && !strings.Contains(t, "image.config") && !strings.Contains(t, "container.image") {
 		return spec.Errorf(spec.ErrUsage, "it is no image, but something of the kind %s", t)

@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestVariant checks that of a list the image is chosen that runs on every processor of the
-// architecture, wherever the list has it.
+// TestVariant checks that the image that runs on every processor of the architecture is chosen, wherever
+// it is in the list.
 func TestVariant(t *testing.T) {
 	other := "riscv64"
 	for what, x := range map[string]struct {

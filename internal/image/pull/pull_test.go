@@ -53,7 +53,7 @@ func (b bench) do(t *testing.T, o image.Order) (image.Result, error) {
 	return Do(t.Context(), o, func(image.Event) {})
 }
 
-// noise is incompressible.
+// noise returns incompressible text.
 func noise(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(b)
@@ -65,7 +65,7 @@ func small(t *testing.T, text string) *imagetest.Image {
 	return imagetest.New(t, imagetest.Config{Env: []string{"PATH=/bin"}}, imagetest.Layer(t, imagetest.File("text", text)), imagetest.Layer(t, imagetest.File("noise", noise(300_000))))
 }
 
-// has tells whether a root holds a text.
+// has reports whether a root contains a text.
 func has(t *testing.T, r *image.Root, text string) bool {
 	t.Helper()
 	b, err := os.ReadFile(r.File())
@@ -86,7 +86,7 @@ func TestPull(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 
-	// Again: nothing is fetched. By its digests, and by that of the list: neither.
+	// Again: nothing is fetched, nor by its digests or the digest of the list.
 	before := len(r.Asked("/blobs/"))
 	for _, ref := range []string{name, r.Host + "/team/tools@" + img.Digest, r.Host + "/team/tools@" + list.Digest} {
 		got, err = b.do(t, image.Order{Pull: ref})
@@ -152,7 +152,7 @@ func TestRefused(t *testing.T) {
 	r.Publish("others", "v1", imagetest.List(t, imagetest.New(t, imagetest.Config{Arch: "s390x"}, imagetest.Layer(t))))
 	r.Publish("hostile", "v1", imagetest.New(t, imagetest.Config{}, imagetest.Layer(t, imagetest.File("../../evil", "x"))))
 	lying := small(t, "lies")
-	lying.Manifest.Config = good.Manifest.Config // whose layers are others
+	lying.Manifest.Config = good.Manifest.Config // it has other layers
 	lying = relist(t, lying, good)
 	r.Publish("lying", "v1", lying)
 	both := &imagetest.Image{Blobs: map[string][]byte{}}
@@ -260,7 +260,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// Two at once: one fetches.
+// TestTogether checks that two pulls at once fetch each blob once.
 func TestTogether(t *testing.T) {
 	b, r := newBench(t), imagetest.NewRegistry(t)
 	i := small(t, "together")
@@ -296,8 +296,8 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// TestLogin checks that the login for a registry comes from Docker's configuration. If that
-// cannot be read, the registry is not asked anonymously.
+// TestLogin checks that the login for a registry comes from Docker's configuration. If that cannot be
+// read, the registry is not asked anonymously.
 func TestLogin(t *testing.T) {
 	b, r := newBench(t), imagetest.NewRegistry(t)
 	r.User, r.Password, r.Identity = "me", "secret", "renewed"
@@ -430,7 +430,7 @@ func TestLoad(t *testing.T) {
 			if err != nil || got.Images[0].Name != "docker.io/library/mine:latest" {
 				t.Errorf("%+v, %v", got, err)
 			}
-			// Its root is lost, or was made for other ids: it is made again, offline.
+			// Its root is lost, or was made for other ids: it is rebuilt offline.
 			must(t, os.RemoveAll(got.Images[0].Root.Dir))
 			got, err = b.do(t, image.Order{Build: got.Images[0].Digest})
 			if err != nil || !has(t, got.Images[0].Root, "loaded") {
@@ -512,9 +512,8 @@ func (b bench) loadAs(t *testing.T, i *imagetest.Image, name string, o image.Ord
 	return got.Images[0], nil
 }
 
-// TestNames checks that an image loaded without a name gets none, even if its file names
-// one. None may be called by a digest that is not its own. An image that lost its name to
-// another one is kept.
+// TestNames checks that an image loaded without a name gets none, even if its file names one. An image
+// must not be named with another image's digest. An image that lost its name to another one is kept.
 func TestNames(t *testing.T) {
 	b := newBench(t)
 	load := func(i *imagetest.Image, name string, nameless bool) image.Image {

@@ -15,8 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// push sends an image to a registry: first the blobs that it lacks, then the manifest under
-// the tag. So no client sees a partial image.
+// push sends an image to a registry: first the blobs that it lacks, then the manifest under the tag. So
+// clients never see a partial image.
 func (w *worker) push(ctx context.Context, b bundle, ref image.Reference, mount string) error {
 	from := ""
 	if m, err := image.ParseReference(mount); err == nil && m.Registry == ref.Registry && m.Repository != ref.Repository {
@@ -44,7 +44,7 @@ func (w *worker) push(ctx context.Context, b bundle, ref image.Reference, mount 
 	return reg.putManifest(ctx, b.manifest, ref.Tag, told)
 }
 
-// tries is how often a blob is sent when the registry breaks the connection, or is busy.
+// tries is how often a blob is sent if the registry breaks the connection, or is busy.
 const tries = 4
 
 // upload sends a blob that the repository does not have.

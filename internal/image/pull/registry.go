@@ -60,8 +60,8 @@ func total(m image.Manifest) int64 {
 	return sum
 }
 
-// connect prepares requests to a registry, with the login that the caller's Docker would
-// use. It is foreign if the user did not name the registry.
+// connect prepares requests to a registry, with the login that the caller's Docker would use. foreign is
+// set if the user did not name the registry.
 func (w *worker) connect(ctx context.Context, ref image.Reference, foreign bool, scopes ...string) (*registry, error) {
 	c, err := credentialFor(ctx, w.paths, ref.Registry)
 	if err != nil {
@@ -93,7 +93,7 @@ func (w *worker) connect(ctx context.Context, ref image.Reference, foreign bool,
 	}, nil
 }
 
-// scheme is https, unless the registry is on this machine and does not speak it.
+// scheme returns https, unless the registry is on this machine and does not speak it.
 func scheme(ctx context.Context, next http.RoundTripper, host string) string {
 	const encrypted, clear = "https", "http"
 	u := &url.URL{Scheme: encrypted, Host: host, Path: "/v2/"}
@@ -112,10 +112,10 @@ func scheme(ctx context.Context, next http.RoundTripper, host string) string {
 	return encrypted
 }
 
-// unreachable says that a registry could not be asked, or would not answer.
+// unreachable reports that a registry could not be asked, or would not answer.
 func unreachable(registry string, err error) error {
 	if said, ok := errors.AsType[*spec.Error](err); ok {
-		return said // by the token server
+		return said // the error of the token server
 	}
 	return &broken{spec.Errorf(nil, "ask %s: %w", registry, err).
 		WithHint("check the network, and HTTPS_PROXY if there is a proxy; what was fetched before can be used without: bothy template ls")}
@@ -141,12 +141,12 @@ func refused(registry string, status int, what string) error {
 	return spec.Errorf(nil, "ask %s: it answers with status %d", registry, status)
 }
 
-// get asks for something of the repository.
+// get requests a resource of the repository.
 func (r *registry) get(ctx context.Context, path string, header http.Header) (*http.Response, error) {
 	return r.do(ctx, http.MethodGet, r.base.JoinPath(path), header, nil)
 }
 
-// accept are the kinds of manifests that are understood.
+// accept lists the supported kinds of manifests.
 var accept = []string{image.TypeIndex, image.TypeManifest, image.TypeDockerList, image.TypeDockerManifest}
 
 // resolve finds the manifest of a reference.
@@ -224,7 +224,7 @@ func (w *worker) download(ctx context.Context, r *registry, d image.Descriptor, 
 	if errors.Is(err, errMismatch) {
 		return p.refused()
 	}
-	if errors.Is(err, spec.ErrConflict) { // the disk limit is reached, and stays so
+	if errors.Is(err, spec.ErrConflict) { // the disk limit is reached, and will not change
 		p.remove()
 	}
 	return err

@@ -112,7 +112,7 @@ func TestShortBlob(t *testing.T) {
 	}
 }
 
-// answer is a registry that always gives the same response.
+// answer is a registry that always returns the same response.
 type answer func() *http.Response
 
 func (a answer) RoundTrip(*http.Request) (*http.Response, error) { return a(), nil }

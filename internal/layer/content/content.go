@@ -1,11 +1,10 @@
-// Package content reads a saved root layer: its files, the removed names, and the files'
-// contents. The save is one of gVisor's; the package understands only the parts it needs. A save
-// may come from another user's archive, so everything is bounded, and no name in it is used as a
-// path of the host.
+// Package content reads a saved root layer: its files, the removed names, and the files' contents.
+// gVisor makes the saves; the package understands only the parts it needs. A save may come from another
+// user's archive, so everything is bounded, and no name in it is used as a path of the host.
 //
-// A save has four files. The manifest (fscheckpoint.pb) says which parts of the others belong to
-// the layer. multitar.img is a tar archive in which a regular file has no content, but its
-// position in a memory. pages_meta.img says which parts of that memory are in pages.img, one
+// A save has four files. The manifest (fscheckpoint.pb) tells which parts of the others belong to the
+// layer. multitar.img is a tar archive in which a regular file has, instead of its content, the
+// content's position in a memory. pages_meta.img tells which parts of that memory are in pages.img, one
 // after the other; the rest is zeros.
 package content
 
@@ -34,7 +33,7 @@ const (
 	maxParts    = 16 << 20  // of files, in the memory
 )
 
-// File is a file of the layer. One of several names is one File.
+// File is a file of the layer. A file with several names is one File.
 type File struct {
 	Type     byte  // as in a tar archive
 	Mode     int64 // permissions
@@ -43,26 +42,26 @@ type File struct {
 	Target   string // of a symbolic link
 	Size     int64
 	Xattrs   map[string]string
-	// Gone says that the name below the layer was removed, Opaque that everything in the
-	// directory below the layer was.
+	// Gone means that the name was removed from the files below the layer. Opaque means that everything
+	// in the directory below the layer was removed.
 	Gone, Opaque bool
 
 	parts []part
 }
 
-// part is a piece of a file, and where in the memory it is.
+// part is a piece of a file, and its position in the memory.
 type part struct{ start, end, at uint64 }
 
 // Layer is an open save.
 type Layer struct {
-	Files        map[string]*File // by path, without a slash at its beginning or end; "" is the root
+	Files        map[string]*File // by path, without a leading or trailing slash; "" is the root
 	pages        *os.File
 	held         []span
 	names, count int
 	pieces       int64
 }
 
-// span is a piece of the memory, and where in the pages it is.
+// span is a piece of the memory, and its position in the pages.
 type span struct {
 	start, end uint64
 	at         int64
@@ -155,7 +154,7 @@ func (l *Layer) read(r io.Reader) error {
 // name returns a path of the archive in the form of Files.
 func (l *Layer) name(name string) (string, error) {
 	name = strings.TrimSuffix(strings.TrimPrefix(name, "."), "/")
-	name = strings.Clone(strings.TrimPrefix(name, "/")) // not all of the header
+	name = strings.Clone(strings.TrimPrefix(name, "/")) // Clone, because the name is part of the header
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "." || part == ".." || part == "" && name != "" || strings.ContainsRune(part, 0) {
 			return "", refuse("it has a file called %q", name)
@@ -210,7 +209,7 @@ func (l *Layer) xattrs(f *File, h *tar.Header) error {
 		case name == opaqueXattr:
 			f.Opaque = value == "y"
 			continue
-		case strings.HasPrefix(name, ownXattrs): // the wall's
+		case strings.HasPrefix(name, ownXattrs): // the wall's own
 			continue
 		case strings.HasPrefix(name, "system.posix_acl_"):
 			text, err := decodeACL(value)
@@ -230,7 +229,7 @@ func (l *Layer) xattrs(f *File, h *tar.Header) error {
 	return nil
 }
 
-// partSize is how many bytes describe a part.
+// partSize is the number of bytes that describe a part.
 const partSize = 24
 
 // parts reads the positions of a file's content.

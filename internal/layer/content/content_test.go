@@ -43,7 +43,7 @@ func regular(name string, size uint64, parts ...part) (tar.Header, []byte) {
 	return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o640, Uid: 7, Gid: 8, Size: int64(len(b)), ModTime: time.Unix(1_700_000_000, 0)}, b
 }
 
-// save is what a save is written from.
+// save holds the parts that a save is written from.
 type save struct {
 	tree     bytes.Buffer
 	tw       *tar.Writer

@@ -7,14 +7,14 @@ import (
 	"math"
 )
 
-// manifest says which parts of the other files are the layer.
+// manifest tells which parts of the other files belong to the layer.
 type manifest struct {
 	tarStart, tarEnd   int64
 	metaStart, metaEnd uint64
 	pagesStart         uint64
 }
 
-// Fields of the messages that are read, as gVisor's descriptions number them.
+// The fields that are read, with the numbers from gVisor's descriptions.
 const (
 	fieldVersion  = 1
 	fieldPageSize = 3
@@ -22,13 +22,13 @@ const (
 	fieldMemories = 5
 	fieldTrees    = 6
 
-	fieldOf    = 1 // what a memory or a tree is of
-	fieldPath  = 2 // of that
+	fieldOf    = 1 // the resource that a memory or a tree belongs to
+	fieldPath  = 2 // of that resource
 	fieldStart = 2 // of a memory, and of a tree
 	fieldEnd   = 3
 	fieldPages = 4
 
-	fieldRanges    = 3 // of what describes a memory
+	fieldRanges    = 3 // of the description of a memory
 	fieldFrom      = 1 // of a range
 	fieldTo        = 2
 	fieldCommitted = 5
@@ -96,8 +96,7 @@ func parseManifest(text []byte) (m manifest, err error) {
 	return m, nil
 }
 
-// ofRoot reports whether a memory or a tree is the root's, and not of something else saved with
-// it.
+// ofRoot reports whether a memory or a tree is the root's, and not of something else saved with it.
 func ofRoot(text []byte) (root bool, err error) {
 	err = fields(text, func(field int, _ uint64, sub []byte) error {
 		if field != fieldOf {

@@ -1,5 +1,5 @@
-// Package clienttest lists real programs that speak TLS, and the answers that a server has
-// to give them. Each tells by its exit status whether it trusted the server.
+// Package clienttest lists real programs that speak TLS, and the answers that they need from a server.
+// The exit status of each tells whether it trusted the server.
 package clienttest
 
 import (
@@ -9,20 +9,19 @@ import (
 	"strings"
 )
 
-// Client is a program and how it is told to talk to a server.
+// Client is a program, and its arguments for talking to a server.
 type Client struct {
 	Name string
-	// args are its command line. URL stands for the server's, SERVER for its
-	// host and port.
+	// args is its command line. URL stands for the server's URL, SERVER for its host and port.
 	args []string
 	// probe exits with success if the program can run. Without a probe, the
 	// program only has to exist.
 	probe []string
 	// Files are files for its working directory.
 	Files map[string]string
-	// Alone are variables; each one alone is enough for it.
+	// Alone are variables, each of which is sufficient for the client.
 	Alone []string
-	// Bundle tells that the distribution's bundle is enough, on Debian.
+	// Bundle is set if the distribution's bundle is sufficient, on Debian.
 	Bundle bool
 }
 
@@ -43,7 +42,7 @@ func (c Client) Probe() []string {
 	return []string{"sh", "-c", "command -v " + c.args[0]}
 }
 
-// Missing says why this machine cannot run the client; "" if it can.
+// Missing returns why this machine cannot run the client, or "" if it can.
 func (c Client) Missing(ctx context.Context) string {
 	probe := c.Probe()
 	if out, err := exec.CommandContext(ctx, probe[0], probe[1:]...).CombinedOutput(); err != nil {
@@ -54,7 +53,7 @@ func (c Client) Missing(ctx context.Context) string {
 
 const fetch = `fetch("URL/").then(r => r.text()).then(console.log, e => { console.error(e); process.exit(1) })`
 
-// Clients are the programs whose trust the tests check.
+// Clients lists the programs that the tests run.
 var Clients = []Client{
 	{Name: "curl", args: []string{"curl", "-sSf", "URL/"}, Alone: []string{"CURL_CA_BUNDLE", "SSL_CERT_FILE"}, Bundle: true},
 	{Name: "wget", args: []string{"wget", "-qO-", "-t1", "URL/"}, Bundle: true},

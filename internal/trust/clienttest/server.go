@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Handler answers all clients: it is a page, a git repository, and a registry
-// of npm's, python's, Go's and cargo's kind.
+// Handler serves all clients: a page, a git repository, and registries of npm, Python, Go and cargo.
 func Handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, answer := range map[string]string{

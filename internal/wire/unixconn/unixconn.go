@@ -1,6 +1,5 @@
-// Package unixconn carries wire's frames, and file descriptors with them, over a unix socket. It is
-// separate from wire because init, inside, needs no such sockets and must not pay for the net
-// package.
+// Package unixconn carries wire's frames, with file descriptors, over a unix socket. It is separate from
+// wire because init, inside, does not use such sockets and must not pay for the net package.
 package unixconn
 
 import (

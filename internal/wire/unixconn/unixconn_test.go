@@ -101,7 +101,7 @@ func TestFilesArrive(t *testing.T) {
 		must(t, err)
 		f.Close()
 	}
-	for i, r := range read { // in order, and with no other holder
+	for i, r := range read { // in order, and without another holder
 		b, err := io.ReadAll(r)
 		must(t, err)
 		r.Close()

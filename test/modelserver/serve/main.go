@@ -1,10 +1,10 @@
-// Command serve is a model that says what a script tells it to, on a port of the
-// loopback, for trying an agent without a key:
+// Command serve is a model that answers from a script, on a port of the loopback, for trying an agent
+// without a key:
 //
 //	go run ./test/modelserver/serve script.yaml
 //
-// It prints the address, and then every request as a line of JSON. Package modelscript describes
-// the scripts.
+// It prints the address, and then every request as a line of JSON. Package modelscript describes the
+// scripts.
 package main
 
 import (

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncFlag tells the sentry and the gofer to wait until their user namespace is ready, to take an id
-// of it, and to start again: only the calling thread has the new id. The starter does this for
-// them, which saves the second start with its second initialisation of everything.
+// syncFlag tells the sentry and the gofer to wait until their user namespace is ready, to take an id of
+// it, and to start again: only the calling thread has the new id. The starter does this for them, which
+// saves the second start with its second initialisation of everything.
 const syncFlag = "--sync-userns-fd="
 
 // waits returns the descriptor that such a process is to wait for, -1 if none.
@@ -106,7 +106,7 @@ func giveUpAllBut(keep uint64) error {
 	return unix.Capset(&header, &data[0])
 }
 
-// takeIDs changes the ids of the calling thread, which is the one that goes on.
+// takeIDs changes the ids of the calling thread, which is the one that continues.
 func takeIDs(args []string) error {
 	for _, id := range []struct {
 		flag string

@@ -118,8 +118,8 @@ const passFD = tableFD - 1
 const passFlag = "--pass-fd="
 
 // steady gives the descriptor that number, however many others are open. Programs that continue from
-// memory find it by its number, and a sentry that starts from a saved layer has more descriptors
-// than one that starts from memory.
+// memory find it by its number. A sentry that starts from a saved layer has more descriptors than one
+// that starts from memory.
 func steady(args []string) ([]string, error) {
 	at := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, passFlag) })
 	if at < 0 {
