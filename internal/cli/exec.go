@@ -84,7 +84,7 @@ func (a *app) execCommand() *cobra.Command {
 	fs.StringVarP(&workdir, "workdir", "w", "", "directory to run in (default the first workspace)")
 	fs.StringVarP(&user, "user", "u", "", "user inside: NAME|UID[:GROUP|GID]")
 	fs.DurationVar(&timeout, "timeout", 0, "end the command with all that it has started after this time, e.g. 90s: SIGTERM, then SIGKILL; exit code 124")
-	fs.IntVar(&statusFD, "status-fd", console.NoStatus, "write what is Bothy's own to this descriptor, as lines of JSON")
+	fs.IntVar(&statusFD, "status-fd", console.NoStatus, "write Bothy's own messages to this descriptor, as lines of JSON")
 	fs.StringVar(&keys, "detach-keys", "", `keys that detach (default "ctrl-\,ctrl-\")`)
 	cmdline.CompleteFlag(c, "env-file", cmdline.FileNames)
 	cmdline.CompleteFlag(c, "workdir", cmdline.FileNames)

@@ -72,7 +72,7 @@ as more than text.`,
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on as more comes")
 	c.Flags().StringVar(&source, "source", "output", "output, events, network, model, checkpoints or keeper")
 	c.Flags().BoolVar(&talk.agent, "agent", false, "what the agent said and did, in its latest session")
-	c.Flags().StringVar(&talk.session, "session", "", "with --agent: the session of this ID, or of what it begins with")
+	c.Flags().StringVar(&talk.session, "session", "", "with --agent: the session with this ID, or the beginning of one")
 	c.Flags().BoolVar(&talk.sessions, "sessions", false, "with --agent: list the sessions")
 	cmdline.CompleteFlag(c, "source", cmdline.OneOf("output", "events", "network", "model", "checkpoints", "keeper"))
 	return a.JSONFlag(c)

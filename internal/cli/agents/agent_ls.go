@@ -26,7 +26,7 @@ func (a *app) agentCommand() *cobra.Command {
 
 func (a *app) agentLsCommand() *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List agents, ours and your own, and what is installed of them",
+		Use: "ls", Aliases: []string{"list"}, Short: "List agents, built-in and your own, and their installed versions",
 		Args: cmdline.Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error { return a.listAgents() },
 	})

@@ -17,7 +17,7 @@ func (a *app) agentRmCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: "rm NAME[@VERSION]...", Aliases: []string{"remove", "uninstall"},
-		Short: "Remove what is installed of an agent, all versions or one",
+		Short: "Remove the installed versions of an agent, or one of them",
 		Args:  cmdline.AtLeast(1, "an agent"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return a.CompleteAgents(args, func(i agentprogram.Agent) bool { return len(i.Installed) > 0 })

@@ -228,7 +228,7 @@ func (a *app) checkpointRestoreCommand() *cobra.Command {
 	var o snapshot.RestoreOptions
 	c := &cobra.Command{
 		Use:   "restore [-f] SANDBOX CHECKPOINT",
-		Short: "Have a sandbox be what it was",
+		Short: "Put a sandbox back to a checkpoint",
 		Long:  "Puts back the files that a checkpoint holds. A sandbox that runs is stopped. What files\nthere were before is kept as a checkpoint of its own, to come back to. From a full\ncheckpoint the programs go on that ran then; their connections are broken off. Rules and\nwhat is lent stay those of today. With --to a new sandbox begins from the checkpoint, and\nthis one goes on; directories that both share with the host have the files of today there.",
 		Args:  cmdline.Exactly(2, "a sandbox and a checkpoint"), ValidArgsFunction: a.sandboxAndCheckpoint,
 		RunE: func(cmd *cobra.Command, args []string) error {

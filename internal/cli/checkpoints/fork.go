@@ -50,7 +50,7 @@ func (a *app) forkCommand() *cobra.Command {
 		},
 	}
 	c.Flags().IntVarP(&count, "count", "n", 1, "how many")
-	c.Flags().StringVar(&name, "name", "", "what it is called; several are NAME-1, NAME-2, ... (default SANDBOX-fork-1, ...)")
+	c.Flags().StringVar(&name, "name", "", "name of the fork; several are NAME-1, NAME-2, ... (default SANDBOX-fork-1, ...)")
 	c.Flags().StringVar(&from, "checkpoint", "", "begin from this checkpoint, not from now")
 	c.Flags().BoolVar(&files, "files", false, "begin with the files alone; no program runs in the forks")
 	return a.JSONFlag(c)

@@ -70,7 +70,7 @@ func (f *CreateFlags) Add(a *App, c *cobra.Command) {
 	fs.Float64Var(&f.cpus, "cpus", 0, "processors the sandbox may use, e.g. 1.5")
 	fs.StringVarP(&f.memory, "memory", "m", "", "memory the sandbox may use, e.g. 4g")
 	fs.Int64Var(&f.pids, "pids", 0, "processes and threads inside")
-	fs.StringVar(&f.disk, "disk", "", "what it may keep on the disk outside of your directories, e.g. 20g")
+	fs.StringVar(&f.disk, "disk", "", "disk space it may use outside of your directories, e.g. 20g")
 	fs.DurationVar(&f.idle, "idle-timeout", 0, "stop by itself when unused so long (0: setting idle_timeout)")
 	fs.StringVarP(&f.template, "template", "t", spec.TemplateHost, "what the root file system starts from: host, a template made by bothy save, a container image (NAME[:TAG][@DIGEST], or a path to one), or a directory with a Dockerfile or a devcontainer.json: ./DIR")
 	fs.StringVar(&f.pull, "pull", spec.PullMissing, "when to ask the registry for an image: missing, always or never; local: ask the Docker of this machine")

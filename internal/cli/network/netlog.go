@@ -33,7 +33,7 @@ type logFlags struct {
 func (a *app) policyLogCommand() *cobra.Command {
 	f := &logFlags{}
 	c := &cobra.Command{
-		Use: "log [SANDBOX]", Short: "Show what was refused and what was let through",
+		Use: "log [SANDBOX]", Short: "Show refused and allowed connections",
 		Long: `Shows, for all sandboxes or one, whom they tried to reach: how often, with what
 result, why, and for what was refused the command that would allow it. With
 --follow, every decision and every connection that opens and ends, as it comes.

@@ -66,7 +66,7 @@ func (a *app) policyLearnCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&since, "since", "", "only what was refused since a time, or for so long, e.g. 1h")
+	c.Flags().StringVar(&since, "since", "", "only refusals since a time, or for so long, e.g. 1h")
 	return a.JSONFlag(c)
 }
 

@@ -20,7 +20,7 @@ func (a *app) presetCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return a.listPresets() },
 	}
 	show := &cobra.Command{
-		Use: "show PRESET", Short: "Show what a preset lets through, and what it leaves out",
+		Use: "show PRESET", Short: "Show the targets that a preset allows, and those that it leaves out",
 		Args: cmdline.Exactly(1, "a preset"), ValidArgsFunction: onePreset,
 		RunE: func(_ *cobra.Command, args []string) error { return a.showPreset(args[0]) },
 	}

@@ -165,7 +165,7 @@ patch with every byte as it is: bothy apply SANDBOX --patch FILE`,
 		},
 	}
 	c.Flags().BoolVar(&stat, "stat", false, "a line for each change instead of its text")
-	c.Flags().StringVar(&against, "against", "", "show what it has otherwise than this sandbox, over the same directory")
+	c.Flags().StringVar(&against, "against", "", "show the differences from this sandbox, over the same directory")
 	cmdline.CompleteFlag(c, "against", a.SandboxNames)
 	c.Flags().BoolVar(&names, "name-only", false, "the paths alone")
 	return a.JSONFlag(c)

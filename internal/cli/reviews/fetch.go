@@ -27,7 +27,7 @@ func (a *app) fetchCommand() *cobra.Command {
 	f := &fetchFlags{}
 	c := &cobra.Command{
 		Use:   "fetch [flags] SANDBOX [BRANCH...]",
-		Short: "Bring what was committed in a sandbox into your repository",
+		Short: "Bring commits of a sandbox into your repository",
 		Long: `Brings the commits of a sandbox made with --workspace clone, or review, into your
 repository: all branches, or BRANCHes, as bothy/SANDBOX/BRANCH. With --workspace review,
 all that are not where yours are. Your own branches and files are not touched. bothy/SANDBOX is what is checked out inside. A sandbox that is

@@ -73,7 +73,7 @@ func flowAnswerCommand(a *app) *cobra.Command {
 			return a.tellFlowTo(cmd.Context(), args, false, func(p *flow.Person) (*flow.State, error) { return p.Answer(step, text) })
 		},
 	}
-	c.Flags().StringVarP(&file, "file", "f", "", "what is in this file is the answer")
+	c.Flags().StringVarP(&file, "file", "f", "", "read the answer from this file")
 	cmdline.CompleteFlag(c, "file", cmdline.FileNames)
 	return a.JSONFlag(c)
 }

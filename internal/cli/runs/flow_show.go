@@ -223,7 +223,7 @@ func statusText(r run.Result) string {
 
 func flowLogCommand(a *app) *cobra.Command {
 	c := runLogCommand(a, flows)
-	c.Long = "Shows what has happened in a flow, in its order. With --json it is every event, a line\neach. What each try said is in logs/ of the run's directory."
+	c.Long = "Shows the events of a flow, in their order. With --json it is every event, a line\neach. What each try said is in logs/ of the run's directory."
 	return c
 }
 

@@ -88,7 +88,7 @@ func (f *loopFlags) addLoop(c *cobra.Command) {
 	fs.BoolVar(&p.AllowUnchanged, "allow-unchanged", false, "believe that it is done although no file was changed, and what checks it was green before: for work that changes none")
 	fs.StringArrayVar(&p.Protect, "protect", nil, "a file or directory of PATH that must stay as it is; repeatable")
 	fs.StringVar(&p.Promise, "promise", "COMPLETE", "what the agent says between <promise> and </promise> when it is done")
-	fs.StringVar(&p.Abort, "abort-promise", "", "what it says there when it gives up (default: it may not)")
+	fs.StringVar(&p.Abort, "abort-promise", "", "the promise with which it gives up (default: it may not)")
 	fs.IntVar(&p.Limits.MinIterations, "min-iterations", 1, "before which it is not done, whatever is said")
 	fs.IntVar(&p.Limits.MaxIterations, "max-iterations", 30, "how often it may try")
 	fs.DurationVar(&f.time, "max-time", 0, "for all of it, e.g. 8h (default: any)")

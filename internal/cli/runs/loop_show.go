@@ -242,7 +242,7 @@ func reviewText(g loop.Gate) string {
 func loopLogCommand(a *app) *cobra.Command {
 	f := printedFlags{}
 	c := runLogCommand(a, loops)
-	c.Long = "Shows what has happened in a loop, in its order. With --json it is every event, a line\neach. With --iteration it is what the agent printed then, as bothy logs --agent shows it;\nwith --raw the very bytes."
+	c.Long = "Shows the events of a loop, in their order. With --json it is every event, a line\neach. With --iteration it is what the agent printed then, as bothy logs --agent shows it;\nwith --raw the very bytes."
 	c.Example = "  bothy loop log\n  bothy loop log --iteration 3\n  bothy loop log --iteration 3 --raw > said"
 	c.Flags().IntVar(&f.iteration, "iteration", 0, "show what the agent printed in this iteration, the last time that it was tried")
 	c.Flags().BoolVar(&f.raw, "raw", false, "with --iteration: as it was printed")

@@ -84,7 +84,7 @@ func (r *ralphCall) add(c *cobra.Command) {
 	fs.Int("min-iterations", 1, "before which it is not done")
 	fs.IntVar(&r.most, "max-iterations", 0, "how often it may try (default: 30)")
 	fs.String("completion-promise", "COMPLETE", "what the agent says when it is done")
-	fs.String("abort-promise", "", "what it says when it gives up")
+	fs.String("abort-promise", "", "the promise with which it gives up")
 	fs.BoolVarP(&r.tasks, "tasks", "t", false, "work at the project's tasks, one an iteration")
 	fs.String("task-promise", "", "accepted: a task is done when the agent says --completion-promise and --until agrees")
 	fs.StringVarP(&r.file, "file", "f", "", "read the prompt from a file")

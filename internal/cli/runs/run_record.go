@@ -86,8 +86,8 @@ var (
 		name: run.Loops, missing: "there is no run",
 		list: "List loops, the newest first", titles: "RUN\tSTATUS\tITERATION\tAGENT\tSANDBOX\tDIRECTORY",
 		stop:    "End a loop for good; without RUN the newest",
-		stopped: "Ends a loop at once, with the agent if it works just now. What was done stays in the\nsandbox.",
-		remove:  "Remove what is kept of loops; the sandbox of one that was ready stays",
+		stopped: "Ends a loop at once, with the agent if it works just now. The work stays in the\nsandbox.",
+		remove:  "Remove the records of loops; the sandbox of a loop that was ready stays",
 	}
 	flows = &runKind{
 		name: run.Flows, missing: "there is no run of a flow",

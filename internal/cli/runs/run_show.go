@@ -127,7 +127,7 @@ func (a *app) printStatus(l AnyRun) error {
 
 func runLogCommand(a *app, k *runKind) *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
-		Use: "log [RUN]", Short: "Show what has happened in a " + k.name, Args: cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
+		Use: "log [RUN]", Short: "Show the events of a " + k.name, Args: cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
 		RunE: func(_ *cobra.Command, args []string) error {
 			l, err := openRun(a, k, strings.Join(args, ""), readRun)
 			if err != nil {

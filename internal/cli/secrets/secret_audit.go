@@ -10,7 +10,7 @@ import (
 func (a *app) secretAuditCommand() *cobra.Command {
 	var secret, sandbox string
 	c := &cobra.Command{
-		Use: "audit", Short: "Show what was done with secrets: set, lent, used, refused, revoked",
+		Use: "audit", Short: "Show the log of secrets: set, lent, used, refused, revoked",
 		Args: cmdline.Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			e, err := a.Engine()

@@ -55,7 +55,7 @@ func (a *app) secretImportCommand() *cobra.Command {
 		ValidArgsFunction: cmdline.OneOf(vaultServices()...),
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "only tell what would be stored")
-	c.Flags().BoolVarP(&force, "force", "f", false, "replace what is there already")
+	c.Flags().BoolVarP(&force, "force", "f", false, "replace an existing secret")
 	c.Flags().BoolVar(&all, "all", false, "accepted for docker's sake: without SERVICE all are")
 	_ = c.Flags().MarkHidden("all")
 	return a.JSONFlag(c)

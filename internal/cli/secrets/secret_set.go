@@ -66,7 +66,7 @@ known by, the rest is known too: ` + serviceNames() + `.`,
 		},
 	}
 	fs := c.Flags()
-	fs.StringVar(&service, "service", "", "what it is for, if the name does not say: "+serviceNames())
+	fs.StringVar(&service, "service", "", "its service, if the name does not say: "+serviceNames())
 	fs.StringVar(&f.variable, "env", "", "take it from this variable of whoever starts a sandbox")
 	fs.StringVar(&f.command, "command", "", "take it from what this shell command prints")
 	fs.StringVar(&f.file, "file", "", "take it from this file")

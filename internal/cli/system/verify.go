@@ -16,7 +16,7 @@ import (
 
 func (a *app) systemVerifyCommand() *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
-		Use: "verify", Short: "Read everything in the state directory and report what is damaged",
+		Use: "verify", Short: "Read everything in the state directory and report damage",
 		Long: "Reads saved root layers, checkpoints, templates, images, clones, tasks, secrets and all documents, and\ncompares them with their checksums. It changes nothing, and sandboxes may run meanwhile.\nThe exit code is 1 if anything is damaged.",
 		Args: cmdline.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -30,7 +30,7 @@ type taskFields struct {
 
 func (f *taskFields) add(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVarP(&f.description, "description", "d", "", "what is to be done, and why")
+	fs.StringVarP(&f.description, "description", "d", "", "the work to do, and its reason")
 	fs.StringVarP(&f.bodyFile, "body-file", "F", "", "read the description from a file, or from standard input: -")
 	fs.StringVar(&f.design, "design", "", "how it is to be done")
 	fs.StringVar(&f.acceptance, "acceptance", "", "how one can tell that it is done")
@@ -41,7 +41,7 @@ func (f *taskFields) add(c *cobra.Command) {
 	fs.IntVar(&f.minutes, "estimate", 0, "how long it takes, in minutes")
 	fs.StringVar(&f.due, "due", "", "when it has to be done: 2026-12-31, a full time, or 8h for in eight hours")
 	fs.StringVar(&f.deferred, "defer", "", "it is not ready before this time")
-	fs.StringVar(&f.external, "external-ref", "", "what it is called elsewhere, e.g. gh-9")
+	fs.StringVar(&f.external, "external-ref", "", "its name elsewhere, e.g. gh-9")
 	fs.StringVar(&f.specID, "spec-id", "", "the specification that it belongs to")
 	fs.StringVar(&f.metadata, "metadata", "", "anything for programs, as JSON")
 	cmdline.MayBeEmpty(c, "description", "design", "acceptance", "notes")

@@ -118,7 +118,7 @@ func (t *taskCall) depTreeCommand() *cobra.Command {
 	var reverse bool
 	c := &cobra.Command{
 		Use: "tree ID", Short: "Show what a task depends on, and that depends on",
-		Long: "Shows what a task depends on by kinds that block, and what that depends on; with --reverse\nwhat depends on it. What was shown before is not unfolded again.",
+		Long: "Shows the tasks that a task depends on by kinds that block, and their own; with --reverse\nthe tasks that depend on it. A task that was shown before is not unfolded again.",
 		Args: cmdline.Exactly(1, "the ID of a task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			g, x, err := t.find(cmd.Context(), args[0])

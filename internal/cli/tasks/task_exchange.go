@@ -21,7 +21,7 @@ import (
 func (t *taskCall) importCommand() *cobra.Command {
 	var overwrite, dry bool
 	c := &cobra.Command{
-		Use: "import FILE | -", Short: "Take tasks over: an issues.jsonl, what was exported, a prd.json, boxes in Markdown",
+		Use: "import FILE | -", Short: "Take tasks over: from an issues.jsonl, an export, a prd.json, or boxes in Markdown",
 		Long:    "Takes tasks over from a file with a task a line, or from standard input: those that are\nnew, and those that were changed later than the ones here. All of the file is taken, or\nnothing. What somebody has claimed here stays. The stories of a prd.json become tasks, too,\nand in a file that ends with .md the lines with a box, \"- [ ] TITLE\"; of one that is\nhere, what its entry says otherwise than last time is taken over where nothing was changed\nhere, and none is opened again, or closed without --overwrite.",
 		Example: "  bothy task import .beads/issues.jsonl\n  bothy task export -C ../other | bothy task import -",
 		Args:    cmdline.Exactly(1, "a file, or -"), ValidArgsFunction: cmdline.FileNames,
@@ -49,7 +49,7 @@ func (t *taskCall) importCommand() *cobra.Command {
 			return t.printTaken(taken, dry)
 		},
 	}
-	c.Flags().BoolVar(&overwrite, "overwrite", false, "also what was changed later here, and close what a list has as done")
+	c.Flags().BoolVar(&overwrite, "overwrite", false, "overwrite tasks that were changed later here, too, and close those that a list has as done")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only tell what would be taken over")
 	return t.scope(c)
 }

@@ -19,7 +19,7 @@ func (t *taskCall) graphCommand() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use: "graph [ID]", Short: "Show tasks and what waits for what: as a tree, or for Graphviz or Mermaid",
-		Long: "Shows all tasks, or one with what is below it and all that these wait for: as a tree of\nwholes and parts, or as a picture for Graphviz (dot) or Mermaid.",
+		Long: "Shows all tasks, or one with its parts and all tasks that these wait for: as a tree of\nwholes and parts, or as a picture for Graphviz (dot) or Mermaid.",
 		Args: cmdline.AtMost(1, "a task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			draw, ok := map[string]func(picture) string{"tree": picture.tree, "dot": picture.dot, "mermaid": picture.mermaid}[format]

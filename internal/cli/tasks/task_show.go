@@ -21,7 +21,7 @@ type neededBy struct {
 
 func (t *taskCall) showCommand() *cobra.Command {
 	return t.scope(&cobra.Command{
-		Use: "show ID", Aliases: []string{"inspect"}, Short: "Show a task, what it waits for, and what waits for it",
+		Use: "show ID", Aliases: []string{"inspect"}, Short: "Show a task, the tasks that it waits for, and those that wait for it",
 		Args: cmdline.Exactly(1, "the ID of a task"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {

@@ -47,7 +47,7 @@ func (t *taskCall) updateCommand() *cobra.Command {
 	}
 	f.add(c)
 	fs := c.Flags()
-	fs.StringVar(&f.title, "title", "", "what it is called")
+	fs.StringVar(&f.title, "title", "", "its title")
 	fs.StringVarP(&f.status, "status", "s", "", strings.Join(task.Statuses(), ", ")+"; close and reopen it by those commands")
 	fs.StringVar(&f.parent, "parent", "", "make it a part of this task and of no other; empty: of none")
 	fs.StringVar(&f.more, "append-notes", "", "put a line below the notes")
