@@ -29,7 +29,7 @@ func (a *app) createCommand() *cobra.Command {
 			ctx, release := cmdline.Interruptible(cmd.Context())
 			defer release()
 			sb, err := a.MakeSandbox(ctx, cmd, e, req, nil)
-			if ctx.Err() != nil {
+			if err != nil && ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			if err != nil {

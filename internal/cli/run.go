@@ -215,11 +215,8 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 		conn = nil
 	}
 	q := wire.Ask{Op: wire.OpExec, Agent: len(f.command) == 0, Detached: f.detached, Command: wire.Command{
-		Args: at.agent.Command(f.command), TTY: a.wantsTTY(f), Caller: wire.Caller{Named: at.named},
+		Args: at.agent.Command(f.command), TTY: a.wantsTTY(f), Env: at.env, Caller: wire.Caller{Named: at.named},
 	}}
-	if q.Command.Env, err = a.Environment(f.Env, f.EnvFiles); err != nil {
-		return err
-	}
 	if !at.Created {
 		q.Command.Dir, q.Command.User = f.Workdir, f.User
 	}

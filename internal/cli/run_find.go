@@ -19,6 +19,7 @@ type runTarget struct {
 	loans provision.Loans
 	mock  *modelmock.Mock // the script to use; nil: any
 	named []spec.Named    // the paths of the command line that lead through links
+	env   []string        // the variables of the command line; a file of them may be a pipe, and is read once
 }
 
 // find returns the sandbox to run in, and creates it if it does not exist. With --rm it always creates a
@@ -38,9 +39,15 @@ func (a *app) find(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f 
 			at, err = a.obtain(ctx, cmd, p, req)
 		}
 	}
+	if err == nil && !at.Created {
+		if err = f.CheckZero(at.Sandbox, a.Settings.IdleTimeout()); err != nil {
+			e.Unmade(at.Sandbox)
+		}
+	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
+	at.env = req.Env
 	return at, err
 }
 
@@ -59,7 +66,7 @@ func comeBack(ctx context.Context, p *provision.Provisioner, sb *spec.Sandbox, r
 // obtain runs in the sandbox of an agent in a directory.
 func (a *app) obtain(ctx context.Context, cmd *cobra.Command, p *provision.Provisioner, req spec.Request) (at runTarget, err error) {
 	pl, err := a.Plan(p, req, !req.Remove)
-	if errors.Is(err, spec.ErrNotFound) {
+	if _, ok := errors.AsType[provision.PathError](err); ok && errors.Is(err, spec.ErrNotFound) {
 		return at, commandMeant(cmd, req.Agent, req.Workspaces, err)
 	}
 	if err != nil {

@@ -27,11 +27,13 @@ func (e *expiry) follow(loans []wire.Loan) {
 	e.ends.Store(&ends)
 }
 
-// watchNext calls review when the next rule of a policy, or the next lease, has ended. It forgets the
-// time that it waited for before.
-func (e *expiry) watchNext(p *policy.Policy, review func()) {
+// watchNext calls review when the next rule of the policy, or the next lease, has ended. It forgets the
+// time that it waited for before. It loads the policy under its lock: of several callers the last one waits
+// for the newest.
+func (e *expiry) watchNext(load func() *policy.Policy, review func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	p := load()
 	if e.timer != nil {
 		e.timer.Stop()
 	}

@@ -328,4 +328,4 @@ func (g *Gateway) review() {
 var errCarrier = errors.New("its connection may not go on by the rules of now")
 
 // watchExpiry calls review when the next rule or lease ends.
-func (g *Gateway) watchExpiry() { g.expiry.watchNext(g.policy.Load(), g.review) }
+func (g *Gateway) watchExpiry() { g.expiry.watchNext(g.policy.Load, g.review) }

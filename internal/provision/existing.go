@@ -136,10 +136,7 @@ func hasRules(e *engine.Engine, sb *spec.Sandbox, asked policy.Block) error {
 // a limit or a :ro would be ignored silently. wish is the sandbox that the request would make; nil if the
 // sandbox was named, and then no such setting may be requested.
 func sameSettings(sb *spec.Sandbox, req *spec.Request, wish *spec.Sandbox) error {
-	differs := func(what string) *spec.Error {
-		return spec.Errorf(spec.ErrConflict, "sandbox %s exists with other %s", sb.Name, what).
-			WithHint("what a sandbox is made of is fixed at its creation; remove it first (bothy rm %s) or choose another --name", sb.Name)
-	}
+	differs := func(what string) *spec.Error { return Differs(sb, what) }
 	if wish == nil {
 		if name := firstFixed(req); name != "" {
 			return differs("settings (--" + name + ")")
@@ -182,6 +179,13 @@ func sameSettings(sb *spec.Sandbox, req *spec.Request, wish *spec.Sandbox) error
 		return differs("idle timeout")
 	}
 	return nil
+}
+
+// Differs returns the error for a setting that an existing sandbox has otherwise, and that is fixed at its
+// creation.
+func Differs(sb *spec.Sandbox, what string) *spec.Error {
+	return spec.Errorf(spec.ErrConflict, "sandbox %s exists with other %s", sb.Name, what).
+		WithHint("what a sandbox is made of is fixed at its creation; remove it first (bothy rm %s) or choose another --name", sb.Name)
 }
 
 // firstFixed returns the option of the first setting of a request that is fixed at creation, or "".

@@ -28,6 +28,10 @@ func (pl *Plan) AnswerGit(ask func(question string) bool) {
 		if g.Question == "" {
 			return false
 		}
+		shared := slices.Concat(pl.Sandbox.Workspaces, pl.Sandbox.Volumes)
+		if slices.ContainsFunc(shared, func(s spec.Mount) bool { return s.Source == s.Target && workspace.Within(s.Source, g.lacks.Source) }) {
+			return true // by an earlier answer
+		}
 		if ask(g.Question) {
 			pl.Sandbox.Workspaces = append(pl.Sandbox.Workspaces, g.lacks)
 		}

@@ -9,6 +9,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// PathError is an error about a directory to work on.
+type PathError struct{ error }
+
+// Unwrap returns the error itself.
+func (e PathError) Unwrap() error { return e.error }
+
 // decideMounts resolves the directories of the host that a sandbox sees.
 func (p *Provisioner) decideMounts(req *spec.Request, sb *spec.Sandbox) error {
 	rules, err := p.workspaceRules(req.ForceWorkspace)
@@ -18,7 +24,7 @@ func (p *Provisioner) decideMounts(req *spec.Request, sb *spec.Sandbox) error {
 	for _, path := range req.Workspaces {
 		m, err := rules.Parse(path)
 		if err != nil {
-			return err
+			return PathError{err}
 		}
 		sb.Workspaces = append(sb.Workspaces, m)
 		if n, ok := rules.Named(path, m); ok {

@@ -193,6 +193,17 @@ func TestGitFindings(t *testing.T) {
 	if len(pl.Git) != 0 || shares(pl) {
 		t.Errorf("after no: %+v, %+v", pl.Git, pl.Sandbox.Workspaces)
 	}
+	second := filepath.Join(filepath.Dir(project), "second")
+	if out, err := exec.Command("git", "-C", project, "worktree", "add", "-q", second).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	pl, err := p.Plan(spec.Request{Agent: "shell", Workspaces: []string{tree, second}}, false)
+	must(t, err)
+	asked := 0
+	pl.AnswerGit(func(string) bool { asked++; return true })
+	if asked != 1 || len(pl.Sandbox.Workspaces) != 3 {
+		t.Errorf("two worktrees of one repository: asked %d times, shares %+v", asked, pl.Sandbox.Workspaces)
+	}
 	if pl = plan(spec.Request{GitDir: spec.GitDirShare}); !shares(pl) || len(pl.Git) != 0 {
 		t.Errorf("shared by the request: %+v", pl.Sandbox.Workspaces)
 	}

@@ -265,7 +265,10 @@ func (s *Snapshots) finishRestore(sb *spec.Sandbox) error {
 	}
 	lock, err := shelf.TryLock()
 	if errors.Is(err, store.ErrLocked) {
-		return s.engine.Whole(sb) // which tells so, unless the other process is done by now
+		if err := s.engine.Whole(sb); err == nil || errors.Is(err, spec.ErrConflict) {
+			return err // the other process restores it, or has done so by now
+		}
+		return s.finishRestore(sb) // the other process did something else
 	}
 	if err != nil {
 		return err

@@ -84,7 +84,7 @@ func (d *download) run(ctx context.Context) error {
 	if d.resumed && d.t.Integrity.matches(d.sum.Sum(nil)) {
 		return nil
 	}
-	again := func(err error) bool { return errors.Is(err, ErrUnreachable) }
+	again := func(err error) bool { return errors.Is(err, ErrUnreachable) && !errors.Is(err, spec.ErrDenied) }
 	err = fetch.Resume(ctx, func() int64 { return d.done }, again, d.part)
 	if err == nil && !d.t.Integrity.matches(d.sum.Sum(nil)) {
 		err = errMismatch

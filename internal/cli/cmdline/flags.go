@@ -12,6 +12,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/hostcreds"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -140,6 +141,34 @@ func (f *CreateFlags) Request(a *App, who string, paths []string) (req spec.Requ
 		return req, spec.Errorf(spec.ErrUsage, "--disk: %w", err)
 	}
 	return req, nil
+}
+
+// CheckZero refuses an option that asks for no limit if an existing sandbox has one. Other options are checked
+// when the request is compared with the sandbox; there a zero is an option that was not used. idle is the
+// usual idle timeout.
+func (f *CreateFlags) CheckZero(sb *spec.Sandbox, idle spec.Duration) error {
+	for _, o := range []struct {
+		flag, differs string
+		bad           bool
+	}{
+		{"cpus", "limits", f.cpus == 0 && sb.Limits.CPUs != 0},
+		{"memory", "limits", f.memory == "" && sb.Limits.Memory != 0},
+		{"pids", "limits", f.pids == 0 && sb.Limits.Pids != 0},
+		{"disk", "limits", f.disk == "" && sb.Limits.Disk != 0},
+		{"idle-timeout", "idle timeout", f.idle == 0 && sb.IdleTimeout != idle},
+		{"max-tokens", "budget", f.Budget.Tokens == 0 && sb.Budget.Tokens != 0},
+		{"max-cost", "budget", f.Budget.USD == 0 && sb.Budget.USD != 0},
+	} {
+		if !o.bad || !f.changed(o.flag) {
+			continue
+		}
+		err := provision.Differs(sb, o.differs)
+		if o.differs == "budget" {
+			return err.WithHint("bothy cost %s --max-tokens or --max-cost changes it", sb.Name)
+		}
+		return err
+	}
+	return nil
 }
 
 // variables parses a file of variables: one per line, with comments, or separated by zero bytes as

@@ -106,7 +106,7 @@ func (c *Console) Ask(format string, args ...any) bool {
 	if !c.CanAsk() {
 		return true
 	}
-	fmt.Fprintf(c.Err, format+" [y/N] ", args...)
+	fmt.Fprint(c.Err, Printable(fmt.Sprintf(format, args...))+" [y/N] ") // it may name paths that a sandbox made
 	sigs := make(chan os.Signal, 1)
 	Notify(sigs, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	defer signal.Stop(sigs)

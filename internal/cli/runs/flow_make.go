@@ -24,7 +24,9 @@ type flowMaking struct {
 	flags  *flowFlags
 	agents map[string]*spec.Agent
 	paths  []string
-	id     string
+	// request is the request for each sandbox, without its agent and name.
+	request spec.Request
+	id      string
 
 	made map[string]*spec.Sandbox
 	run  *run.Run
@@ -83,11 +85,8 @@ func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 
 // house makes one of the sandboxes. Before the first one it makes the run.
 func (m *flowMaking) house(ctx context.Context, cmd *cobra.Command, room flow.Room, copies bool) (*spec.Sandbox, error) {
-	req, err := m.flags.Request(m.app.App, room.Agent, m.paths)
-	if err != nil {
-		return nil, err
-	}
-	req.Name = m.called(room)
+	req := m.request
+	req.Agent, req.Name = room.Agent, m.called(room)
 	if room.Agent == flow.Shell {
 		req.Version, req.Config = "", nil
 	}

@@ -113,8 +113,12 @@ func (a *app) beginFlow(cmd *cobra.Command, f *flowFlags, paths []string) error 
 	if err == nil {
 		agents, err = named(&f.plan, agents)
 	}
+	if err != nil {
+		return err
+	}
+	req, err := f.Request(a.App, "", paths)
 	if err == nil {
-		err = a.flowBoundable(e, f, agents, paths)
+		err = a.flowBoundable(e, f, agents, req)
 	}
 	if err != nil {
 		return err
@@ -132,7 +136,7 @@ func (a *app) beginFlow(cmd *cobra.Command, f *flowFlags, paths []string) error 
 	if err := a.settleInto(ctx, e, f); err != nil {
 		return err
 	}
-	m := &flowMaking{app: a, engine: e, flags: f, agents: agents, paths: paths, id: run.NewID(f.about(), time.Now())}
+	m := &flowMaking{app: a, engine: e, flags: f, agents: agents, paths: paths, request: req, id: run.NewID(f.about(), time.Now())}
 	if err := m.make(ctx, cmd); err != nil {
 		m.undo(ctx)
 		return err
@@ -155,13 +159,9 @@ func (a *app) beginFlow(cmd *cobra.Command, f *flowFlags, paths []string) error 
 }
 
 // flowBoundable checks that the limits of a flow would limit its agents.
-func (a *app) flowBoundable(e *engine.Engine, f *flowFlags, agents map[string]*spec.Agent, paths []string) error {
+func (a *app) flowBoundable(e *engine.Engine, f *flowFlags, agents map[string]*spec.Agent, req spec.Request) error {
 	if f.plan.Budget() == (spec.Budget{}) {
 		return nil
-	}
-	req, err := f.Request(a.App, "", paths)
-	if err != nil {
-		return err
 	}
 	p := a.Provisioner(e)
 	for _, name := range slices.Sorted(maps.Keys(agents)) {

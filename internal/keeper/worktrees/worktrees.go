@@ -199,8 +199,18 @@ func (w *Guard) Follow(ctx context.Context) {
 		}
 		began = time.Now()
 		w.tellInit(ctx, false)
+		if due == nil && w.hasFailed() {
+			due = time.After(retryPause) // no signal says when init is well again
+		}
 		pause = max(changePause, checkShare*time.Since(began))
 	}
+}
+
+// hasFailed reports whether init failed at the last question.
+func (w *Guard) hasFailed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed != ""
 }
 
 // searchAgain adds git directories that were made since the last search.
