@@ -298,7 +298,7 @@ func ask(port string) (string, error) {
 		return "", err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(harness.Timeout)) // longer than all waits for a server inside together
 	b, err := io.ReadAll(c)
 	return string(b), err
 }
