@@ -24,7 +24,7 @@ type flowMaking struct {
 	flags  *flowFlags
 	agents map[string]*spec.Agent
 	paths  []string
-	// request is the request for each sandbox, without its agent and name.
+	// request is the request for each sandbox, without its agent, name and paths.
 	request spec.Request
 	id      string
 
@@ -86,7 +86,7 @@ func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 // house makes one of the sandboxes. Before the first one it makes the run.
 func (m *flowMaking) house(ctx context.Context, cmd *cobra.Command, room flow.Room, copies bool) (*spec.Sandbox, error) {
 	req := m.request
-	req.Agent, req.Name = room.Agent, m.called(room)
+	req.Agent, req.Name, req.Workspaces = room.Agent, m.called(room), m.paths // which a base may have brought
 	if room.Agent == flow.Shell {
 		req.Version, req.Config = "", nil
 	}
