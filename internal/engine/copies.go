@@ -39,7 +39,7 @@ func (e *Engine) AddCopy(ctx context.Context, sb *spec.Sandbox, last func() erro
 // AddForCommand adds a sandbox that [ForCommand] has described. It begins with the contents of its
 // template, and then fill fills its directory.
 func (e *Engine) AddForCommand(ctx context.Context, sb *spec.Sandbox, fill ...func(store.Sandbox) error) error {
-	return e.AddCopy(ctx, sb, nil, append([]func(store.Sandbox) error{e.begin(ctx, sb)}, fill...)...)
+	return e.AddCopy(ctx, sb, nil, append([]func(store.Sandbox) error{e.Templates().Begin(ctx, sb)}, fill...)...)
 }
 
 // ForCommand describes a sandbox like another one that serves one command, and is removed with it.

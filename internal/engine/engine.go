@@ -186,7 +186,7 @@ func (e *Engine) Existing(wish *spec.Sandbox) (*spec.Sandbox, error) {
 // create adds a new sandbox that begins with the contents of its template. The caller holds the
 // names lock.
 func (e *Engine) create(ctx context.Context, sb *spec.Sandbox, more []func(store.Sandbox) error) error {
-	return e.add(ctx, sb, append([]func(store.Sandbox) error{e.begin(ctx, sb), e.Changes().MakeClones(ctx, sb)}, more...)...)
+	return e.add(ctx, sb, append([]func(store.Sandbox) error{e.Templates().Begin(ctx, sb), e.Changes().MakeClones(ctx, sb)}, more...)...)
 }
 
 // add adds a sandbox. The caller holds the names lock.

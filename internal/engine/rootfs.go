@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/bothy-dev/bothy/internal/rootfs"
-	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -35,11 +34,6 @@ func (e *Engine) storeRoom() rootfs.Room { return rootfs.Room{Store: e.Store, Li
 
 // CheckRoom returns an error if the state directory takes more of the disk than it may.
 func (e *Engine) CheckRoom() error { return e.storeRoom().Check() }
-
-// begin fills a new sandbox with the contents of its template.
-func (e *Engine) begin(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox) error {
-	return e.Templates().Begin(ctx, sb)
-}
 
 // lifeCycle implements the engine's part of package rootfs.
 type lifeCycle struct{ engine *Engine }

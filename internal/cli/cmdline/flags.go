@@ -3,7 +3,6 @@ package cmdline
 import (
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -105,11 +104,11 @@ func (f *CreateFlags) Request(a *App, who string, paths []string) (req spec.Requ
 	req = spec.Request{
 		Name: f.Name, Agent: who, Version: f.version, Workspaces: paths, ForceWorkspace: f.force, GitDir: f.gitDir,
 		Volumes: f.volumes, Private: f.private, Tasks: f.tasks, Pull: f.pull, User: f.User, Workdir: f.Workdir,
-		Presets: f.network.Presets, Allow: slices.Concat(f.network.Allow, f.network.DockerAllow), Deny: slices.Concat(f.network.Deny, f.network.DockerDeny),
 		Publish: f.ports.Publish, HostPorts: f.ports.HostPorts, Secrets: f.secrets, Lend: f.lend,
 		Mock: f.mock, ModelServer: f.server.url, ModelKey: f.server.key, ServerModel: f.server.model,
 		Limits: spec.Limits{CPUs: f.cpus, Pids: f.pids}, Budget: f.Budget.Budget, IdleTimeout: spec.Duration(f.idle), Checkpoint: f.when,
 	}
+	f.network.fill(&req)
 	switch {
 	case f.upgrade && f.version != "":
 		return req, spec.Errorf(spec.ErrUsage, "--upgrade and --agent-version exclude each other")

@@ -33,9 +33,14 @@ func (f *NetworkFlags) Add(c *cobra.Command) {
 
 // Block returns the rules of the flags.
 func (f *NetworkFlags) Block() (policy.Block, error) {
-	return provision.ParseRules(&spec.Request{
-		Presets: f.Presets, Allow: slices.Concat(f.Allow, f.DockerAllow), Deny: slices.Concat(f.Deny, f.DockerDeny),
-	})
+	var req spec.Request
+	f.fill(&req)
+	return provision.ParseRules(&req)
+}
+
+// fill puts the rules of the flags into a request.
+func (f *NetworkFlags) fill(req *spec.Request) {
+	req.Presets, req.Allow, req.Deny = f.Presets, slices.Concat(f.Allow, f.DockerAllow), slices.Concat(f.Deny, f.DockerDeny)
 }
 
 // Usage turns an error in a flag's value into one of class usage, including an unknown preset.

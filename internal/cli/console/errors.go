@@ -5,12 +5,6 @@ import (
 	"slices"
 )
 
-// many holds several errors, each with a hint of its own.
-type many struct{ list []error }
-
-func (m *many) Error() string   { return errors.Join(m.list...).Error() }
-func (m *many) Unwrap() []error { return m.list }
-
 // Join returns one error that Report prints as several. It drops nil errors and returns a single error
 // unchanged.
 func Join(errs []error) error {
@@ -21,7 +15,7 @@ func Join(errs []error) error {
 	case 1:
 		return errs[0]
 	}
-	return &many{errs}
+	return errors.Join(errs...)
 }
 
 // apart returns the errors that Join, or errors.Join, combined.
