@@ -9,7 +9,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/gitdefaults"
 	"github.com/bothy-dev/bothy/internal/hostroot"
-	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -39,7 +39,7 @@ func (e *Engine) askGit(ctx context.Context, sb *spec.Sandbox) *gitdefaults.Pers
 }
 
 // tellGit passes the person on to a sandbox that starts.
-func (e *Engine) tellGit(l *keeper.Launch, p *gitdefaults.Person) {
+func (e *Engine) tellGit(l *launch.Settings, p *gitdefaults.Person) {
 	if p == nil {
 		return
 	}

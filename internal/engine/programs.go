@@ -8,6 +8,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/program"
 )
 
@@ -55,7 +56,7 @@ func (e *Engine) untouched(p programs) error {
 func (p programs) build() (string, error) { return driver.Build(p.keeper, p.guest) }
 
 // tell tells the keeper about the programs of its build.
-func (p programs) tell(l *keeper.Launch) (err error) {
+func (p programs) tell(l *launch.Settings) (err error) {
 	l.Bothy, l.Guest = fmt.Sprintf("/proc/self/fd/%d", keeper.BothyFD), p.guest
 	l.Build, err = p.build()
 	return err

@@ -21,6 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gitdefaults"
 	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -131,9 +132,9 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 }
 
 // launch collects the data that the keeper must be told.
-func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, limits []spec.Enforcement) (keeper.Launch, error) {
+func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, limits []spec.Enforcement) (launch.Settings, error) {
 	me := caller()
-	l := keeper.Launch{
+	l := launch.Settings{
 		Version: e.Version, Cache: e.Store.Cache(), Rules: e.Store.Policy(), Models: append(vault.ModelHosts(), vault.CountedHosts()...), Servers: serversOf(sb), Own: ownServer(sb), Prices: e.Prices,
 		User: me.name, Home: me.home, Shell: me.shell,
 		Cgroup: group, Limits: limits,
@@ -166,7 +167,7 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 	e.wayOut(sb, &l)
 	l.KnownHosts = knownHosts()
 	if how, _ := e.Credentials().LoginInside(sb); how != nil { // ForStart tells the user of an error
-		l.Login = &keeper.LoginInside{Agent: sb.Agent, How: *how, Vault: e.Store.Secrets()}
+		l.Login = &launch.Login{Agent: sb.Agent, How: *how, Vault: e.Store.Secrets()}
 	}
 	var err error
 	if l.Program, l.Runtime, err = e.Programs().Dirs(sb); err != nil {
@@ -243,7 +244,7 @@ func first(values ...int64) int64 {
 // spawn starts the keeper in its own namespaces and waits until it is ready. The pid namespace makes
 // sure that no process survives the keeper. The socket that it was launched over is the first
 // conversation with it.
-func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, group *cgroup.Group, lock *store.Lock) (_ *unixconn.Conn, err error) {
+func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l launch.Settings, group *cgroup.Group, lock *store.Lock) (_ *unixconn.Conn, err error) {
 	d := e.Store.Sandbox(sb.ID)
 	p, err := findPrograms()
 	if err == nil {
@@ -338,7 +339,7 @@ func inherited(at map[int]*os.File) []*os.File {
 
 // handshake tells the keeper what to do and waits until it is done. The keeper prepares while it is
 // moved into its control group: on some kernels the move takes longer than everything else here.
-func handshake(ctx context.Context, conn *unixconn.Conn, l keeper.Launch, group *cgroup.Group) (ready keeper.Launched, err error) {
+func handshake(ctx context.Context, conn *unixconn.Conn, l launch.Settings, group *cgroup.Group) (ready keeper.Launched, err error) {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if err := conn.SendJSON(wire.Request, l); err != nil {
 		return ready, err

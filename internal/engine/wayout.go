@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/hostproxy"
-	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/spec"
@@ -15,7 +15,7 @@ import (
 
 // wayOut tells the keeper how the caller's programs reach servers: by which proxies, and whose
 // certificates they trust. Each start goes by its own environment: none of this is stored.
-func (e *Engine) wayOut(sb *spec.Sandbox, l *keeper.Launch) {
+func (e *Engine) wayOut(sb *spec.Sandbox, l *launch.Settings) {
 	l.Proxies = hostproxy.Environment(os.Environ())
 	if _, err := hostproxy.Read(l.Proxies).All(); err != nil {
 		e.say("sandbox %s starts, and what needs that proxy fails: %v; %s", sb.Name, err, spec.Hint(err))

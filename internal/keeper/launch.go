@@ -6,7 +6,6 @@ package keeper
 import (
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/program"
 )
 
@@ -20,19 +19,13 @@ const Argv0 = program.Keeper
 // waits ten milliseconds and more for a grace period. A child forked from a keeper with such a
 // descriptor has a large enough table from the start.
 const (
-	LaunchFD = 3   // a socket: a Launch comes in, readiness goes out
+	LaunchFD = 3   // a socket: launch.Settings come in, readiness goes out
 	BothyFD  = 4   // the launching program, opened with O_PATH: it stays valid if the name changes
 	LockFD   = 252 // the sandbox's lock, held as long as the keeper lives
 )
 
 // OpenFiles is how many files a keeper and its wall must be able to open.
 const OpenFiles = 1024
-
-// Launch holds the settings that the engine hands to a keeper.
-type Launch = launch.Settings
-
-// LoginInside says how the host keeps the tokens of an agent that logs in inside.
-type LoginInside = launch.Login
 
 // Launched says that the sandbox takes commands.
 type Launched struct {
