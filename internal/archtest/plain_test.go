@@ -6,7 +6,6 @@ import (
 	"go/token"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -135,21 +134,4 @@ func readTally(t *testing.T) map[string][]int {
 		}
 	}
 	return allowed
-}
-
-// pages returns README and all pages of the documentation.
-func pages(t *testing.T) []string {
-	t.Helper()
-	list, err := filepath.Glob("../../docs/*/*/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, pattern := range []string{"../../README.md", "../../docs/*.md", "../../docs/*/*.md"} {
-		more, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, more...)
-	}
-	return list
 }

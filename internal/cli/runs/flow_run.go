@@ -49,7 +49,7 @@ waits for you, 8 if a limit was reached.`,
 	}
 	f.addRooms(a, c)
 	fs := c.Flags()
-	fs.StringVar(&f.plan.Agent, "agent", "", "who does the steps that name no agent")
+	fs.StringVar(&f.plan.Agent, "agent", "", "the agent for steps that name none")
 	fs.BoolVar(&f.plan.Remove, "rm", false, "remove the sandboxes when the flow has come to its end: what it put out is kept (default: what the flow says, else false)")
 	fs.StringVar(&f.fork.text, "fork", "", "copies begin with what this sandbox has made of PATH, which waits there for review: SANDBOX is now, SANDBOX@CHECKPOINT then (default: with PATH as it is)")
 	cmdline.CompleteFlag(c, "fork", func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {

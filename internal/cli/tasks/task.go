@@ -56,7 +56,7 @@ func (t *taskCall) scope(c *cobra.Command) *cobra.Command {
 
 // by also adds --actor, for a command that changes something.
 func (t *taskCall) by(c *cobra.Command) *cobra.Command {
-	c.Flags().StringVar(&t.actor, "actor", "", "who does it (default: BOTHY_ACTOR, else USER)")
+	c.Flags().StringVar(&t.actor, "actor", "", "name of the worker (default: BOTHY_ACTOR, else USER)")
 	return t.scope(c)
 }
 

@@ -37,7 +37,7 @@ func (f *taskFields) add(c *cobra.Command) {
 	fs.StringVar(&f.notes, "notes", "", "anything else")
 	fs.StringVarP(&f.kind, "type", "t", "task", "task, bug, feature, epic, chore, ...")
 	fs.StringVarP(&f.priority, "priority", "p", "2", "0, the most urgent, to 4")
-	fs.StringVarP(&f.assignee, "assignee", "a", "", "whose it is; nobody else is given it")
+	fs.StringVarP(&f.assignee, "assignee", "a", "", "the worker that it is for; no other worker gets it")
 	fs.IntVar(&f.minutes, "estimate", 0, "how long it takes, in minutes")
 	fs.StringVar(&f.due, "due", "", "when it has to be done: 2026-12-31, a full time, or 8h for in eight hours")
 	fs.StringVar(&f.deferred, "defer", "", "it is not ready before this time")

@@ -49,7 +49,7 @@ else has the task, or it cannot begin, 5.`,
 	c.Flags().DurationVar(&f.lease, "lease", task.UsualLease, "for how long, from 1s to 720h")
 	c.Flags().BoolVar(&f.renew, "renew", false, "make a claim of yours last for another lease from now on")
 	c.Flags().BoolVar(&f.release, "release", false, "give a task of yours back")
-	c.Flags().BoolVar(&f.force, "force", false, "with --release, whoever has it")
+	c.Flags().BoolVar(&f.force, "force", false, "with --release, also if another worker has it")
 	return t.by(c)
 }
 

@@ -42,7 +42,7 @@ func (f *taskFilter) addList(t *taskCall, c *cobra.Command) {
 	f.add(t, c)
 	fs := c.Flags()
 	fs.StringVarP(&f.assignee, "assignee", "a", "", "only theirs")
-	fs.BoolVar(&f.unassigned, "unassigned", false, "only nobody's")
+	fs.BoolVar(&f.unassigned, "unassigned", false, "only tasks without an assignee")
 	fs.IntVarP(&f.limit, "limit", "n", 0, "at most so many")
 }
 

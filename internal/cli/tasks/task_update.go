@@ -53,7 +53,7 @@ func (t *taskCall) updateCommand() *cobra.Command {
 	fs.StringVar(&f.more, "append-notes", "", "put a line below the notes")
 	fs.StringArrayVar(&f.labels, "add-label", nil, "give it a label; repeatable")
 	fs.StringArrayVar(&f.remove, "remove-label", nil, "take a label from it; repeatable")
-	fs.BoolVar(&f.force, "force", false, "although somebody else has claimed it")
+	fs.BoolVar(&f.force, "force", false, "also if another worker has claimed it")
 	cmdline.MayBeEmpty(c, "parent", "assignee", "due", "defer", "external-ref", "spec-id") // an empty value clears the field
 	cmdline.CompleteFlag(c, "status", cmdline.OneOf(task.Statuses()...))
 	cmdline.CompleteFlag(c, "parent", t.taskIDs)
@@ -109,7 +109,7 @@ func (t *taskCall) closeCommand() *cobra.Command {
 	}
 	c.Flags().StringVarP(&end.Reason, "reason", "r", "", "how it ended")
 	c.Flags().StringVar(&end.Session, "session", "", "the session of an agent in which it ended")
-	c.Flags().BoolVar(&end.Force, "force", false, "although somebody else has claimed it, it is blocked, or parts of it are open")
+	c.Flags().BoolVar(&end.Force, "force", false, "also if another worker has claimed it, it is blocked, or parts of it are open")
 	return t.by(c)
 }
 
