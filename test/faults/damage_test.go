@@ -117,27 +117,30 @@ func TestSaveOnFullMemory(t *testing.T) {
 	})
 }
 
-// TestCrashIsTold kills a sentry. The next start reports that once, and since when changes are lost.
+// TestCrashIsTold kills the sentry, then the gofer. The next start reports once which of them died, and
+// since when changes are lost.
 func TestCrashIsTold(t *testing.T) {
 	harness.AsUser(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Env = append(c.Env, "BOTHY_SAVE_EVERY=1h")
-		c.Must(t, "create", "--name", "box", "shell", c.Work)
-		c.Must(t, "exec", "box", "true")
-		sentry := find(c, theSentry, nil)
-		if sentry == 0 {
-			t.Fatal("there is no sentry")
+		for _, victim := range []string{theSentry, theGofer} {
+			c.Must(t, "create", "--name", "box", "shell", c.Work)
+			c.Must(t, "exec", "box", "true")
+			pid := find(c, victim, nil)
+			if pid == 0 {
+				t.Fatalf("there is no %s", victim)
+			}
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			harness.WaitFor(t, harness.Timeout, "the keeper to end", func() bool { return len(c.Keepers()) == 0 })
+			r := c.Run("exec", "box", "true")
+			if r.Code != 0 || !strings.Contains(r.Stderr, "ended by itself: the "+victim) || !strings.Contains(r.Stderr, "since it was created is lost") {
+				t.Errorf("the death of the %s is not told: %v", victim, r)
+			}
+			c.Must(t, "stop", "box")
+			if r := c.Run("exec", "box", "true"); strings.Contains(r.Stderr, "lost") {
+				t.Errorf("told again: %v", r)
+			}
+			c.Must(t, "rm", "-f", "box")
 		}
-		_ = syscall.Kill(sentry, syscall.SIGKILL)
-		harness.WaitFor(t, harness.Timeout, "the keeper to end", func() bool { return len(c.Keepers()) == 0 })
-		r := c.Run("exec", "box", "true")
-		if r.Code != 0 || !strings.Contains(r.Stderr, "ended by itself: the sentry") || !strings.Contains(r.Stderr, "since it was created is lost") {
-			t.Errorf("not told: %v", r)
-		}
-		c.Must(t, "stop", "box")
-		if r := c.Run("exec", "box", "true"); strings.Contains(r.Stderr, "lost") {
-			t.Errorf("told again: %v", r)
-		}
-		c.Must(t, "rm", "-f", "box")
 	})
 }

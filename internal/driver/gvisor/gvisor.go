@@ -220,44 +220,6 @@ func (w *wall) Pids() []int {
 	return pids
 }
 
-// watch notices the end of the sentry or the gofer. The sandbox needs both, so watch then kills the
-// other one.
-func (w *wall) watch() error {
-	names, pids := []string{"sentry", "gofer"}, w.Pids()
-	fds := make([]int, 0, len(pids))
-	for i, pid := range pids {
-		fd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			closeAll(fds)
-			return fmt.Errorf("watch the %s: %w", names[i], err)
-		}
-		fds = append(fds, fd)
-	}
-	var all sync.WaitGroup
-	for i, fd := range fds {
-		all.Go(func() {
-			poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-			for {
-				if _, err := unix.Poll(poll, -1); err != unix.EINTR {
-					break
-				}
-			}
-			w.end(fmt.Errorf("the %s (process %d) died", names[i], pids[i]))
-			for _, other := range fds {
-				_ = unix.PidfdSendSignal(other, unix.SIGKILL, nil, 0) // one may be gone
-			}
-		})
-	}
-	go func() { all.Wait(); closeAll(fds) }()
-	return nil
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		_ = unix.Close(fd)
-	}
-}
-
 func (w *wall) end(err error) {
 	w.mu.Lock()
 	if w.err == nil && !w.ended {
@@ -357,39 +319,6 @@ func startError(err error) error {
 		return errFell // the path leads through the root of a process of the wall, which is gone
 	}
 	return err
-}
-
-// startFault is startError for a request to a sentry: when the gofer is killed, the sentry says that
-// it cannot read or mount a file.
-func (w *wall) startFault(err error) error {
-	if w.fell(fallTime) {
-		return errFell
-	}
-	return startError(err)
-}
-
-var errFell = errors.New("a process of the wall died while it started")
-
-// fallTime bounds how long a killed process may take to disappear. Its connections close before.
-const fallTime = time.Second
-
-// fell reports whether the sentry or the gofer ends within a time limit.
-func (w *wall) fell(within time.Duration) bool {
-	var processes []unix.PollFd
-	for _, pid := range w.Pids() {
-		fd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			return true
-		}
-		defer unix.Close(fd)
-		processes = append(processes, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
-	}
-	for end := time.Now().Add(within); ; {
-		n, err := unix.Poll(processes, int(max(time.Until(end), 0).Milliseconds()))
-		if err != unix.EINTR {
-			return n > 0
-		}
-	}
 }
 
 // brief removes the pages of stack trace from gVisor's errors.
