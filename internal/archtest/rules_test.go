@@ -25,7 +25,7 @@ internal/gateway/...
 internal/guest internal/driver/gvisor/starter
 internal/driver
 internal/driver/drivertest
-internal/driver/fake internal/driver/gvisor
+internal/driver/gvisor
 internal/keeper/initlink internal/keeper/worktrees internal/keeper/traffic internal/keeper/ports internal/keeper/usage internal/keeper/launch internal/keeper/status internal/keeper/bill
 internal/keeper/session internal/keeper/disk internal/keeper/machine internal/keeper/command internal/keeper/grants internal/keeper/shortage
 internal/keeper/hostchanges
@@ -84,7 +84,7 @@ var doors = []struct {
 
 // suites are packages that exist only for tests of others. The binary must not
 // link them.
-var suites = []string{"internal/driver/drivertest", "internal/driver/fake", "internal/gateway/insidetest", "internal/gateway/grpctest", "internal/leaktest", "internal/racetest", "internal/smalldisk", "internal/keeper/keepertest", "internal/task/tasktest", "internal/trust/clienttest", "internal/agent/registrytest", "internal/image/imagetest", "internal/credential/credentialtest", "internal/archtest", "test", "bench"}
+var suites = []string{"internal/driver/drivertest", "internal/gateway/insidetest", "internal/gateway/grpctest", "internal/leaktest", "internal/racetest", "internal/smalldisk", "internal/keeper/keepertest", "internal/task/tasktest", "internal/trust/clienttest", "internal/agent/registrytest", "internal/image/imagetest", "internal/credential/credentialtest", "internal/archtest", "test", "bench"}
 
 // namedBy lists the files and packages whose strings may contain the name of an agent, each with its
 // reason. All other code learns about an agent from its description, so that a user's own agent lacks

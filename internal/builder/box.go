@@ -18,6 +18,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/build"
+	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -76,7 +77,7 @@ func (b *builder) open(ctx context.Context, at int) (*box, error) {
 	}
 	id := store.NewID()
 	sb := &spec.Sandbox{
-		Version: spec.Version, ID: id, Name: "build-" + id, Agent: agent.Shell, Driver: "gvisor", Template: r.base,
+		Version: spec.Version, ID: id, Name: "build-" + id, Agent: agent.Shell, Driver: driver.GVisor, Template: r.base,
 		CreatedAt: time.Now().UTC(), Image: &spec.Image{Digest: r.base}, Workspaces: []spec.Mount{},
 		Build:  &spec.Build{Lock: b.work.Lock(), Program: b.tool},
 		Limits: b.Limits, IdleTimeout: spec.Duration(idle),

@@ -32,7 +32,7 @@ func newWorkspaces(t *testing.T) *Workspaces {
 // wish returns a sandbox of the shell in a directory.
 func wish(dir, mode string) *spec.Sandbox {
 	return &spec.Sandbox{
-		Version: spec.Version, ID: store.NewID(), Name: "box", Agent: "shell", Template: spec.TemplateHost, Driver: "fake", CreatedAt: time.Now().UTC(),
+		Version: spec.Version, ID: store.NewID(), Name: "box", Agent: "shell", Template: spec.TemplateHost, Driver: "gvisor", CreatedAt: time.Now().UTC(),
 		Workspaces: []spec.Mount{{Source: dir, Target: dir}}, WorkspaceMode: mode,
 	}
 }

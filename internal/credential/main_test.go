@@ -133,7 +133,7 @@ func next(t *testing.T, told chan wire.LoanChange) wire.LoanChange {
 // wish returns a sandbox of the shell in a directory.
 func wish(dir string) *spec.Sandbox {
 	return &spec.Sandbox{
-		Version: spec.Version, ID: store.NewID(), Agent: agent.Shell, Template: spec.TemplateHost, Driver: "fake",
+		Version: spec.Version, ID: store.NewID(), Agent: agent.Shell, Template: spec.TemplateHost, Driver: "gvisor",
 		CreatedAt: time.Now().UTC(), Workspaces: []spec.Mount{{Source: dir, Target: dir}},
 	}
 }

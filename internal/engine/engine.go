@@ -20,6 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/cgroup"
 	"github.com/bothy-dev/bothy/internal/changes"
+	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/rootfs"
@@ -41,6 +42,8 @@ type Engine struct {
 	// Passphrase asks the user for the passphrase of the secrets; twice for a fresh one. It is nil
 	// if the user cannot be asked.
 	Passphrase func(fresh bool) ([]byte, error)
+	// Drivers are the drivers that sandboxes may have. Nil means those of this build.
+	Drivers driver.Table
 	// Defaults are the limits of sandboxes that ask for none.
 	Defaults spec.Limits
 	// Prices are the prices of models; they win over the usual ones.

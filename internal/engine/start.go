@@ -52,6 +52,9 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	if err != nil {
 		return nil, err
 	}
+	if _, err := e.Drivers.Find(sb.Driver); err != nil {
+		return nil, err
+	}
 	if nsproc.Anonymous() {
 		return nil, spec.Errorf(spec.ErrSandbox, "start sandbox %s: uid %d stands for everybody unknown, its sandboxes could not tell who calls", sb.Name, os.Geteuid()).
 			WithHint("run bothy as another user")

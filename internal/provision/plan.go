@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -49,7 +50,7 @@ func (p *Provisioner) Plan(req spec.Request, reuse bool) (*Plan, error) {
 	pl := &Plan{Request: req, Agent: ref, reuse: reuse}
 	for _, decide := range []func(*Plan) error{
 		p.decideLoans, p.decideRules, p.checkVersion, p.checkConfig, p.decideMock, p.decideSandbox,
-		p.decideProgram, p.findGit, p.decideServer, p.checkBudget, p.serveAgent,
+		p.checkDriver, p.decideProgram, p.findGit, p.decideServer, p.checkBudget, p.serveAgent,
 	} {
 		if err := decide(pl); err != nil {
 			return nil, err
@@ -110,7 +111,7 @@ func (p *Provisioner) decideSandbox(pl *Plan) error {
 		return &spec.Error{Op: "--checkpoint", Err: err}
 	}
 	sb := &spec.Sandbox{
-		Version: spec.Version, ID: store.NewID(), Name: req.Name, Agent: pl.Agent.Name, Driver: "gvisor",
+		Version: spec.Version, ID: store.NewID(), Name: req.Name, Agent: pl.Agent.Name, Driver: driver.GVisor,
 		CreatedAt: time.Now().UTC(), User: req.User, Workdir: req.Workdir, Env: slices.Clone(req.Env),
 		Limits: req.Limits, IdleTimeout: req.IdleTimeout, Workspaces: []spec.Mount{},
 		Checkpoint: when.String(), Budget: req.Budget, Tasks: req.Tasks, Docker: p.Settings.Docker, Remove: req.Remove,

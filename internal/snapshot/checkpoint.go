@@ -104,6 +104,11 @@ func (s *Snapshots) Checkpoint(ctx context.Context, sb *spec.Sandbox, name, caus
 }
 
 func (s *Snapshots) checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause string, full bool) (checkpoint.Point, error) {
+	if full {
+		if err := s.checkMemory(sb, false); err != nil {
+			return checkpoint.Point{}, err
+		}
+	}
 	shelf, lock, err := s.openCheckpoints(sb)
 	if err != nil {
 		return checkpoint.Point{}, err

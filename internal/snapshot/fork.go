@@ -113,7 +113,7 @@ func (s *Snapshots) fork(ctx context.Context, from *spec.Sandbox, p checkpoint.P
 	defer lock.Unlock()
 	var memory *engine.Memory
 	if p.Memory > 0 && !files {
-		if memory, err = s.openMemory(ctx, from, p); err != nil {
+		if memory, err = s.openMemory(ctx, from, p, true); err != nil {
 			return nil, err
 		}
 	}

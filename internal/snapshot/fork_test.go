@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -162,5 +163,36 @@ func TestLockFork(t *testing.T) {
 	must(t, store.WriteJSON(d.Status(), spec.Status{StartedAt: &now}))
 	if _, err := lockFork(t.Context(), d); !errors.Is(err, errStarted) {
 		t.Errorf("that was started: %v", err)
+	}
+}
+
+// TestMemoryCapabilities checks that memory is refused before anything is made, if the driver cannot keep
+// it or cannot continue from it in another sandbox.
+func TestMemoryCapabilities(t *testing.T) {
+	s, _, sb := newMovable(t)
+	for _, tt := range []struct {
+		can        driver.Capabilities
+		keep, fork bool
+	}{
+		{driver.Capabilities{}, false, false},
+		{driver.Capabilities{MemoryImage: true}, true, false},
+		{driver.Capabilities{MemoryImage: true, Fork: true}, true, true},
+	} {
+		s.engine.Drivers = driver.Table{driver.GVisor: tt.can}
+		if err := s.checkMemory(sb, false); (err == nil) != tt.keep {
+			t.Errorf("%+v: keep: %v", tt.can, err)
+		}
+		if err := s.checkMemory(sb, true); (err == nil) != tt.fork {
+			t.Errorf("%+v: fork: %v", tt.can, err)
+		}
+		if tt.keep {
+			continue
+		}
+		if _, err := s.Checkpoint(t.Context(), sb, "", "", true); !errors.Is(err, spec.ErrUsage) || points(t, s, sb) != 0 {
+			t.Errorf("a full checkpoint: %v, %d checkpoints", err, points(t, s, sb))
+		}
+		if _, err := s.forkRunning(t.Context(), sb, []string{"one"}); !errors.Is(err, spec.ErrUsage) || points(t, s, sb) != 0 {
+			t.Errorf("a fork of programs: %v, %d checkpoints", err, points(t, s, sb))
+		}
 	}
 }

@@ -21,6 +21,9 @@ func (s *Snapshots) forkRunning(ctx context.Context, from *spec.Sandbox, names [
 			err = s.engine.OpError("fork "+from.Name, from, err)
 		}
 	}()
+	if err := s.checkMemory(from, true); err != nil {
+		return nil, err
+	}
 	shelf, lock, err := s.openCheckpoints(from)
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func newSnapshots(t testing.TB) *Snapshots {
 
 // wish returns a sandbox of the shell in a directory.
 func wish(dir string) *spec.Sandbox {
-	sb := &spec.Sandbox{Version: spec.Version, ID: store.NewID(), Agent: "shell", Template: spec.TemplateHost, Driver: "fake", CreatedAt: time.Now().UTC()}
+	sb := &spec.Sandbox{Version: spec.Version, ID: store.NewID(), Agent: "shell", Template: spec.TemplateHost, Driver: "gvisor", CreatedAt: time.Now().UTC()}
 	if dir != "" {
 		sb.Workspaces = []spec.Mount{{Source: dir, Target: dir}}
 	}

@@ -41,10 +41,23 @@ func (s *Snapshots) trySeal(ctx context.Context, dir string, a *wire.Authority) 
 	return store.WriteFile(filepath.Join(dir, authorityName), []byte(sealed))
 }
 
+// checkMemory refuses to save or use memory images if the sandbox's driver cannot. With fork, the programs
+// of other sandboxes are to resume from the image.
+func (s *Snapshots) checkMemory(sb *spec.Sandbox, fork bool) error {
+	can, err := s.engine.Drivers.Find(sb.Driver)
+	if err != nil {
+		return err
+	}
+	return can.CheckMemory(sb.Driver, fork)
+}
+
 // openMemory opens the memory image of a checkpoint. It refuses an image from which programs cannot
 // resume on this host. It asks for the authority at once, in the background: another process opens
 // the key. If the authority cannot be had, the user is told.
-func (s *Snapshots) openMemory(ctx context.Context, sb *spec.Sandbox, p checkpoint.Point) (*engine.Memory, error) {
+func (s *Snapshots) openMemory(ctx context.Context, sb *spec.Sandbox, p checkpoint.Point, fork bool) (*engine.Memory, error) {
+	if err := s.checkMemory(sb, fork); err != nil {
+		return nil, err
+	}
 	dir := s.Checkpoints(sb).Memory(p)
 	build, err := memoryBuild()
 	if err != nil {

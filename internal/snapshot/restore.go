@@ -62,7 +62,7 @@ func (s *Snapshots) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.
 	}
 	var memory *engine.Memory
 	if p.Memory > 0 && !o.Files {
-		if memory, err = s.openMemory(ctx, sb, p); err != nil {
+		if memory, err = s.openMemory(ctx, sb, p, false); err != nil {
 			return r, err
 		}
 	}

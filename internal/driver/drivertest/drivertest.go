@@ -14,6 +14,9 @@ import (
 // Subject is a driver under test.
 type Subject struct {
 	Driver driver.Driver
+	// Capabilities are the abilities that the driver states. The suite checks them, and that the driver
+	// refuses everything else with [errors.ErrUnsupported].
+	Capabilities driver.Capabilities
 	// Machine prepares a machine in dir. Its root has a working /bin/sh, the usual small programs,
 	// and a world-writable directory /opt in the root layer. dir/project is mounted at /project.
 	// The suite sets Init.
@@ -27,8 +30,6 @@ type Subject struct {
 	Owners bool
 	// Network is set if a machine may have a network card.
 	Network bool
-	// Memory is set if a wall's memory can be saved.
-	Memory bool
 	// Isolated is set if programs see only their own wall's processes.
 	Isolated bool
 }
@@ -50,7 +51,6 @@ func Run(t *testing.T, s Subject) {
 		{"tasks", tasks},
 		{"signal", signals},
 		{"group", groups},
-		{"workspace", workspace},
 		{"destroy", destroy},
 		{"afterwards", afterwards},
 		{"memory", memory},
@@ -79,9 +79,7 @@ func Run(t *testing.T, s Subject) {
 			s.step(t, s.dir(t), func(t *testing.T, dir string) { network(t, s, dir) })
 		})
 	}
-	if s.Memory {
-		t.Run("remember", func(t *testing.T) { s.remember(t, s.dir(t)) })
-	}
+	s.checkCapabilities(t)
 	t.Run("layer", func(t *testing.T) {
 		dir := s.dir(t)
 		t.Run("save", func(t *testing.T) { s.step(t, dir, func(t *testing.T, dir string) { save(t, s, dir) }) })

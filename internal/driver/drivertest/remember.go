@@ -26,7 +26,7 @@ func (s Subject) remember(t *testing.T, dir string) {
 	}{
 		{"save", s.saveMemory},
 		{"again", func(t *testing.T, dir string) { s.goOn(t, dir, "0a0b0c0d0e0f", "test") }},
-		{"elsewhere", func(t *testing.T, dir string) { s.goOn(t, dir, "1a1b1c1d1e1f", "other") }},
+		{"fork", func(t *testing.T, dir string) { s.goOn(t, dir, "1a1b1c1d1e1f", "other") }},
 		{"removed meanwhile", s.removedMeanwhile},
 		{"saved meanwhile", s.savedMeanwhile},
 		{"from that", s.goOnFromSecond},
@@ -34,6 +34,9 @@ func (s Subject) remember(t *testing.T, dir string) {
 		{"broken off", s.brokenOff},
 	}
 	for _, step := range steps {
+		if step.name == "fork" && !s.Capabilities.Fork {
+			continue
+		}
 		t.Run(step.name, func(t *testing.T) { s.step(t, dir, step.run) })
 	}
 	files, err := os.ReadDir(memoryOf(dir)) // also in the process of a step

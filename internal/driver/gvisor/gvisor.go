@@ -31,8 +31,8 @@ type Driver struct{}
 
 var _ driver.Driver = Driver{}
 
-// Name returns "gvisor".
-func (Driver) Name() string { return "gvisor" }
+// Name returns [driver.GVisor].
+func (Driver) Name() string { return driver.GVisor }
 
 // Start boots a sentry and a gofer for the machine. The calling thread must be the keeper's locked
 // main thread: the children die with the thread that made them.

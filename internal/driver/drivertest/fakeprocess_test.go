@@ -1,4 +1,4 @@
-package fake
+package drivertest_test
 
 import (
 	"errors"

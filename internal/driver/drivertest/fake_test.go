@@ -1,21 +1,4 @@
-// Package fake is a driver without a wall: it starts plain processes of the host, without any
-// isolation. It is only for tests of code above a driver in which namespaces or gVisor would be
-// in the way.
-// It behaves as a driver must: processes have exit codes, signals and streams of their own, the
-// root layer can be saved and restored, a wall that falls says why, and Destroy leaves no
-// process. It approximates the rest:
-//
-//   - Root and its layer are a copy of Machine.Root in Machine.Overlay.
-//     Programs see the host's file system; the working directory of a process
-//     is looked up in the copy, then among the mounts.
-//   - A mount's target appears in the copy as a link to its source. A target
-//     that begins an argument word, /project or /project/x, is replaced by the source.
-//   - Users do not exist: every process runs as the caller, whatever its UID
-//     says. Elevate and Groups mean nothing.
-//   - Memory cannot be saved: SaveMemory and Machine.Memory fail.
-//   - The process table shows what the driver started, and their children.
-//     Process ids are the host's, only init is called 1.
-package fake
+package drivertest_test
 
 import (
 	"context"
@@ -34,24 +17,38 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Driver is the fake driver. The zero value is ready to use.
-type Driver struct{}
+// fake is a driver without a wall, which tests the suite itself: it starts plain processes of the host.
+// They have exit codes, signals and streams of their own, the root layer can be saved and restored, a wall
+// that falls says why, and Destroy leaves no process. It approximates the rest:
+//
+//   - Root and its layer are a copy of Machine.Root in Machine.Overlay.
+//     Programs see the host's file system; the working directory of a process
+//     is looked up in the copy, then among the mounts.
+//   - A mount's target appears in the copy as a link to its source. A target
+//     that begins an argument word, /project or /project/x, is replaced by the source.
+//   - Every process runs as the caller, whatever its UID says. Elevate and Groups
+//     mean nothing.
+//   - The process table shows the processes that the driver started, and their
+//     children. Process ids are the host's, only init is called 1.
+type fake struct{}
 
-var _ driver.Driver = Driver{}
+var _ driver.Driver = fake{}
 
-// Name returns "fake".
-func (Driver) Name() string { return "fake" }
+func (fake) Name() string { return "fake" }
+
+// fakeCapabilities are the abilities of a fake.
+var fakeCapabilities = driver.Capabilities{LiveDirectories: true}
 
 // idVar marks every process behind a wall, including those that have left their parent.
 const idVar = "BOTHY_FAKE_WALL"
 
 // Start copies the root and starts init.
-func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) {
+func (fake) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) {
 	if filepath.Clean(m.Root) == "/" {
 		return nil, errors.New("the root of a sandbox cannot be the host's own root")
 	}
-	if m.Memory != "" {
-		return nil, errNoMemory
+	if m.Memory != "" || m.Image != "" || m.RootLimit > 0 {
+		return nil, errLacks
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -174,11 +171,11 @@ func (w *wall) SaveRoot(ctx context.Context, dir string) error {
 	return nil
 }
 
-var errNoMemory = fmt.Errorf("the fake wall cannot keep memory: %w", errors.ErrUnsupported)
+var errLacks = fmt.Errorf("the fake wall cannot do that: %w", errors.ErrUnsupported)
 
-func (w *wall) PrepareMemory(context.Context, string) error { return errNoMemory }
+func (w *wall) PrepareMemory(context.Context, string) error { return errLacks }
 
-func (w *wall) SaveMemory(context.Context, string) error { return errNoMemory }
+func (w *wall) SaveMemory(context.Context, string) error { return errLacks }
 
 // Settle returns at once: this driver loads no memory.
 func (w *wall) Settle(ctx context.Context) error { return ctx.Err() }

@@ -1,4 +1,4 @@
-package fake_test
+package drivertest_test
 
 import (
 	"os"
@@ -7,11 +7,10 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/driver/drivertest"
-	"github.com/bothy-dev/bothy/internal/driver/fake"
 )
 
 func TestConformance(t *testing.T) {
-	drivertest.Run(t, drivertest.Subject{Driver: fake.Driver{}, Machine: machine})
+	drivertest.Run(t, drivertest.Subject{Driver: fake{}, Capabilities: fakeCapabilities, Machine: machine})
 }
 
 func machine(t *testing.T, dir, id string) driver.Machine {
