@@ -39,7 +39,7 @@ func checkSource(s Source) error {
 
 // PlatformFor finds a source's package for a target, and the key under which it was found.
 func PlatformFor(s Source, t Target) (key string, p Platform, err error) {
-	for _, key := range t.keys() {
+	for _, key := range t.platformKeys() {
 		if p, ok := s.Platforms[key]; ok {
 			return key, p, nil
 		}
@@ -103,4 +103,4 @@ func checkVersion(v string) error {
 // maxName bounds tags in bytes.
 const maxName = 64
 
-func (t Target) String() string { return strings.Join(t.parts(), "/") }
+func (t Target) String() string { return strings.Join(t.components(), "/") }

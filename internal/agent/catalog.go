@@ -60,8 +60,8 @@ type reading struct {
 	agent *spec.Agent
 }
 
-// find returns the cached result for the same text; nil if there was none.
-func (m *memory) find(d document) *spec.Agent {
+// findCached returns the cached result for the same text; nil if there was none.
+func (m *memory) findCached(d document) *spec.Agent {
 	if m == nil {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (m *memory) find(d document) *spec.Agent {
 	return nil
 }
 
-func (m *memory) keep(d document, a *spec.Agent) {
+func (m *memory) storeCached(d document, a *spec.Agent) {
 	if m == nil {
 		return
 	}
@@ -90,7 +90,7 @@ func (c Catalog) Names() ([]string, error) {
 	if err != nil { // they are in the binary
 		return nil, err
 	}
-	own, err := c.own()
+	own, err := c.ownNames()
 	if err != nil {
 		return nil, err
 	}
@@ -289,13 +289,13 @@ func readFile(name string) ([]byte, error) {
 
 // decode decodes a description. Ours are known to be valid: a test checks them.
 func (c Catalog) decode(d document) (*spec.Agent, error) {
-	if a := c.read.find(d); a != nil {
+	if a := c.read.findCached(d); a != nil {
 		return a, nil
 	}
 	a, err := d.parse()
 	if err == nil && !d.ours {
 		c.inherit(a)
-		err = check(a)
+		err = checkAgent(a)
 	}
 	if err == nil && a.Name != d.name {
 		err = spec.Errorf(spec.ErrUsage, "it describes %q: name the file %s%s", a.Name, a.Name, ext)
@@ -305,7 +305,7 @@ func (c Catalog) decode(d document) (*spec.Agent, error) {
 		// exists, so the error must not be of class ErrNotFound.
 		return nil, &spec.Error{Class: spec.ErrUsage, Op: d.from, Err: errors.New(err.Error()), Hint: spec.Hint(err)}
 	}
-	c.read.keep(d, a)
+	c.read.storeCached(d, a)
 	return a, nil
 }
 

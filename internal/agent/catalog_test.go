@@ -64,7 +64,7 @@ func TestBuiltin(t *testing.T) {
 	for _, name := range names {
 		a, err := c.Find(name)
 		if err == nil {
-			err = check(a) // decode does not check ours
+			err = checkAgent(a) // decode does not check ours
 		}
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// check checks a description.
-func check(a *spec.Agent) error {
+// checkAgent checks a description.
+func checkAgent(a *spec.Agent) error {
 	fail := func(format string, args ...any) error { return spec.Errorf(spec.ErrUsage, format, args...) }
 	if a.Version != spec.Version {
 		return fail("version is %d, not %d", a.Version, spec.Version)

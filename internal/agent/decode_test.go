@@ -8,5 +8,5 @@ func Decode(data []byte) (*spec.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a, check(a)
+	return a, checkAgent(a)
 }

@@ -27,7 +27,7 @@ func wordsOf(args []string) (words []string) {
 	for _, arg := range args {
 		words = append(words, arg)
 		if isLine(arg) {
-			words = append(words, split(arg)...)
+			words = append(words, splitLine(arg)...)
 		}
 	}
 	return words
@@ -38,8 +38,8 @@ func isLine(arg string) bool { return strings.ContainsFunc(arg, separates) }
 
 func separates(r rune) bool { return strings.ContainsRune(" \t\r\n;&|()<>{}$`", r) }
 
-// split returns the words of a line, without their quotes.
-func split(line string) []string {
+// splitLine returns the words of a line, without their quotes.
+func splitLine(line string) []string {
 	return strings.FieldsFunc(strings.NewReplacer("'", "", `"`, "").Replace(line), separates)
 }
 
@@ -124,7 +124,7 @@ func setsVariable(args, words []string) bool {
 		variables = variables || word == "-e" || word == "--env" || path.Base(word) == "env"
 	}
 	return slices.ContainsFunc(args, func(arg string) bool {
-		return isLine(arg) && slices.ContainsFunc(split(arg), assignsAny)
+		return isLine(arg) && slices.ContainsFunc(splitLine(arg), assignsAny)
 	})
 }
 

@@ -27,7 +27,7 @@ func (c Catalog) LoginFiles() ([]string, error) {
 		}
 		files = append(files, plainLogins(string(data))...)
 	}
-	own, err := c.own()
+	own, err := c.ownNames()
 	for _, name := range own {
 		a, err := c.describe(name)
 		if err != nil {
@@ -39,8 +39,8 @@ func (c Catalog) LoginFiles() ([]string, error) {
 	return slices.Compact(files), err
 }
 
-// own returns the names of the user's descriptions.
-func (c Catalog) own() (names []string, err error) {
+// ownNames returns the names of the user's descriptions.
+func (c Catalog) ownNames() (names []string, err error) {
 	if c.dir == "" {
 		return nil, nil
 	}

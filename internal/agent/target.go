@@ -27,7 +27,7 @@ const baseline = "baseline"
 // anyTarget is the key of a program that runs everywhere.
 const anyTarget = "any"
 
-func (t Target) parts() []string {
+func (t Target) components() []string {
 	parts := []string{t.OS, t.Arch}
 	if t.Libc != "" {
 		parts = append(parts, t.Libc)
@@ -38,8 +38,8 @@ func (t Target) parts() []string {
 	return parts
 }
 
-// keys returns a target's keys, the most specific first.
-func (t Target) keys() []string {
+// platformKeys returns a target's keys, the most specific first.
+func (t Target) platformKeys() []string {
 	machine := t.OS + "/" + t.Arch
 	list := []string{machine, anyTarget}
 	if t.Libc != "" {

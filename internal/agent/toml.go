@@ -49,7 +49,7 @@ func addTOML(text, key string, servers Servers) (string, error) {
 		if err := d.Decode(&values); err != nil {
 			return "", err
 		}
-		more[name] = plain(values)
+		more[name] = tomlValue(values)
 	}
 	if len(more) == 0 {
 		return text, nil
@@ -62,8 +62,8 @@ func addTOML(text, key string, servers Servers) (string, error) {
 	return text, toml.Unmarshal([]byte(text), &doc) // an inline table cannot be added to
 }
 
-// plain converts numbers to types of TOML, and drops nulls.
-func plain(v any) any {
+// tomlValue converts numbers to types of TOML, and drops nulls.
+func tomlValue(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, x := range v {
@@ -71,11 +71,11 @@ func plain(v any) any {
 				delete(v, k)
 				continue
 			}
-			v[k] = plain(x)
+			v[k] = tomlValue(x)
 		}
 	case []any:
 		for i, x := range v {
-			v[i] = plain(x)
+			v[i] = tomlValue(x)
 		}
 	case json.Number:
 		if n, err := v.Int64(); err == nil {

@@ -21,10 +21,10 @@ func (b *Broker) SecretFor(ctx context.Context, a *spec.Agent) (secret string, e
 		return "", err
 	}
 	if found.Unfit != "" {
-		b.Values.say("%s is not lent: %s", found.Where, found.Unfit)
+		b.Values.tellUser("%s is not lent: %s", found.Where, found.Unfit)
 	}
 	if err := b.Values.tryToken(ctx, a, found); err != nil {
-		b.Values.say("%s is not lent: %s", found.Where, spec.Advised(err))
+		b.Values.tellUser("%s is not lent: %s", found.Where, spec.Advised(err))
 		return "", nil
 	}
 	if found.add != nil {
@@ -33,7 +33,7 @@ func (b *Broker) SecretFor(ctx context.Context, a *spec.Agent) (secret string, e
 		}
 	}
 	if found.say != "" {
-		b.Values.say("%s", found.say)
+		b.Values.tellUser("%s", found.say)
 	}
 	return found.Secret, nil
 }
@@ -145,7 +145,7 @@ func (b *Broker) logInAtServer(ctx context.Context, sb *spec.Sandbox, a *spec.Ag
 	}
 	_, err := b.LendServerKey(ctx, sb, a)
 	if errors.Is(err, spec.ErrNotFound) {
-		b.Values.say("the key %s is not lent: %s", sb.ModelServer.Key, spec.Advised(err))
+		b.Values.tellUser("the key %s is not lent: %s", sb.ModelServer.Key, spec.Advised(err))
 		return nil
 	}
 	return err

@@ -43,14 +43,14 @@ func isCaptured(l spec.Lease) bool { return l.Captured != "" }
 func (b *Broker) readyForLogin(ctx context.Context, sb *spec.Sandbox, live []spec.Lease) {
 	kept, err := b.LoginInside(sb)
 	if err != nil {
-		b.Values.say("a login that is made in sandbox %s is not kept on the host, but in its home: %v", sb.Name, err)
+		b.Values.tellUser("a login that is made in sandbox %s is not kept on the host, but in its home: %v", sb.Name, err)
 		return
 	}
 	if kept == nil || slices.ContainsFunc(live, func(l spec.Lease) bool { return l.Renewal != "" && !isCaptured(l) }) {
 		return // the sandbox needs no login
 	}
 	if err := b.Values.makeFirstKey(ctx); err != nil {
-		b.Values.say("a login that is made in sandbox %s cannot be kept, for there is nothing to seal it with: %s", sb.Name, spec.Advised(err))
+		b.Values.tellUser("a login that is made in sandbox %s cannot be kept, for there is nothing to seal it with: %s", sb.Name, spec.Advised(err))
 	}
 }
 
@@ -119,7 +119,7 @@ func (b *Broker) readCaptured(ctx context.Context, d *vault.Document, sb *spec.S
 // sweepLogins removes the tokens of all leases that are not on a list.
 func (b *Broker) sweepLogins(sb *spec.Sandbox, left []spec.Lease) {
 	if err := oauthfile.Sweep(b.Values.Store.Sandbox(sb.ID), left); err != nil {
-		b.Values.say("tokens of logins that were made in sandbox %s are left in %s: %v", sb.Name, b.Values.Store.Sandbox(sb.ID).Logins(), err)
+		b.Values.tellUser("tokens of logins that were made in sandbox %s are left in %s: %v", sb.Name, b.Values.Store.Sandbox(sb.ID).Logins(), err)
 	}
 }
 

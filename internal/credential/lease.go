@@ -87,7 +87,7 @@ func (b *Broker) lendUnless(ctx context.Context, sb *spec.Sandbox, secret string
 	}
 	b.Values.noteChange(c, noteLease, leaseFields(&l, sb))
 	if v.login != nil && d.ReadStatus().StartedAt != nil {
-		b.Values.say("the login is in ~/%s of sandbox %s from its next start on", v.login.at.How.File, sb.Name)
+		b.Values.tellUser("the login is in ~/%s of sandbox %s from its next start on", v.login.at.How.File, sb.Name)
 	}
 	return &l, b.announceLoans(ctx, sb, list, []wire.Loan{v.loan(l)})
 }

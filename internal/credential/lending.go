@@ -108,7 +108,7 @@ func (b *Broker) reportUnlent(sb *spec.Sandbox, l spec.Lease, err error) spec.Un
 	if h := spec.Hint(err); h != "" {
 		hint = h + "; " + hint
 	}
-	b.Values.say("sandbox %s starts without what it is lent: %s; %s", sb.Name, err, hint)
+	b.Values.tellUser("sandbox %s starts without what it is lent: %s; %s", sb.Name, err, hint)
 	text := err.Error()
 	if c, ok := errors.AsType[*commandError](err); ok {
 		text = strings.TrimSuffix(text, c.lastWords())

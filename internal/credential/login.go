@@ -127,7 +127,7 @@ func (b *Broker) writeLogins(sb *spec.Sandbox, files []loginFile) {
 		}
 	}
 	if err != nil {
-		b.Values.say("sandbox %s starts without its login: %v", sb.Name, err)
+		b.Values.tellUser("sandbox %s starts without its login: %v", sb.Name, err)
 	}
 }
 

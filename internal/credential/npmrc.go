@@ -55,7 +55,7 @@ func (b *Broker) tellNpm(sb *spec.Sandbox, loans []wire.Loan) {
 		err = changeNpmrc(home, npmLines(leases))
 	}
 	if err != nil {
-		b.Values.say("npm in sandbox %s does not find what it is lent: ~/%s: %v", sb.Name, npmrcName, err)
+		b.Values.tellUser("npm in sandbox %s does not find what it is lent: ~/%s: %v", sb.Name, npmrcName, err)
 	}
 }
 

@@ -21,7 +21,7 @@ func (b *Broker) LendAgain(ctx context.Context, from, to *spec.Sandbox, same boo
 func (b *Broker) LendSome(ctx context.Context, from, to *spec.Sandbox, same bool, wanted func(*spec.Lease) bool) {
 	list, err := b.Leases(from)
 	if err != nil {
-		b.Values.say("nothing is lent to %s: %v", to.Name, err)
+		b.Values.tellUser("nothing is lent to %s: %v", to.Name, err)
 		return
 	}
 	list = slices.DeleteFunc(list, func(l spec.Lease) bool { return !wanted(&l) })
@@ -45,7 +45,7 @@ func (b *Broker) LendLike(ctx context.Context, like Loaned, to *spec.Sandbox, sa
 	var errs []error
 	for _, l := range vault.Live(like.Leases, time.Now()) {
 		if isCaptured(l) {
-			b.Values.say("%s %s: log in inside %s", l.Secret, like.Login, to.Name)
+			b.Values.tellUser("%s %s: log in inside %s", l.Secret, like.Login, to.Name)
 			continue
 		}
 		fresh, err := b.Lend(ctx, to, l.Secret, termsLike(&l, same))
@@ -53,7 +53,7 @@ func (b *Broker) LendLike(ctx context.Context, like Loaned, to *spec.Sandbox, sa
 			_, err = b.Revoke(ctx, to, func(o *spec.Lease) bool { return o.ID == fresh.ID })
 		}
 		if err != nil {
-			b.Values.say("%s is not lent to %s: %v", l.Secret, to.Name, err)
+			b.Values.tellUser("%s is not lent to %s: %v", l.Secret, to.Name, err)
 			if !errors.Is(err, spec.ErrNotFound) {
 				errs = append(errs, err)
 			}

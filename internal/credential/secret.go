@@ -119,7 +119,7 @@ func newSecret(c *vault.Change, n NewSecret) vault.Secret {
 // the user is told.
 func (v *Values) noteChange(c *vault.Change, what string, fields map[string]any) {
 	if err := c.Note(what, fields); err != nil {
-		v.say("the audit log of the secrets is not written: %v", err)
+		v.tellUser("the audit log of the secrets is not written: %v", err)
 	}
 }
 

@@ -58,7 +58,7 @@ func (v *Values) UsualTokens(choices []hostcreds.Choice) ([]hostcreds.Token, err
 	chosen, missing, err := v.matchTokens(choices)
 	for _, m := range missing {
 		if !errors.Is(m, spec.ErrNotFound) {
-			v.say("%s", spec.Advised(m))
+			v.tellUser("%s", spec.Advised(m))
 		}
 	}
 	return chosen, err
@@ -92,7 +92,7 @@ func (v *Values) matchTokens(choices []hostcreds.Choice) (chosen []hostcreds.Tok
 			continue
 		}
 		for _, t := range bad {
-			v.say("not lent: %s", spec.Advised(errUnlendable(&t)))
+			v.tellUser("not lent: %s", spec.Advised(errUnlendable(&t)))
 		}
 		chosen = append(chosen, good...)
 	}
@@ -130,10 +130,10 @@ func (b *Broker) LendToken(ctx context.Context, sb *spec.Sandbox, t *hostcreds.T
 	}
 	l, err := b.lendUnless(ctx, sb, name, t.Terms, hasLive(name))
 	if l != nil && len(npmLines([]spec.Lease{*l})) > 0 && b.Values.Store.Sandbox(sb.ID).ReadStatus().StartedAt != nil {
-		b.Values.say("npm finds what is lent in ~/%s of sandbox %s from its next start on", npmrcName, sb.Name)
+		b.Values.tellUser("npm finds what is lent in ~/%s of sandbox %s from its next start on", npmrcName, sb.Name)
 	}
 	if l != nil && l.Place.Kind == spec.PlaceSignature && b.Values.Store.Sandbox(sb.ID).ReadStatus().State == spec.Running {
-		b.Values.say("git of sandbox %s hears by which key it signs at its next start; until then name one: git config --global gpg.format ssh, and user.signingKey", sb.Name)
+		b.Values.tellUser("git of sandbox %s hears by which key it signs at its next start; until then name one: git config --global gpg.format ssh, and user.signingKey", sb.Name)
 	}
 	return l, err
 }

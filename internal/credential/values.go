@@ -27,7 +27,7 @@ type Values struct {
 	Say func(format string, args ...any)
 }
 
-func (v *Values) say(format string, args ...any) {
+func (v *Values) tellUser(format string, args ...any) {
 	if v.Say != nil {
 		v.Say(format, args...)
 	}

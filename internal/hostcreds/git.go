@@ -11,7 +11,7 @@ import (
 func findGit(s *search) {
 	var list []login
 	for n := range 2 {
-		f := s.read(n)
+		f := s.readToolFile(n)
 		for line := range strings.Lines(f.content) {
 			l, err := parseLogin(strings.TrimSpace(line), f.from)
 			if err == nil && l.user != "" && l.password != "" { // as git, which skips the others
@@ -19,7 +19,7 @@ func findGit(s *search) {
 			}
 		}
 	}
-	f := s.read(2)
+	f := s.readToolFile(2)
 	for _, m := range parseNetrc(f.content) {
 		l, err := parseLogin("https://"+m.name, f.from)
 		if err == nil && m.login != "" && m.password != "" {
@@ -29,7 +29,7 @@ func findGit(s *search) {
 	}
 	asked := map[string]bool{} // without a user in the URL the first counts
 	for _, l := range list {
-		t := l.token()
+		t := l.toToken()
 		at := l.at
 		if asked[at.String()] && !l.userIsToken() {
 			at.user = l.user
@@ -40,7 +40,7 @@ func findGit(s *search) {
 			user, password = placeholder, l.password
 		}
 		t.Terms.Settings = []spec.Setting{gitSetting(at.String(), user, password)}
-		s.add(t)
+		s.addToken(t)
 	}
 }
 
@@ -48,9 +48,9 @@ func findGit(s *search) {
 func gitSetting(address, user, password string) spec.Setting {
 	return spec.Setting{
 		Kind: spec.SettingGit, Name: "credential." + strings.TrimSuffix(address, "/") + ".helper",
-		Text: `!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' ` + quote(user) + " " + quote(password) + `; }; f`,
+		Text: `!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' ` + shellQuote(user) + " " + shellQuote(password) + `; }; f`,
 	}
 }
 
-// quote makes one word of the shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// shellQuote makes one word of the shell.
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

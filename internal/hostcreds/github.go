@@ -19,11 +19,11 @@ const github = "github.com"
 func findGitHub(s *search) {
 	for _, name := range s.tool.Variables {
 		if v, ok := s.host.lookup(name); ok {
-			s.add(gitHub("$"+name, v, nil))
+			s.addToken(gitHub("$"+name, v, nil))
 			return
 		}
 	}
-	f := s.read(0)
+	f := s.readToolFile(0)
 	if f.content == "" {
 		return
 	}
@@ -34,14 +34,14 @@ func findGitHub(s *search) {
 	}
 	for _, host := range slices.Sorted(maps.Keys(accounts)) {
 		a := accounts[host]
-		switch value := a.token(); {
+		switch value := a.tokenValue(); {
 		case host != github:
 			s.refuse("https://"+host, f.from, spec.Errorf(nil, "only that of %s is lent", github).
 				WithHint("bothy secret set NAME --command 'gh auth token --hostname %s', and bothy secret lease NAME --host %s --bearer --env GH_ENTERPRISE_TOKEN", host, host))
 		case value != "":
-			s.add(gitHub(f.from, value, nil))
+			s.addToken(gitHub(f.from, value, nil))
 		default:
-			s.add(gitHub(fmt.Sprintf("the desktop's keyring, as %s says", f.from), "", []string{"gh", "auth", "token", "--hostname", github}))
+			s.addToken(gitHub(fmt.Sprintf("the desktop's keyring, as %s says", f.from), "", []string{"gh", "auth", "token", "--hostname", github}))
 		}
 	}
 }
@@ -56,7 +56,7 @@ type ghAccount struct {
 	} `yaml:"users"`
 }
 
-func (a ghAccount) token() string {
+func (a ghAccount) tokenValue() string {
 	if a.Token != "" {
 		return a.Token
 	}

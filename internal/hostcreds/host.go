@@ -30,8 +30,8 @@ func (h Host) lookup(name string) (string, bool) {
 	return "", false
 }
 
-// path returns the first applicable path of a file, "" for none.
-func (h Host) path(places []string) string {
+// firstPath returns the first applicable path of a file, "" for none.
+func (h Host) firstPath(places []string) string {
 	for _, p := range places {
 		first, rest, _ := strings.Cut(p, "/")
 		if name, ok := strings.CutPrefix(first, "$"); ok {

@@ -30,8 +30,8 @@ func notAlphanumeric(r rune) bool {
 // noPassword is the password in use where the user name is a token.
 const noPassword = "x-oauth-basic"
 
-// token turns a login into a token to lend, without the settings for tools inside.
-func (l login) token() Token {
+// toToken turns a login into a token to lend, without the settings for tools inside.
+func (l login) toToken() Token {
 	t := Token{Host: l.at.host, From: l.from, Value: wire.Value(l.password)}
 	t.Terms.Place = &spec.Place{Kind: spec.PlaceBasic, User: l.user}
 	at := l.at
@@ -58,8 +58,8 @@ func (l login) userIsToken() bool {
 	return l.user != "" && (l.password == "" || l.password == noPassword)
 }
 
-// inURL is the login's URL, with the placeholder in place of the token.
-func (l login) inURL() string {
+// placeholderURL is the login's URL, with the placeholder in place of the token.
+func (l login) placeholderURL() string {
 	userinfo := escape(l.user) + ":" + placeholder
 	if l.userIsToken() {
 		userinfo = placeholder + ":" + l.password

@@ -10,7 +10,7 @@ type machine struct{ name, login, password string }
 func parseNetrc(content string) []*machine {
 	p := netrcParser{current: &machine{}}
 	for line := range strings.Lines(content) {
-		p.line(strings.TrimSpace(line))
+		p.parseLine(strings.TrimSpace(line))
 	}
 	return p.list
 }
@@ -22,7 +22,7 @@ type netrcParser struct {
 	macro   bool         // until an empty line
 }
 
-func (p *netrcParser) line(rest string) {
+func (p *netrcParser) parseLine(rest string) {
 	if p.macro {
 		p.macro = rest != ""
 		return

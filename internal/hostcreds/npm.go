@@ -16,7 +16,7 @@ const npmjs = "registry.npmjs.org"
 
 // findNpm looks where npm does, except in projects: those are not trusted.
 func findNpm(s *search) {
-	f := s.read(0)
+	f := s.readToolFile(0)
 	stand := map[string]string{}
 	all := npmrc.Parse(f.content, s.host.lookup)
 	for key := range all {
@@ -37,7 +37,7 @@ func findNpm(s *search) {
 		}
 		if t, ok := npmToken(all, at, what); ok {
 			t.From = stand[key]
-			s.add(t)
+			s.addToken(t)
 		}
 	}
 }
@@ -73,19 +73,19 @@ func npmToken(all npmrc.Settings, at, what string) (Token, bool) {
 	if l.password == "" || what != "_authToken" && l.user == "" || l.userIsToken() {
 		return Token{}, false
 	}
-	return l.asNpm(all, at, line), true
+	return l.withNpmSettings(all, at, line), true
 }
 
-// asNpm is the login as npm's settings inside: the registry's line, and those that name its
+// withNpmSettings is the login as npm's settings inside: the registry's line, and those that name its
 // packages.
-func (l login) asNpm(all npmrc.Settings, at, line string) Token {
-	t := l.token()
+func (l login) withNpmSettings(all npmrc.Settings, at, line string) Token {
+	t := l.toToken()
 	if line != "" {
 		t.Terms.Place = &spec.Place{Kind: spec.PlaceBearer}
-		t.say(line)
+		t.addNpmLine(line)
 	} else {
-		t.say(at + ":username=" + l.user)
-		t.say(at + ":_password=" + encodedPlaceholder)
+		t.addNpmLine(at + ":username=" + l.user)
+		t.addNpmLine(at + ":_password=" + encodedPlaceholder)
 	}
 	if t.Host == npmjs {
 		t.Service = "npm"
@@ -102,12 +102,12 @@ func (l login) asNpm(all npmrc.Settings, at, line string) Token {
 		if u.scheme != "https" {
 			t.Err = errNoTLS
 		}
-		t.say(key + "=" + u.String())
+		t.addNpmLine(key + "=" + u.String())
 	}
 	return t
 }
 
-func (t *Token) say(line string) {
+func (t *Token) addNpmLine(line string) {
 	t.Terms.Settings = append(t.Terms.Settings, spec.Setting{Kind: spec.SettingNpm, Text: line})
 }
 

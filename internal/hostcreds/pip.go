@@ -36,7 +36,7 @@ func findPip(s *search) {
 	}
 	if file, _ := s.host.lookup("PIP_CONFIG_FILE"); file != "/dev/null" { // which means none
 		for n := range pipNetrc {
-			f := s.read(n)
+			f := s.readToolFile(n)
 			for key, v := range parsePipConf(f.content) {
 				if name := pipVariable(key); name != "" && indexes[name].content == "" {
 					indexes[name] = text{f.from, v}
@@ -46,12 +46,12 @@ func findPip(s *search) {
 	}
 	var netrc text
 	if len(indexes) > 0 {
-		netrc = s.read(pipNetrc)
+		netrc = s.readToolFile(pipNetrc)
 	}
 	machines, named := parseNetrc(netrc.content), map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(indexes)) {
 		p := pipList{search: s, variable: name, from: indexes[name].from, machines: machines, netrc: netrc.from, named: named}
-		p.read(strings.Fields(indexes[name].content))
+		p.readIndexes(strings.Fields(indexes[name].content))
 	}
 	s.unnamedIndexes(named)
 }
@@ -68,7 +68,7 @@ type pipList struct {
 	plain string // indexes without a login before the first one with a login
 }
 
-func (p *pipList) read(words []string) {
+func (p *pipList) readIndexes(words []string) {
 	p.last = -1
 	for _, word := range words {
 		name, address := cutIndex(word)
@@ -84,9 +84,9 @@ func (p *pipList) read(words []string) {
 			name += "="
 		}
 		if l.password != "" || l.user != "" {
-			p.lend(l, name)
+			p.addIndex(l, name)
 		} else {
-			p.pass(name, l.at)
+			p.passIndex(name, l.at)
 		}
 	}
 }
@@ -112,11 +112,11 @@ func (p *pipList) complete(l *login, name string) {
 	}
 }
 
-// lend adds the login of an index. A login that serves several indexes is lent once.
-func (p *pipList) lend(l login, name string) {
-	t := l.token()
+// addIndex adds the login of an index. A login that serves several indexes is lent once.
+func (p *pipList) addIndex(l login, name string) {
+	t := l.toToken()
 	t.Terms.Methods = []string{"GET", "HEAD"}
-	word := spec.Setting{Kind: spec.SettingVariable, Name: p.variable, Text: p.plain + name + l.inURL()}
+	word := spec.Setting{Kind: spec.SettingVariable, Name: p.variable, Text: p.plain + name + l.placeholderURL()}
 	at := slices.IndexFunc(p.found, func(o Token) bool {
 		return o.Err == nil && t.Err == nil && o.Host == t.Host && slices.Equal(o.Value, t.Value) && *o.Terms.Place == *t.Terms.Place
 	})
@@ -132,8 +132,8 @@ func (p *pipList) lend(l login, name string) {
 	p.last, p.plain = at, ""
 }
 
-// pass names an index without a login inside, beside the indexes with a login.
-func (p *pipList) pass(name string, at address) {
+// passIndex names an index without a login inside, beside the indexes with a login.
+func (p *pipList) passIndex(name string, at address) {
 	if vault.SecretIn(at.path) {
 		return
 	}

@@ -44,7 +44,7 @@ func (s *search) addAgent(purpose string, kind spec.PlaceKind, settings ...spec.
 			Settings: append([]spec.Setting{{Kind: spec.SettingVariable, Name: name, Text: wire.AgentSocket}}, settings...),
 		},
 	}
-	s.add(t)
+	s.addToken(t)
 }
 
 // unusable adds the hint how to get an agent that can be used.
@@ -71,12 +71,12 @@ func judgeSocket(path string) error {
 	case !ok || int(st.Uid) != os.Geteuid():
 		return errors.New("it belongs to another user")
 	}
-	return knock(path)
+	return checkListener(path)
 }
 
-// knock reports whether a socket has a listener: the socket of a killed agent still exists.
+// checkListener reports whether a socket has a listener: the socket of a killed agent still exists.
 // It does not block, and sends nothing.
-func knock(path string) error {
+func checkListener(path string) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return err

@@ -135,15 +135,15 @@ func Find(h Host, tools ...string) []Token {
 		s := &search{host: h, tool: t}
 		t.find(s)
 		for i := range s.found {
-			s.found[i].judge()
+			s.found[i].checkLendable()
 		}
 		all = append(all, s.found...)
 	}
 	return all
 }
 
-// judge makes sure that a token can be lent unchanged.
-func (t *Token) judge() {
+// checkLendable makes sure that a token can be lent unchanged.
+func (t *Token) checkLendable() {
 	if t.Err != nil {
 		t.Value, t.Command = nil, nil
 		return
@@ -168,8 +168,8 @@ type search struct {
 	found []Token
 }
 
-// add adds a token. An earlier one for the same place has precedence.
-func (s *search) add(t Token) {
+// addToken adds a token. An earlier one for the same place has precedence.
+func (s *search) addToken(t Token) {
 	t.Tool = s.tool.Name
 	for _, o := range s.found {
 		if o.For == t.For && o.Err == nil {
@@ -191,10 +191,10 @@ func (s *search) refuse(at, from string, err error) {
 // text is a file that was read.
 type text struct{ from, content string }
 
-// read returns the n-th file of the tool. A file that cannot be read is recorded; a missing
+// readToolFile returns the n-th file of the tool. A file that cannot be read is recorded; a missing
 // one is empty.
-func (s *search) read(n int) text {
-	path := s.host.path(s.tool.Files[n])
+func (s *search) readToolFile(n int) text {
+	path := s.host.firstPath(s.tool.Files[n])
 	if path == "" {
 		return text{}
 	}

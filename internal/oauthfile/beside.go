@@ -18,7 +18,7 @@ func Own(how spec.AgentLogin, keys []spec.AgentKey) (names []string) {
 	}
 	for _, p := range pointers {
 		if p != "" {
-			names = append(names, steps(p)[0])
+			names = append(names, pointerNames(p)[0])
 		}
 	}
 	return names

@@ -35,7 +35,7 @@ func (f File) create(g Grant, now time.Time) (*Document, error) {
 		return nil, err
 	}
 	h := Held{Document: &Document{how: f.How, all: map[string]any{}}, f: f}
-	data, err := h.with(g, now)
+	data, err := h.withGrant(g, now)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func lockDirectory(ctx context.Context, dir string) (*dirLock, error) {
 			if l.mine, err = os.Lstat(l.path); err != nil {
 				return nil, err
 			}
-			go l.keep()
+			go l.keepFresh()
 			return l, nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
@@ -58,8 +58,8 @@ func lockDirectory(ctx context.Context, dir string) (*dirLock, error) {
 	}
 }
 
-// keep touches the lock until it is released or lost.
-func (l *dirLock) keep() {
+// keepFresh touches the lock until it is released or lost.
+func (l *dirLock) keepFresh() {
 	defer close(l.done)
 	t := time.NewTicker(lockTouched)
 	defer t.Stop()
@@ -68,20 +68,20 @@ func (l *dirLock) keep() {
 		case <-l.stop:
 			return
 		case now := <-t.C:
-			l.touch(now)
+			l.touchLock(now)
 		}
 	}
 }
 
-// held reports whether the lock is still our own, untouched by others. Comparing only the
+// isHeld reports whether the lock is still our own, untouched by others. Comparing only the
 // inode is not enough, because the file system may reuse it.
-func (l *dirLock) held() bool {
+func (l *dirLock) isHeld() bool {
 	now, err := os.Lstat(l.path)
 	return err == nil && l.mine != nil && os.SameFile(now, l.mine) && now.ModTime().Equal(l.mine.ModTime())
 }
 
-func (l *dirLock) touch(now time.Time) {
-	if !l.held() || os.Chtimes(l.path, now, now) != nil {
+func (l *dirLock) touchLock(now time.Time) {
+	if !l.isHeld() || os.Chtimes(l.path, now, now) != nil {
 		return
 	}
 	l.mine, _ = os.Lstat(l.path) // the file system may round times; nil means lost
@@ -90,7 +90,7 @@ func (l *dirLock) touch(now time.Time) {
 func (l *dirLock) release() {
 	close(l.stop)
 	<-l.done
-	if l.held() {
+	if l.isHeld() {
 		_ = os.Remove(l.path)
 	}
 }

@@ -28,7 +28,7 @@ const poll = 50 * time.Millisecond
 // Hold takes the locks and reads the file under them.
 func (f File) Hold(ctx context.Context) (*Held, error) {
 	for {
-		h, err := f.try()
+		h, err := f.tryHold()
 		if err == nil && h != nil {
 			h, err = h.settle(ctx)
 		}
@@ -43,17 +43,17 @@ func (f File) Hold(ctx context.Context) (*Held, error) {
 	}
 }
 
-// try takes the lock of the file if it is free. It returns neither an error nor Held if the
+// tryHold takes the lock of the file if it is free. It returns neither an error nor Held if the
 // caller should retry. The lock is on the file itself, which its holder replaces. So the
 // opened file must still be the one with that name.
-func (f File) try() (*Held, error) {
+func (f File) tryHold() (*Held, error) {
 	_, file, err := f.open(f.Path)
 	if err != nil {
 		return nil, err
 	}
 	h := &Held{f: f, file: file}
 	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err == nil && f.names(file) {
+	if err == nil && f.namesFile(file) {
 		return h, nil
 	}
 	h.Release()
@@ -75,15 +75,15 @@ func (h *Held) settle(ctx context.Context) (*Held, error) {
 		}
 	}
 	h.f.recover(h.file)
-	if err = h.read(); err == nil && h.f.names(h.file) {
+	if err = h.read(); err == nil && h.f.namesFile(h.file) {
 		return h, nil
 	}
 	h.Release()
 	return nil, err
 }
 
-// names reports whether the path still names an open file.
-func (f File) names(file *os.File) bool {
+// namesFile reports whether the path still names an open file.
+func (f File) namesFile(file *os.File) bool {
 	mine, err := file.Stat()
 	if err != nil {
 		return false

@@ -16,22 +16,22 @@ var never = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 func (d *Document) Inside(access, refresh string) ([]byte, error) {
 	all := map[string]any{}
 	for _, pointer := range d.how.Keep {
-		if v := get(d.all, pointer); v != nil {
-			put(all, pointer, v)
+		if v := valueAt(d.all, pointer); v != nil {
+			setValue(all, pointer, v)
 		}
 	}
-	put(all, d.how.Access, access)
-	put(all, d.how.Refresh, refresh)
+	setValue(all, d.how.Access, access)
+	setValue(all, d.how.Refresh, refresh)
 	if d.how.Expires != "" {
-		put(all, d.how.Expires, never.UnixMilli())
+		setValue(all, d.how.Expires, never.UnixMilli())
 	}
 	if d.how.Renewed != "" {
-		put(all, d.how.Renewed, never.Format(time.RFC3339))
+		setValue(all, d.how.Renewed, never.Format(time.RFC3339))
 	}
 	if d.how.Identity != "" {
-		if token, ok := get(d.all, d.how.Identity).(string); ok {
+		if token, ok := valueAt(d.all, d.how.Identity).(string); ok {
 			// The signature is not checked, and every start is to write the same.
-			put(all, d.how.Identity, standIn(token, d.how.Claims, "unsigned"))
+			setValue(all, d.how.Identity, standIn(token, d.how.Claims, "unsigned"))
 		}
 	}
 	return encode(all, d.indent)
@@ -55,8 +55,8 @@ func (d *Document) StandInIdentity(token string) string {
 func standIn(token string, keep []string, signature string) string {
 	from, to := claims(token), map[string]any{}
 	for _, pointer := range keep {
-		if v := get(from, pointer); v != nil {
-			put(to, pointer, v)
+		if v := valueAt(from, pointer); v != nil {
+			setValue(to, pointer, v)
 		}
 	}
 	to["exp"] = never.Unix()

@@ -48,8 +48,8 @@ func CheckPointer(pointer string) error {
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// steps returns the names on the way to a member.
-func steps(pointer string) []string {
+// pointerNames returns the names on the way to a member.
+func pointerNames(pointer string) []string {
 	names := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
 	for i := range names {
 		names[i] = unescape.Replace(names[i])
@@ -57,10 +57,10 @@ func steps(pointer string) []string {
 	return names
 }
 
-// get returns the value at a pointer, nil if it is missing.
-func get(all map[string]any, pointer string) any {
+// valueAt returns the value at a pointer, nil if it is missing.
+func valueAt(all map[string]any, pointer string) any {
 	var v any = all
-	for _, name := range steps(pointer) {
+	for _, name := range pointerNames(pointer) {
 		m, ok := v.(map[string]any)
 		if !ok {
 			return nil
@@ -70,10 +70,10 @@ func get(all map[string]any, pointer string) any {
 	return v
 }
 
-// put sets a member, and makes the objects on the way to it. It replaces values on the way
+// setValue sets a member, and makes the objects on the way to it. It replaces values on the way
 // that are not objects.
-func put(all map[string]any, pointer string, v any) {
-	names := steps(pointer)
+func setValue(all map[string]any, pointer string, v any) {
+	names := pointerNames(pointer)
 	for _, name := range names[:len(names)-1] {
 		m, ok := all[name].(map[string]any)
 		if !ok {

@@ -46,7 +46,7 @@ var ErrCommand = errors.New("no command is run because it stands in a file")
 // target may be in a directory that sandboxes write to. No error quotes anything of the
 // file.
 func (k Key) Read() (string, error) {
-	v, open, err := k.look()
+	v, open, err := k.readValue()
 	if err != nil {
 		return "", err
 	}
@@ -90,15 +90,15 @@ func (k Key) written() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.plain(data)
+	return k.plainValue(data)
 }
 
-// plain is in for settings that users write.
-func (k Key) plain(data []byte) (any, error) {
+// plainValue is valueIn for settings that users write.
+func (k Key) plainValue(data []byte) (any, error) {
 	if IsVariables(k.Path) {
-		return k.in(data)
+		return k.valueIn(data)
 	}
-	names := steps(k.Pointer)
+	names := pointerNames(k.Pointer)
 	if !bytes.Contains(data, []byte(names[len(names)-1])) && json.Valid(data) {
 		return nil, nil // true of most files, and some have megabytes
 	}
@@ -106,11 +106,11 @@ func (k Key) plain(data []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.pick(all)
+	return k.pickMember(all)
 }
 
-// look returns the value; open is the error if others may use the file.
-func (k Key) look() (v any, open, err error) {
+// readValue returns the value; open is the error if others may use the file.
+func (k Key) readValue() (v any, open, err error) {
 	file, err := openFile(k.Path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil, nil, ErrNone
@@ -127,12 +127,12 @@ func (k Key) look() (v any, open, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	v, err = k.in(data)
+	v, err = k.valueIn(data)
 	return v, private(file, st), err
 }
 
-// in returns the value at the key's place; nil if it is missing.
-func (k Key) in(data []byte) (any, error) {
+// valueIn returns the value at the key's place; nil if it is missing.
+func (k Key) valueIn(data []byte) (any, error) {
 	if IsVariables(k.Path) {
 		return variable(string(data), k.Pointer), nil
 	}
@@ -140,7 +140,7 @@ func (k Key) in(data []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.pick(all)
+	return k.pickMember(all)
 }
 
 // settings reads a file that users write: TOML, or JSON with comments and trailing commas.
@@ -181,19 +181,19 @@ func withoutHead(data []byte) []byte {
 	}
 }
 
-// pick returns the value at the pointer. A name in it that ends with * matches any member
+// pickMember returns the value at the pointer. A name in it that ends with * matches any member
 // with that prefix, such as one for each account. If several members match, the key is
 // ambiguous.
-func (k Key) pick(all map[string]any) (v any, err error) {
+func (k Key) pickMember(all map[string]any) (v any, err error) {
 	v = all
-	for _, name := range steps(k.Pointer) {
+	for _, name := range pointerNames(k.Pointer) {
 		m, ok := v.(map[string]any)
 		if !ok {
 			return nil, nil
 		}
 		v = m[name]
 		if begin, some := strings.CutSuffix(name, "*"); some {
-			v, err = k.only(m, begin)
+			v, err = k.onlyMember(m, begin)
 		}
 		if err != nil {
 			return nil, err
@@ -202,8 +202,8 @@ func (k Key) pick(all map[string]any) (v any, err error) {
 	return v, nil
 }
 
-// only returns the one non-empty member whose name has a prefix.
-func (k Key) only(m map[string]any, begin string) (v any, err error) {
+// onlyMember returns the one non-empty member whose name has a prefix.
+func (k Key) onlyMember(m map[string]any, begin string) (v any, err error) {
 	for name, member := range m {
 		if !strings.HasPrefix(name, begin) || member == nil || member == "" {
 			continue

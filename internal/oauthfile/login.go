@@ -133,7 +133,7 @@ func (f File) decode(file *os.File) (*Document, error) {
 	if d.all, err = decodeObject(data); err != nil {
 		return nil, err
 	}
-	return d, d.find()
+	return d, d.readMembers()
 }
 
 // readOwn reads a file, and refuses one that others could have written or can read.
@@ -176,16 +176,16 @@ func private(file *os.File, st *unix.Stat_t) error {
 // Bounds of a token in bytes, as of every value that is lent.
 const minToken, maxToken = 8, 8 << 10
 
-// find looks up the described members of the file.
-func (d *Document) find() error {
+// readMembers looks up the described members of the file.
+func (d *Document) readMembers() error {
 	var err error
-	if d.Access, err = d.token(d.how.Access); err != nil {
+	if d.Access, err = d.tokenAt(d.how.Access); err != nil {
 		return err
 	}
 	if d.Access == "" {
 		return ErrNone
 	}
-	if d.Refresh, err = d.token(d.how.Refresh); err != nil {
+	if d.Refresh, err = d.tokenAt(d.how.Refresh); err != nil {
 		return err
 	}
 	if d.Refresh == "" {
@@ -193,7 +193,7 @@ func (d *Document) find() error {
 	}
 	d.Expires = expiry(d.Access)
 	if d.how.Expires != "" {
-		d.Expires = milliseconds(get(d.all, d.how.Expires))
+		d.Expires = milliseconds(valueAt(d.all, d.how.Expires))
 	}
 	if !d.Expires.IsZero() {
 		d.Due = d.Expires.Add(-min(early, max(0, d.Expires.Sub(d.Written))/4))
@@ -205,8 +205,8 @@ func (d *Document) find() error {
 // is still used for a while.
 const early = 5 * time.Minute
 
-func (d *Document) token(pointer string) (string, error) {
-	v := get(d.all, pointer)
+func (d *Document) tokenAt(pointer string) (string, error) {
+	v := valueAt(d.all, pointer)
 	if v == nil {
 		return "", nil
 	}

@@ -253,7 +253,7 @@ func TestPutDropsIdentity(t *testing.T) {
 			must(t, h.Put(Grant{Access: "access-2-REAL", Refresh: "refresh-2-REAL", Identity: c.given}, time.Now()))
 			d, err := f.Read()
 			must(t, err)
-			if d.Access != "access-2-REAL" || d.Refresh != "refresh-2-REAL" || get(d.all, "/id") != c.want {
+			if d.Access != "access-2-REAL" || d.Refresh != "refresh-2-REAL" || valueAt(d.all, "/id") != c.want {
 				t.Errorf("%+v", d)
 			}
 		})

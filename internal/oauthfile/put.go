@@ -47,12 +47,12 @@ func (h *Held) Put(g Grant, now time.Time) error {
 	}
 	used := h.Refresh
 	if err := h.readAgain(); err != nil {
-		return h.leave(g, now, err)
+		return h.leaveBeside(g, now, err)
 	}
 	if h.Refresh != used {
 		return nil
 	}
-	data, err := h.with(g, now)
+	data, err := h.withGrant(g, now)
 	if err == nil {
 		err = h.f.replace(data, h.mode)
 	}
@@ -75,13 +75,13 @@ func (h *Held) readAgain() error {
 	}
 }
 
-// leave writes new tokens beside a file that cannot be read any more, for the next lock
+// leaveBeside writes new tokens beside a file that cannot be read any more, for the next lock
 // holder: the server has forgotten the old ones. After a logout it writes nothing.
-func (h *Held) leave(g Grant, now time.Time, cause error) error {
+func (h *Held) leaveBeside(g Grant, now time.Time, cause error) error {
 	if errors.Is(cause, ErrNone) {
 		return cause
 	}
-	data, err := h.with(g, now)
+	data, err := h.withGrant(g, now)
 	if err == nil {
 		err = h.f.write(data, h.mode)
 	}
@@ -94,29 +94,29 @@ func (h *Held) leave(g Grant, now time.Time, cause error) error {
 	return fmt.Errorf("%w; the new tokens are in %s, and are put there by the next renewal after it can be read", cause, h.f.written())
 }
 
-// with returns the file with new tokens in it.
-func (h *Held) with(g Grant, now time.Time) ([]byte, error) {
+// withGrant returns the file with new tokens in it.
+func (h *Held) withGrant(g Grant, now time.Time) ([]byte, error) {
 	h.set(g, now)
 	return encode(h.all, h.indent)
 }
 
 func (h *Held) set(g Grant, now time.Time) {
 	how := h.how
-	put(h.all, how.Access, g.Access)
+	setValue(h.all, how.Access, g.Access)
 	if g.Refresh != "" {
-		put(h.all, how.Refresh, g.Refresh)
+		setValue(h.all, how.Refresh, g.Refresh)
 	}
 	if g.Identity != "" && how.Identity != "" {
-		put(h.all, how.Identity, g.Identity)
+		setValue(h.all, how.Identity, g.Identity)
 	}
 	if how.Expires != "" {
 		if g.Lifetime <= 0 {
 			g.Lifetime = hour
 		}
-		put(h.all, how.Expires, json.Number(fmt.Sprint(now.Add(g.Lifetime).UnixMilli())))
+		setValue(h.all, how.Expires, json.Number(fmt.Sprint(now.Add(g.Lifetime).UnixMilli())))
 	}
 	if how.Renewed != "" {
-		put(h.all, how.Renewed, now.UTC().Format(time.RFC3339Nano))
+		setValue(h.all, how.Renewed, now.UTC().Format(time.RFC3339Nano))
 	}
 }
 
@@ -156,7 +156,7 @@ func (f File) replace(data []byte, mode fs.FileMode) error {
 func (f File) write(data []byte, mode fs.FileMode) error {
 	if f.Inside {
 		var err error
-		if data, err = f.seal(data); err != nil {
+		if data, err = f.sealData(data); err != nil {
 			return err
 		}
 	}

@@ -29,7 +29,7 @@ type sealedLogin struct {
 // errUnkeyed reports that the key has not been opened.
 var errUnkeyed = errors.New("its key is not known here")
 
-func (f File) seal(data []byte) ([]byte, error) {
+func (f File) sealData(data []byte) ([]byte, error) {
 	if f.Seal == nil || f.Seal.Sealed == "" {
 		return nil, errUnkeyed
 	}

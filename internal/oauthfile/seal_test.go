@@ -184,7 +184,7 @@ func TestSealClear(t *testing.T) {
 			}
 			d, err := f.SealClear(t.Context())
 			must(t, err)
-			if d.Access != "access-1-REAL" && name != "with newer" || d.Access != "access-2-REAL" && name == "with newer" || get(d.all, "/other/key") != "other-REAL" {
+			if d.Access != "access-1-REAL" && name != "with newer" || d.Access != "access-2-REAL" && name == "with newer" || valueAt(d.all, "/other/key") != "other-REAL" {
 				t.Errorf("%+v", d)
 			}
 			unwritten(t, f)

@@ -135,8 +135,8 @@ func (db *DB) readHeader() error {
 
 func isPageSize(n int) bool { return n >= 512 && n <= 64<<10 && n&(n-1) == 0 }
 
-// page reads the last committed state of a page.
-func (db *DB) page(n uint32) ([]byte, error) {
+// readPage reads the last committed state of a page.
+func (db *DB) readPage(n uint32) ([]byte, error) {
 	if n == 0 || n > db.pages {
 		return nil, fmt.Errorf("there is no page %d, only %d", n, db.pages)
 	}
@@ -172,7 +172,7 @@ func (db *DB) Check(journal File) error {
 	if err != nil {
 		return err
 	}
-	same, err := db.wal.same()
+	same, err := db.wal.isSameRound()
 	if err != nil {
 		return err
 	}

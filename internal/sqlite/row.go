@@ -28,13 +28,13 @@ type Row struct {
 	body  int // where the first value begins
 }
 
-// need continues reading until n bytes are available.
-func (r *Row) need(n int) error {
+// readUpTo continues reading until n bytes are available.
+func (r *Row) readUpTo(n int) error {
 	if n > maxRead {
 		return ErrLarge
 	}
 	for len(r.have) < n {
-		p, err := r.scan.take(r.next)
+		p, err := r.scan.takePage(r.next)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (r *Row) readHead() error {
 	if !ok || size > uint64(r.Size) || size > 9*maxColumns {
 		return errors.New("its record has no head")
 	}
-	if err := r.need(int(size)); err != nil {
+	if err := r.readUpTo(int(size)); err != nil {
 		return err
 	}
 	r.body = int(size)
@@ -101,7 +101,7 @@ func (r *Row) Value(i int) (any, error) {
 	}
 	kind := r.kinds[col.at]
 	end := begin + sizeOf(kind)
-	if err := r.need(int(end)); err != nil {
+	if err := r.readUpTo(int(end)); err != nil {
 		return nil, fmt.Errorf("row %d: %w", r.ID, err)
 	}
 	if kind == 0 && col.id {

@@ -20,7 +20,7 @@ type column struct {
 // insertion. The values of the row are indexed by their place in columns. Read returns an error
 // of yield. It returns ErrNoTable if the table does not exist.
 func (db *DB) Read(table string, columns []string, yield func(*Row) error) error {
-	root, sql, err := db.find(table)
+	root, sql, err := db.findTable(table)
 	if err != nil {
 		return fmt.Errorf("table %s: %w", table, err)
 	}
@@ -37,7 +37,7 @@ func (db *DB) Read(table string, columns []string, yield func(*Row) error) error
 		cols[i] = all[at]
 	}
 	var own error // an error may be the caller's
-	err = db.walk(root, cols, func(r *Row) error {
+	err = db.walkTable(root, cols, func(r *Row) error {
 		own = yield(r)
 		return own
 	})
@@ -47,25 +47,25 @@ func (db *DB) Read(table string, columns []string, yield func(*Row) error) error
 	return err
 }
 
-func (db *DB) walk(root uint32, cols []column, yield func(*Row) error) error {
+func (db *DB) walkTable(root uint32, cols []column, yield func(*Row) error) error {
 	s := &scan{db: db, seen: map[uint32]struct{}{}}
 	s.yield = func(r *Row) error {
 		r.cols = cols
 		return yield(r)
 	}
-	return s.tree(root, 0)
+	return s.walkTree(root, 0)
 }
 
 // schema has the needed columns of the table on the first page, which lists all tables.
 var schema = []column{{at: 0}, {at: 1}, {at: 3}, {at: 4}}
 
-// find returns the root page of a table, and its CREATE statement.
-func (db *DB) find(table string) (root uint32, sql string, err error) {
+// findTable returns the root page of a table, and its CREATE statement.
+func (db *DB) findTable(table string) (root uint32, sql string, err error) {
 	if db.pages == 0 {
 		return 0, "", ErrNoTable
 	}
 	found := false
-	err = db.walk(1, schema, func(r *Row) error {
+	err = db.walkTable(1, schema, func(r *Row) error {
 		kind, err := r.Value(0)
 		name, err1 := r.Value(1)
 		if s, _ := name.(string); err != nil || err1 != nil || kind != "table" || !strings.EqualFold(s, table) {
@@ -96,23 +96,23 @@ func columnsOf(sql string) ([]column, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(options, func(t token) bool { return t.is("WITHOUT") }) {
+	if slices.ContainsFunc(options, func(t token) bool { return t.isOneOf("WITHOUT") }) {
 		return nil, errors.New("a table WITHOUT ROWID is not read")
 	}
 	var cols []column
 	var integers []bool
 	at := 0
 	for _, part := range parts {
-		if part[0].is("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN") {
-			if i := keyOf(part, cols); i >= 0 {
+		if part[0].isOneOf("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN") {
+			if i := soleKeyColumn(part, cols); i >= 0 {
 				cols[i].id = integers[i]
 			}
 			continue
 		}
-		integer := len(part) > 1 && part[1].is("INTEGER")
+		integer := len(part) > 1 && part[1].isOneOf("INTEGER")
 		c := column{name: part[0].text, at: at}
-		c.id = integer && has(part, "PRIMARY")
-		c.virtual = has(part, "AS") && !has(part, "STORED")
+		c.id = integer && hasWord(part, "PRIMARY")
+		c.virtual = hasWord(part, "AS") && !hasWord(part, "STORED")
 		if !c.virtual {
 			at++
 		}
@@ -124,26 +124,26 @@ func columnsOf(sql string) ([]column, error) {
 	return cols, nil
 }
 
-// keyOf returns the index of the only column of the primary key in a definition, or -1. If its type is
+// soleKeyColumn returns the index of the only column of the primary key in a definition, or -1. If its type is
 // INTEGER and its value is missing, its value is the row's ID.
-func keyOf(part []token, cols []column) int {
-	at := slices.IndexFunc(part, func(t token) bool { return t.is("PRIMARY") })
-	if at < 0 || at+4 >= len(part) || slices.ContainsFunc(part, func(t token) bool { return t.is(",") }) {
+func soleKeyColumn(part []token, cols []column) int {
+	at := slices.IndexFunc(part, func(t token) bool { return t.isOneOf("PRIMARY") })
+	if at < 0 || at+4 >= len(part) || slices.ContainsFunc(part, func(t token) bool { return t.isOneOf(",") }) {
 		return -1
 	}
 	return slices.IndexFunc(cols, func(c column) bool { return strings.EqualFold(c.name, part[at+3].text) })
 }
 
-// has reports whether a definition contains a word outside of parentheses.
-func has(part []token, word string) bool {
+// hasWord reports whether a definition contains a word outside of parentheses.
+func hasWord(part []token, word string) bool {
 	depth := 0
 	for _, t := range part {
 		switch {
-		case t.is("("):
+		case t.isOneOf("("):
 			depth++
-		case t.is(")"):
+		case t.isOneOf(")"):
 			depth--
-		case depth == 0 && t.is(word):
+		case depth == 0 && t.isOneOf(word):
 			return true
 		}
 	}

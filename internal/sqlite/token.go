@@ -12,8 +12,8 @@ type token struct {
 	quoted bool
 }
 
-// is reports whether the token is one of some words.
-func (t token) is(words ...string) bool {
+// isOneOf reports whether the token is one of some words.
+func (t token) isOneOf(words ...string) bool {
 	return !t.quoted && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(t.text, w) })
 }
 
@@ -35,13 +35,13 @@ func definitions(sql string) (parts [][]token, options []token, err error) {
 	depth := 0
 	var part []token
 	for i, t := range all {
-		if t.is("(") {
+		if t.isOneOf("(") {
 			depth++
-		} else if t.is(")") {
+		} else if t.isOneOf(")") {
 			depth--
 		}
 		switch {
-		case depth == 1 && t.is(",") || depth == 0 && t.is(")"):
+		case depth == 1 && t.isOneOf(",") || depth == 0 && t.isOneOf(")"):
 			if len(part) == 0 {
 				return nil, nil, errSQL
 			}
@@ -49,7 +49,7 @@ func definitions(sql string) (parts [][]token, options []token, err error) {
 			if depth == 0 {
 				return parts, all[i+1:], nil
 			}
-		case depth > 1 || depth == 1 && (!t.is("(") || len(part) > 0):
+		case depth > 1 || depth == 1 && (!t.isOneOf("(") || len(part) > 0):
 			part = append(part, t)
 		}
 	}

@@ -23,20 +23,20 @@ const (
 	leaf     = 13
 )
 
-// take reads a page, and fails if the walk has already taken it.
-func (s *scan) take(n uint32) ([]byte, error) {
+// takePage reads a page, and fails if the walk has already taken it.
+func (s *scan) takePage(n uint32) ([]byte, error) {
 	if _, ok := s.seen[n]; ok {
 		return nil, fmt.Errorf("page %d is in the table twice", n)
 	}
 	s.seen[n] = struct{}{}
-	return s.db.page(n)
+	return s.db.readPage(n)
 }
 
-func (s *scan) tree(n uint32, depth int) error {
+func (s *scan) walkTree(n uint32, depth int) error {
 	if depth == maxDepth {
 		return fmt.Errorf("page %d: the table is more than %d pages deep", n, maxDepth)
 	}
-	p, err := s.take(n)
+	p, err := s.takePage(n)
 	if err != nil {
 		return err
 	}
@@ -63,22 +63,22 @@ func (s *scan) tree(n uint32, depth int) error {
 			return fmt.Errorf("page %d has cell %d where it cannot be", n, i)
 		}
 		if p[head] == interior {
-			err = s.tree(binary.BigEndian.Uint32(p[at:]), depth+1)
+			err = s.walkTree(binary.BigEndian.Uint32(p[at:]), depth+1)
 		} else {
-			err = s.cell(n, p[at:])
+			err = s.readCell(n, p[at:])
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if p[head] == interior {
-		return s.tree(binary.BigEndian.Uint32(p[head+8:]), depth+1)
+		return s.walkTree(binary.BigEndian.Uint32(p[head+8:]), depth+1)
 	}
 	return nil
 }
 
-// cell reads a row of a leaf.
-func (s *scan) cell(n uint32, b []byte) error {
+// readCell reads a row of a leaf.
+func (s *scan) readCell(n uint32, b []byte) error {
 	size, b, ok := varint(b)
 	id, b, also := varint(b)
 	if !ok || !also || size > maxRow {
@@ -89,7 +89,7 @@ func (s *scan) cell(n uint32, b []byte) error {
 		return fmt.Errorf("page %d has row %d behind row %d", n, r.ID, s.last)
 	}
 	s.any, s.last = true, r.ID
-	here := s.local(int(size))
+	here := s.localSize(int(size))
 	end := here
 	if here < int(size) {
 		end += 4
@@ -107,8 +107,8 @@ func (s *scan) cell(n uint32, b []byte) error {
 	return s.yield(r)
 }
 
-// local returns how many bytes of a row are in the leaf; the rest is in pages of its own.
-func (s *scan) local(size int) int {
+// localSize returns how many bytes of a row are in the leaf; the rest is in pages of its own.
+func (s *scan) localSize(size int) int {
 	u := s.db.usable
 	most := u - 35
 	if size <= most {

@@ -46,9 +46,9 @@ func readWAL(f File) (*wal, error) {
 		order = binary.BigEndian
 	}
 	sum := checksum{order: order}
-	sum.add(w.head[:24])
+	sum.addBytes(w.head[:24])
 	w.pageSize = int(word(2))
-	if word(0)&^1 != walMagic || !isPageSize(w.pageSize) || !sum.is(w.head[24:]) {
+	if word(0)&^1 != walMagic || !isPageSize(w.pageSize) || !sum.equals(w.head[24:]) {
 		return w, nil // as in SQLite, nothing was written yet
 	}
 	if word(1) != walFormat {
@@ -82,9 +82,9 @@ func (w *wal) readFrames(sum *checksum) error {
 			return fmt.Errorf("its log: %w", err)
 		}
 		page, commit := binary.BigEndian.Uint32(frame), binary.BigEndian.Uint32(frame[4:])
-		sum.add(frame[:8])
-		sum.add(frame[frameHead:])
-		if page == 0 || string(frame[8:16]) != string(w.head[16:24]) || !sum.is(frame[16:]) {
+		sum.addBytes(frame[:8])
+		sum.addBytes(frame[frameHead:])
+		if page == 0 || string(frame[8:16]) != string(w.head[16:24]) || !sum.equals(frame[16:]) {
 			return nil
 		}
 		open[page] = walHead + i*size + frameHead
@@ -98,8 +98,8 @@ func (w *wal) readFrames(sum *checksum) error {
 	return nil
 }
 
-// same reports whether the log is still in the round in which it was read.
-func (w *wal) same() (bool, error) {
+// isSameRound reports whether the log is still in the round in which it was read.
+func (w *wal) isSameRound() (bool, error) {
 	if w.file == nil {
 		return true, nil
 	}
@@ -113,13 +113,13 @@ type checksum struct {
 	s0, s1 uint32
 }
 
-func (c *checksum) add(b []byte) {
+func (c *checksum) addBytes(b []byte) {
 	for ; len(b) >= 8; b = b[8:] {
 		c.s0 += c.order.Uint32(b) + c.s1
 		c.s1 += c.order.Uint32(b[4:]) + c.s0
 	}
 }
 
-func (c *checksum) is(b []byte) bool {
+func (c *checksum) equals(b []byte) bool {
 	return binary.BigEndian.Uint32(b) == c.s0 && binary.BigEndian.Uint32(b[4:]) == c.s1
 }

@@ -130,7 +130,7 @@ func TestLogRefused(t *testing.T) {
 		b := bytes.Clone(log)
 		spoil(b)
 		sum := checksum{order: binary.LittleEndian}
-		sum.add(b[:24])
+		sum.addBytes(b[:24])
 		binary.BigEndian.PutUint32(b[24:], sum.s0)
 		binary.BigEndian.PutUint32(b[28:], sum.s1)
 		return b
@@ -145,9 +145,9 @@ func TestLogRefused(t *testing.T) {
 	binary.BigEndian.PutUint32(frame[4:], 2)
 	copy(frame[8:], other[16:24])
 	sum := checksum{order: binary.LittleEndian}
-	sum.add(other[:24])
-	sum.add(frame[:8])
-	sum.add(frame[frameHead:])
+	sum.addBytes(other[:24])
+	sum.addBytes(frame[:8])
+	sum.addBytes(frame[frameHead:])
 	binary.BigEndian.PutUint32(frame[16:], sum.s0)
 	binary.BigEndian.PutUint32(frame[20:], sum.s1)
 	if _, err := Open(fake(t, file), fake(t, append(other, frame...))); err == nil || !strings.Contains(err.Error(), "its pages have 512 bytes, those of its log 1024") {

@@ -95,7 +95,7 @@ func (t *Terms) Check() error {
 	if t.Place != nil {
 		l.Place = *t.Place
 	}
-	return check(&l)
+	return checkLease(&l)
 }
 
 // leasePrefix distinguishes the ID of a lease from the name of a secret.
@@ -130,7 +130,7 @@ func NewLease(s *Secret, sandbox string, t Terms, value []byte, now time.Time) (
 	if t.For > 0 {
 		l.Until = now.Add(t.For).UTC().Truncate(time.Second)
 	}
-	if err := check(&l); err != nil {
+	if err := checkLease(&l); err != nil {
 		return l, err
 	}
 	l.Placeholder = Placeholder(FindService(s.Service), value)
@@ -159,8 +159,8 @@ func defaultVariable(s *Secret) []string {
 	return []string{name}
 }
 
-// check checks the terms of a lease, before it has any effect.
-func check(l *spec.Lease) error {
+// checkLease checks the terms of a lease, before it has any effect.
+func checkLease(l *spec.Lease) error {
 	if len(l.Hosts) == 0 && !l.Place.IsAgent() {
 		return spec.Errorf(spec.ErrUsage, "it is not known where secret %s belongs", l.Secret).
 			WithHint("name the host that may get it: --host api.example.com")

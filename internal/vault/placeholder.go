@@ -14,9 +14,9 @@ const minRandom = 96
 // alphabet and length, so it keeps those. It keeps nothing that makes the value a secret.
 func Placeholder(s *Service, value []byte) string {
 	if s == nil {
-		return plain(value)
+		return plainPlaceholder(value)
 	}
-	shape := s.shape(value)
+	shape := s.shapeOf(value)
 	if shape == nil {
 		first := s.Shapes[0]
 		return first.Prefix + random(first.Alphabet, first.Length-len(first.Prefix))
@@ -28,10 +28,10 @@ func Placeholder(s *Service, value []byte) string {
 	return shape.Prefix + random(shape.Alphabet, length)
 }
 
-// plain is Placeholder for a value of an unknown kind.
-func plain(value []byte) string {
+// plainPlaceholder is Placeholder for a value of an unknown kind.
+func plainPlaceholder(value []byte) string {
 	if isUUID(value) {
-		return uuid()
+		return newUUID()
 	}
 	prefix := kindPrefix(value)
 	rest := string(value[len(prefix):])
@@ -105,8 +105,8 @@ func isUUID(value []byte) bool {
 	return true
 }
 
-// uuid makes a UUID of version 4.
-func uuid() string {
+// newUUID makes a UUID of version 4.
+func newUUID() string {
 	h := random(hexdigits, 32)
 	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-a" + h[17:20] + "-" + h[20:]
 }

@@ -194,11 +194,11 @@ func GuessService(name string, source Source) string {
 // subscription's token where an API key is expected.
 func SortService(name string, value []byte) string {
 	s := FindService(name)
-	if s == nil || s.shape(value) != nil {
+	if s == nil || s.shapeOf(value) != nil {
 		return name
 	}
 	for _, other := range Services {
-		if slices.Equal(other.Hosts, s.Hosts) && other.shape(value) != nil {
+		if slices.Equal(other.Hosts, s.Hosts) && other.shapeOf(value) != nil {
 			return other.Name
 		}
 	}
@@ -209,11 +209,11 @@ func SortService(name string, value []byte) string {
 // not if only the other service knows the prefix.
 func Takes(service, other string, value []byte) bool {
 	s, o := FindService(service), FindService(other)
-	return s != nil && (s.shape(value) != nil || o == nil || o.shape(value) == nil)
+	return s != nil && (s.shapeOf(value) != nil || o == nil || o.shapeOf(value) == nil)
 }
 
-// shape returns the shape of a value, nil if none fits.
-func (s *Service) shape(value []byte) *Shape {
+// shapeOf returns the shape of a value, nil if none fits.
+func (s *Service) shapeOf(value []byte) *Shape {
 	for i, shape := range s.Shapes {
 		if shape.Prefix != "" && strings.HasPrefix(string(value), shape.Prefix) {
 			return &s.Shapes[i]

@@ -66,7 +66,7 @@ func (s Source) String() string {
 	return string(s.Kind)
 }
 
-func (s Source) check() error {
+func (s Source) checkSource() error {
 	ok := false
 	switch s.Kind {
 	case SourceStored:

@@ -32,7 +32,7 @@ func Of(st *store.Store) Vault { return Vault{Dir: st.Secrets()} }
 
 // Names of its files.
 func (v Vault) document() string { return filepath.Join(v.Dir, "vault.json") }
-func (v Vault) lock() string     { return filepath.Join(v.Dir, "lock") }
+func (v Vault) lockPath() string { return filepath.Join(v.Dir, "lock") }
 
 // Identity is the file with the key that opens sealed values, if the key is not
 // in the desktop's keyring.
@@ -77,20 +77,20 @@ type Secret struct {
 
 // Find returns the secret of a name.
 func (d *Document) Find(name string) (*Secret, error) {
-	if i := d.index(name); i >= 0 {
+	if i := d.indexOf(name); i >= 0 {
 		return &d.Secrets[i], nil
 	}
 	return nil, spec.Errorf(spec.ErrNotFound, "no secret named %q", name).WithHint("bothy secret ls shows what there is")
 }
 
-func (d *Document) index(name string) int {
+func (d *Document) indexOf(name string) int {
 	return slices.IndexFunc(d.Secrets, func(s Secret) bool { return s.Name == name })
 }
 
 // Put adds a secret or replaces the one of that name.
 func (d *Document) Put(s Secret) {
 	s.Revision = store.NewID()
-	if i := d.index(s.Name); i >= 0 {
+	if i := d.indexOf(s.Name); i >= 0 {
 		d.Secrets[i] = s
 		return
 	}
@@ -118,7 +118,7 @@ func (v Vault) Read() (*Document, error) {
 		return nil, err
 	}
 	if err == nil {
-		err = d.check()
+		err = d.checkContent()
 	}
 	if err != nil {
 		return nil, (&spec.Error{Op: "read the secrets", Err: err}).
@@ -127,8 +127,8 @@ func (v Vault) Read() (*Document, error) {
 	return d, nil
 }
 
-// check refuses a document that this package would not have written.
-func (d *Document) check() error {
+// checkContent refuses a document that this package would not have written.
+func (d *Document) checkContent() error {
 	if d.Version < 1 {
 		return errors.New("the document has no version")
 	}
@@ -136,10 +136,10 @@ func (d *Document) check() error {
 		if err := CheckName(s.Name); err != nil {
 			return err
 		}
-		if d.index(s.Name) != i {
+		if d.indexOf(s.Name) != i {
 			return fmt.Errorf("%s stands in it twice", s.Name)
 		}
-		if err := s.Source.check(); err != nil {
+		if err := s.Source.checkSource(); err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 		if (s.Source.Kind == SourceStored) != (s.Sealed != "") {
@@ -193,15 +193,15 @@ func (v Vault) Begin() (*Change, error) {
 
 // BeginBlind is Begin for callers that do not need the document: it may be corrupted.
 func (v Vault) BeginBlind() (*Change, error) {
-	return v.begin(store.WaitLock)
+	return v.beginChange(store.WaitLock)
 }
 
-// begin begins a change; take acquires the lock.
-func (v Vault) begin(take func(path string) (*store.Lock, error)) (*Change, error) {
+// beginChange begins a change; take acquires the lock.
+func (v Vault) beginChange(take func(path string) (*store.Lock, error)) (*Change, error) {
 	if err := os.MkdirAll(v.Dir, 0o700); err != nil {
 		return nil, &spec.Error{Op: "open the secrets", Err: err}
 	}
-	held, err := take(v.lock())
+	held, err := take(v.lockPath())
 	if err != nil {
 		return nil, err
 	}
@@ -215,13 +215,13 @@ const lockPoll = 50 * time.Millisecond
 // user. It fails when the context ends.
 func (v Vault) TryBegin(ctx context.Context) (*Change, error) {
 	for {
-		c, err := v.begin(store.TryLock)
+		c, err := v.beginChange(store.TryLock)
 		if !errors.Is(err, store.ErrLocked) {
 			return c, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, (&spec.Error{Op: "open the secrets", Err: fmt.Errorf("another bothy changes them and holds %s: %w", v.lock(), context.Cause(ctx))}).
+			return nil, (&spec.Error{Op: "open the secrets", Err: fmt.Errorf("another bothy changes them and holds %s: %w", v.lockPath(), context.Cause(ctx))}).
 				WithHint("see whether a bothy secret command waits for an answer, and try again")
 		case <-time.After(lockPoll):
 		}

@@ -31,12 +31,12 @@ func Install(ctx context.Context, st *store.Store, environ []string, r agent.Req
 	if there, ok := agent.Present(st, r); ok {
 		return agent.Result{Installation: there}, nil
 	}
-	in, err := begin(st, environ, r, progress)
+	in, err := newInstaller(st, environ, r, progress)
 	if err != nil {
 		return agent.Result{}, failed(st, r, err)
 	}
 	defer in.client.Close()
-	result, err := in.run(ctx)
+	result, err := in.installRelease(ctx)
 	if err != nil {
 		return agent.Result{}, failed(st, r, err, in.config.Notices...)
 	}
@@ -66,7 +66,7 @@ type installer struct {
 	progress func(agent.Event)
 }
 
-func begin(st *store.Store, environ []string, r agent.Request, progress func(agent.Event)) (in *installer, err error) {
+func newInstaller(st *store.Store, environ []string, r agent.Request, progress func(agent.Event)) (in *installer, err error) {
 	in = &installer{request: r, progress: progress}
 	if in.key, in.platform, err = agent.PlatformFor(r.Source, r.Target); err != nil {
 		return nil, err
@@ -84,34 +84,34 @@ func begin(st *store.Store, environ []string, r agent.Request, progress func(age
 	return in, err
 }
 
-func (in *installer) run(ctx context.Context) (agent.Result, error) {
+func (in *installer) installRelease(ctx context.Context) (agent.Result, error) {
 	in.progress(agent.Event{Phase: agent.Resolving})
 	release, err := in.client.Resolve(ctx, in.request.Source.Package, in.request.Version)
 	if err != nil {
 		return agent.Result{}, err
 	}
-	if there, err := in.find(release.Version); !errors.Is(err, fs.ErrNotExist) {
+	if there, err := in.findInstalled(release.Version); !errors.Is(err, fs.ErrNotExist) {
 		return agent.Result{Installation: there}, err
 	}
 	tarball, err := in.client.Platform(ctx, release, in.platform)
 	if err != nil {
 		return agent.Result{}, err
 	}
-	lock, err := in.lock(ctx)
+	lock, err := in.lockHome(ctx)
 	if err != nil {
 		return agent.Result{}, err
 	}
 	defer lock.Unlock()
 	// The previous lock holder may have installed the same.
-	if there, err := in.find(release.Version); !errors.Is(err, fs.ErrNotExist) {
+	if there, err := in.findInstalled(release.Version); !errors.Is(err, fs.ErrNotExist) {
 		return agent.Result{Installation: there}, err
 	}
-	there, err := in.fetch(ctx, release, tarball)
+	there, err := in.fetchPackage(ctx, release, tarball)
 	return agent.Result{Installation: there, Fresh: true}, err
 }
 
-// find returns an installed version. If it is missing, the error is fs.ErrNotExist.
-func (in *installer) find(version string) (agent.Installation, error) {
+// findInstalled returns an installed version. If it is missing, the error is fs.ErrNotExist.
+func (in *installer) findInstalled(version string) (agent.Installation, error) {
 	there, err := in.home.Find(version, in.key)
 	if err == nil && there.Package != in.request.Source.Package {
 		err = spec.Errorf(spec.ErrConflict, "it is installed from %s, not from %s", there.Package, in.request.Source.Package).
@@ -120,8 +120,8 @@ func (in *installer) find(version string) (agent.Installation, error) {
 	return there, err
 }
 
-// lock takes the lock of the program's directory.
-func (in *installer) lock(ctx context.Context) (*store.Lock, error) {
+// lockHome takes the lock of the program's directory.
+func (in *installer) lockHome(ctx context.Context) (*store.Lock, error) {
 	lock, err := store.TryLock(in.home.Lock())
 	if !errors.Is(err, store.ErrLocked) {
 		return lock, err
@@ -149,8 +149,8 @@ func (in *installer) lock(ctx context.Context) (*store.Lock, error) {
 	}
 }
 
-// fetch downloads, checks and unpacks. The caller holds the lock.
-func (in *installer) fetch(ctx context.Context, release npm.Release, t npm.Tarball) (agent.Installation, error) {
+// fetchPackage downloads, checks and unpacks. The caller holds the lock.
+func (in *installer) fetchPackage(ctx context.Context, release npm.Release, t npm.Tarball) (agent.Installation, error) {
 	part := in.home.Part(t.Integrity.Digest())
 	if err := in.home.Sweep(part); err != nil {
 		return agent.Installation{}, err
@@ -190,14 +190,14 @@ func (in *installer) unpack(f *os.File, dir, version string) error {
 		return err
 	}
 	defer root.Close()
-	if err := npm.Unpack(in.watch(f, version), root, in.platform.Binary); err != nil {
+	if err := npm.Unpack(in.reportReading(f, version), root, in.platform.Binary); err != nil {
 		return err
 	}
 	return store.SyncFS(dir) // all at once: a package may have thousands of files
 }
 
-// watch reports the progress of reading a tarball.
-func (in *installer) watch(f *os.File, version string) io.Reader {
+// reportReading reports the progress of reading a tarball.
+func (in *installer) reportReading(f *os.File, version string) io.Reader {
 	e := agent.Event{Phase: agent.Unpacking, Version: version}
 	if info, err := f.Stat(); err == nil {
 		e.Total = info.Size()

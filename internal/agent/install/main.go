@@ -11,9 +11,9 @@ import (
 )
 
 // Main carries out one order and returns the exit code.
-func Main(in io.Reader, out io.Writer) int { return helper.Run(in, out, do) }
+func Main(in io.Reader, out io.Writer) int { return helper.Run(in, out, carryOut) }
 
-func do(ctx context.Context, o agent.Order, tell func(agent.Event)) (agent.Result, error) {
+func carryOut(ctx context.Context, o agent.Order, tell func(agent.Event)) (agent.Result, error) {
 	st, err := store.Open(o.State)
 	if err != nil {
 		return agent.Result{}, err

@@ -70,13 +70,13 @@ func (a authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 // CloseIdleConnections is for http.Client.
 func (a authorized) CloseIdleConnections() { a.next.CloseIdleConnections() }
 
-// where returns an address as errors show it: without parts that may be secret.
-func where(u *url.URL) string {
+// shownAddress returns an address as errors show it: without parts that may be secret.
+func shownAddress(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// get requests an address. Reading the body fails if no data comes for too long.
-func (c *Client) get(ctx context.Context, u *url.URL, header http.Header) (*http.Response, error) {
+// request requests an address. Reading the body fails if no data comes for too long.
+func (c *Client) request(ctx context.Context, u *url.URL, header http.Header) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (c *Client) get(ctx context.Context, u *url.URL, header http.Header) (*http
 
 // unreachable reports that a registry could not be asked, and why.
 func unreachable(u *url.URL, err error) error {
-	return spec.Errorf(nil, "ask %s: %w: %w", where(u), ErrUnreachable, err).
+	return spec.Errorf(nil, "ask %s: %w: %w", shownAddress(u), ErrUnreachable, err).
 		WithHint("check the network and npm's settings registry, proxy and cafile; a version that is installed can be used offline")
 }
 
@@ -101,13 +101,13 @@ func refused(u *url.URL, resp *http.Response, what string) error {
 	switch code := resp.StatusCode; {
 	case code == http.StatusNotFound:
 		return spec.Errorf(spec.ErrNotFound, "%s has no %s", u.Host, what).
-			WithHint("check the name, and npm's setting registry: %s is asked", where(u))
+			WithHint("check the name, and npm's setting registry: %s is asked", shownAddress(u))
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		return spec.Errorf(spec.ErrDenied, "%s does not give out %s (%d)", u.Host, what, code).
 			WithHint("check npm's credential for it: npm login, or _authToken in ~/.npmrc")
 	case code == http.StatusTooManyRequests, code >= http.StatusInternalServerError:
 		return unreachable(u, fmt.Errorf("it answers with status %d", code))
 	default:
-		return spec.Errorf(nil, "ask %s: it answers with status %d", where(u), code)
+		return spec.Errorf(nil, "ask %s: it answers with status %d", shownAddress(u), code)
 	}
 }

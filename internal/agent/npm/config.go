@@ -31,7 +31,7 @@ type Config struct {
 
 // LoadConfig reads the configuration of the calling user.
 func LoadConfig(environ []string) (*Config, error) {
-	s, err := load(environ)
+	s, err := loadSettings(environ)
 	if err != nil {
 		return nil, &spec.Error{Op: "read npm's configuration", Err: err}
 	}
@@ -56,7 +56,7 @@ func (c *Config) notice(format string, args ...any) {
 	c.Notices = append(c.Notices, fmt.Sprintf(format, args...))
 }
 
-func (c *Config) env(names ...string) string {
+func (c *Config) lookupEnv(names ...string) string {
 	for _, name := range names {
 		for _, kv := range c.environ {
 			if v, ok := strings.CutPrefix(kv, name+"="); ok && v != "" {
@@ -86,7 +86,7 @@ func (c *Config) registry(pkg string) (*url.URL, error) {
 // configured for the address, for a parent path, or for a registry on its host. It is never sent without
 // TLS unless the registry is configured so.
 func (c *Config) authorization(u *url.URL) string {
-	if u.Scheme != "https" && !c.plain(u.Host) {
+	if u.Scheme != "https" && !c.allowsPlain(u.Host) {
 		return ""
 	}
 	key := "//" + u.Host + u.EscapedPath()
@@ -127,8 +127,8 @@ func (c *Config) registries() (list []*url.URL) {
 	return list
 }
 
-// plain reports whether a registry without TLS is configured on a host.
-func (c *Config) plain(host string) bool {
+// allowsPlain reports whether a registry without TLS is configured on a host.
+func (c *Config) allowsPlain(host string) bool {
 	return slices.ContainsFunc(c.registries(), func(r *url.URL) bool { return r.Host == host && r.Scheme == "http" })
 }
 
@@ -174,7 +174,7 @@ func (c *Config) authorities() (*x509.CertPool, error) {
 	if text != "" && !pool.AppendCertsFromPEM([]byte(strings.ReplaceAll(text, `\n`, "\n"))) {
 		return nil, spec.Errorf(spec.ErrUsage, "npm's setting ca has no certificate")
 	}
-	for name, path := range map[string]string{"npm's setting cafile": file, "NODE_EXTRA_CA_CERTS": c.env("NODE_EXTRA_CA_CERTS")} {
+	for name, path := range map[string]string{"npm's setting cafile": file, "NODE_EXTRA_CA_CERTS": c.lookupEnv("NODE_EXTRA_CA_CERTS")} {
 		if path == "" {
 			continue
 		}
@@ -191,7 +191,7 @@ func (c *Config) authorities() (*x509.CertPool, error) {
 
 func (c *Config) fromHome(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		return filepath.Join(c.env("HOME"), rest)
+		return filepath.Join(c.lookupEnv("HOME"), rest)
 	}
 	return path
 }

@@ -28,11 +28,11 @@ func (c *Client) Download(ctx context.Context, t Tarball, path string, progress 
 		return nil, err
 	}
 	d := &download{c: c, t: t, f: f, progress: progress}
-	err = d.run(ctx)
+	err = d.fetchWhole(ctx)
 	if errors.Is(err, errMismatch) && d.resumed {
 		// The old part may have been damaged, and not the new data.
 		if err = d.restart(); err == nil {
-			err = d.run(ctx)
+			err = d.fetchWhole(ctx)
 		}
 	}
 	if err == nil {
@@ -73,8 +73,8 @@ func (d *download) restart() error {
 	return err
 }
 
-// run fetches the missing part and checks the whole.
-func (d *download) run(ctx context.Context) error {
+// fetchWhole fetches the missing part and checks the whole.
+func (d *download) fetchWhole(ctx context.Context) error {
 	d.sum = sha512.New()
 	var err error
 	if d.done, err = io.Copy(d.sum, d.f); err != nil {
@@ -85,18 +85,18 @@ func (d *download) run(ctx context.Context) error {
 		return nil
 	}
 	again := func(err error) bool { return errors.Is(err, ErrUnreachable) && !errors.Is(err, spec.ErrDenied) }
-	err = fetch.Resume(ctx, func() int64 { return d.done }, again, d.part)
+	err = fetch.Resume(ctx, func() int64 { return d.done }, again, d.fetchPart)
 	if err == nil && !d.t.Integrity.matches(d.sum.Sum(nil)) {
 		err = errMismatch
 	}
 	return err
 }
 
-// part fetches as much as one connection delivers.
-func (d *download) part(ctx context.Context) error {
+// fetchPart fetches as much as one connection delivers.
+func (d *download) fetchPart(ctx context.Context) error {
 	header := http.Header{"Accept": {"application/octet-stream, */*"}}
 	fetch.AskFrom(header, d.done)
-	resp, err := d.c.get(ctx, d.t.URL, header)
+	resp, err := d.c.request(ctx, d.t.URL, header)
 	if err != nil {
 		return err
 	}
@@ -126,14 +126,14 @@ func (d *download) part(ctx context.Context) error {
 	if d.total > d.c.MaxTarball {
 		return d.tooLarge()
 	}
-	return d.copy(resp.Body)
+	return d.copyBody(resp.Body)
 }
 
 func (d *download) tooLarge() error {
 	return spec.Errorf(spec.ErrDenied, "%s %s is refused: it has more than %d MB", d.t.Package, d.t.Version, d.c.MaxTarball>>20)
 }
 
-func (d *download) copy(r io.Reader) error {
+func (d *download) copyBody(r io.Reader) error {
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := r.Read(buf)

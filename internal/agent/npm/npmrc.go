@@ -35,12 +35,12 @@ func readNpmrc(path string, env func(string) (string, bool)) (settings, error) {
 	return npmrc.Parse(string(text), env), nil
 }
 
-// load reads the configuration that npm would use outside of any project: the environment before the
+// loadSettings reads the configuration that npm would use outside of any project: the environment before the
 // user's file before the machine's.
 //
 // The .npmrc of a project is not read. It belongs to the repository, which is not trusted: it could name
 // a registry of its own. Its path also depends on the current directory.
-func load(environ []string) (settings, error) {
+func loadSettings(environ []string) (settings, error) {
 	env := func(name string) (string, bool) {
 		for _, kv := range environ {
 			if v, ok := strings.CutPrefix(kv, name+"="); ok {

@@ -12,8 +12,8 @@ import (
 // environment.
 func (c *Config) proxies() *hostproxy.Settings {
 	own := cmp.Or(c.setting("https-proxy"), c.setting("proxy"))
-	except := strings.ReplaceAll(cmp.Or(c.setting("noproxy"), c.env("NO_PROXY", "no_proxy")), npmrc.ListSeparator, ",")
+	except := strings.ReplaceAll(cmp.Or(c.setting("noproxy"), c.lookupEnv("NO_PROXY", "no_proxy")), npmrc.ListSeparator, ",")
 	return hostproxy.New("the configured proxy",
-		cmp.Or(own, c.env("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")),
-		cmp.Or(own, c.env("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")), except)
+		cmp.Or(own, c.lookupEnv("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")),
+		cmp.Or(own, c.lookupEnv("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")), except)
 }

@@ -97,8 +97,8 @@ func newest(p *packument) string {
 }
 
 func (c *Client) packument(ctx context.Context, registry *url.URL, pkg string) (*packument, error) {
-	u := below(registry, pkg)
-	resp, err := c.get(ctx, u, http.Header{"Accept": {short}})
+	u := packageURL(registry, pkg)
+	resp, err := c.request(ctx, u, http.Header{"Accept": {short}})
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func (c *Client) packument(ctx context.Context, registry *url.URL, pkg string) (
 	return &p, nil
 }
 
-// below returns the address of a package, with the slash in its name escaped.
-func below(registry *url.URL, pkg string) *url.URL {
+// packageURL returns the address of a package, with the slash in its name escaped.
+func packageURL(registry *url.URL, pkg string) *url.URL {
 	u := *registry
 	u.RawPath = u.EscapedPath() + strings.ReplaceAll(pkg, "/", "%2f")
 	u.Path += pkg
@@ -192,7 +192,7 @@ func (c *Client) tarball(r Release) (Tarball, error) {
 	case u.Hostname() == r.registry.Hostname() && r.registry.Scheme == "https" && u.Scheme == "http":
 		u.Scheme, u.Host = "https", r.registry.Host
 	case u.Scheme == "http" && r.registry.Scheme == "https":
-		return t, spec.Errorf(spec.ErrDenied, "%s %s lies at %s, which is not encrypted", r.Package, r.Version, where(u))
+		return t, spec.Errorf(spec.ErrDenied, "%s %s lies at %s, which is not encrypted", r.Package, r.Version, shownAddress(u))
 	}
 	t.URL = u
 	return t, nil

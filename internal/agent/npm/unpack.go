@@ -37,7 +37,7 @@ func Unpack(r io.Reader, root *os.Root, program string) error {
 
 func (b bounds) unpack(r io.Reader, root *os.Root, program string) error {
 	u := &unpacker{bounds: b, root: root, program: program, seen: map[string]string{}, made: map[string]bool{}}
-	err := u.run(r)
+	err := u.unpackAll(r)
 	if _, ours := errors.AsType[*fs.PathError](err); ours {
 		return &spec.Error{Op: "unpack the package", Err: err}
 	}
@@ -56,7 +56,7 @@ type unpacker struct {
 	done    int64
 }
 
-func (u *unpacker) run(r io.Reader) error {
+func (u *unpacker) unpackAll(r io.Reader) error {
 	z, err := gzip.NewReader(r)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (u *unpacker) run(r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		if err := u.entry(h, archive); err != nil {
+		if err := u.unpackEntry(h, archive); err != nil {
 			return fmt.Errorf("%q: %w", h.Name, err)
 		}
 	}
@@ -93,7 +93,7 @@ func (u *unpacker) run(r io.Reader) error {
 
 func (u *unpacker) tooMuch() error { return fmt.Errorf("it unpacks to more than %d bytes", u.bytes) }
 
-func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
+func (u *unpacker) unpackEntry(h *tar.Header, r io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeXGlobalHeader:
 		return nil
@@ -106,12 +106,12 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 		return err
 	}
 	if h.Typeflag == tar.TypeDir {
-		return u.dirs(name)
+		return u.makeDirs(name)
 	}
 	if name == "." {
 		return errors.New("it stands in no directory")
 	}
-	return u.file(name, h, r)
+	return u.unpackFile(name, h, r)
 }
 
 // localName checks a name and removes its first element, as npm does.
@@ -130,15 +130,15 @@ func localName(name string) (string, error) {
 	return rest, nil
 }
 
-// dirs makes a directory and its parents.
-func (u *unpacker) dirs(name string) error {
+// makeDirs makes a directory and its parents.
+func (u *unpacker) makeDirs(name string) error {
 	if name == "." {
 		return nil
 	}
-	if err := u.dirs(path.Dir(name)); err != nil {
+	if err := u.makeDirs(path.Dir(name)); err != nil {
 		return err
 	}
-	known, err := u.add(name)
+	known, err := u.recordName(name)
 	if known && u.made[name] {
 		return errors.New("a file is where its directory should be")
 	}
@@ -151,8 +151,8 @@ func (u *unpacker) dirs(name string) error {
 	return u.root.Chmod(name, 0o755) // whatever the umask is
 }
 
-// add records a name. It reports whether the name was known, in the same spelling.
-func (u *unpacker) add(name string) (known bool, err error) {
+// recordName records a name. It reports whether the name was known, in the same spelling.
+func (u *unpacker) recordName(name string) (known bool, err error) {
 	folded := strings.ToLower(strings.ToUpper(name))
 	if was, ok := u.seen[folded]; ok {
 		if was != name {
@@ -167,14 +167,14 @@ func (u *unpacker) add(name string) (known bool, err error) {
 	return false, nil
 }
 
-func (u *unpacker) file(name string, h *tar.Header, r io.Reader) error {
+func (u *unpacker) unpackFile(name string, h *tar.Header, r io.Reader) error {
 	if h.Size < 0 || h.Size > u.bytes-u.done {
 		return u.tooMuch() // it may be sparse, and cost nothing to send
 	}
-	if err := u.dirs(path.Dir(name)); err != nil {
+	if err := u.makeDirs(path.Dir(name)); err != nil {
 		return err
 	}
-	known, err := u.add(name)
+	known, err := u.recordName(name)
 	if err == nil && known {
 		err = errors.New("it comes twice")
 	}

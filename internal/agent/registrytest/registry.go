@@ -60,7 +60,7 @@ type Dist struct {
 // New starts a registry that ends with the test.
 func New(t testing.TB) *Registry {
 	r := &Registry{packages: map[string]*document{}, tarballs: map[string][]byte{}, CA: filepath.Join(t.TempDir(), "ca.pem")}
-	r.Server = httptest.NewTLSServer(http.HandlerFunc(r.serve))
+	r.Server = httptest.NewTLSServer(http.HandlerFunc(r.answerRequest))
 	t.Cleanup(r.Close)
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
 	if err := os.WriteFile(r.CA, text, 0o600); err != nil {
@@ -113,7 +113,7 @@ func (r *Registry) Asked(suffix string) (list []*http.Request) {
 	return list
 }
 
-func (r *Registry) serve(w http.ResponseWriter, q *http.Request) {
+func (r *Registry) answerRequest(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	r.asked = append(r.asked, q)
 	name := strings.Replace(strings.TrimPrefix(q.URL.EscapedPath(), "/"), "%2f", "/", 1)

@@ -47,11 +47,11 @@ const (
 	tryEvery     = 100 * time.Millisecond
 )
 
-// query reads the database at one moment. It calls ask again if a writer disturbed that. If the database
+// queryDatabase reads the database at one moment. It calls ask again if a writer disturbed that. If the database
 // is missing, the error is of class fs.ErrNotExist.
-func (s *Sessions) query(ctx context.Context, ask func(*sqlite.DB) error) error {
+func (s *Sessions) queryDatabase(ctx context.Context, ask func(*sqlite.DB) error) error {
 	for try := 1; ; try++ {
-		err := s.ask(ctx, ask)
+		err := s.readOnce(ctx, ask)
 		tries := brokenTries
 		if errors.Is(err, sqlite.ErrChanged) || errors.Is(err, sqlite.ErrUnfinished) {
 			tries = changedTries
@@ -72,7 +72,7 @@ func (s *Sessions) query(ctx context.Context, ask func(*sqlite.DB) error) error 
 	}
 }
 
-func (s *Sessions) ask(ctx context.Context, ask func(*sqlite.DB) error) error {
+func (s *Sessions) readOnce(ctx context.Context, ask func(*sqlite.DB) error) error {
 	file, done, err := s.beside(ctx, "")
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (s *Sessions) beside(ctx context.Context, end string) (file sqlite.File, do
 // inDatabase returns the sessions, the one changed last first. It reads the content of the first look
 // sessions.
 func (s *Sessions) inDatabase(ctx context.Context, look int) (list []Session, err error) {
-	err = s.query(ctx, func(db *sqlite.DB) error {
+	err = s.queryDatabase(ctx, func(db *sqlite.DB) error {
 		list = []Session{}
 		of := s.database.Sessions
 		err := readTable(db, of, func(r *fields) error {
@@ -168,8 +168,8 @@ func readTable(db *sqlite.DB, of spec.AgentTable, yield func(*fields) error) err
 		}
 		f := &fields{time: value(when), row: r, data: data}
 		var ok, also bool
-		f.id, ok = idOf(value(id))
-		f.in, also = idOf(value(in))
+		f.id, ok = columnID(value(id))
+		f.in, also = columnID(value(in))
 		if err == nil && (!ok || !also || f.id == "") {
 			err = fmt.Errorf("table %s: row %d has no ID, or what it belongs to has none", of.Table, r.ID)
 		}
@@ -180,8 +180,8 @@ func readTable(db *sqlite.DB, of spec.AgentTable, yield func(*fields) error) err
 	})
 }
 
-// idOf returns the ID in a column: a text or a number. ok is false for other values.
-func idOf(v any) (id string, ok bool) {
+// columnID returns the ID in a column: a text or a number. ok is false for other values.
+func columnID(v any) (id string, ok bool) {
 	switch v := v.(type) {
 	case nil:
 		return "", true
@@ -193,8 +193,8 @@ func idOf(v any) (id string, ok bool) {
 	return "", false
 }
 
-// text returns the document in a row, or the reason why there is none.
-func (f *fields) text() (text, cause string, err error) {
+// documentText returns the document in a row, or the reason why there is none.
+func (f *fields) documentText() (text, cause string, err error) {
 	if f.row.Size > maxLine {
 		return "", causeLong, nil
 	}
@@ -206,9 +206,9 @@ func (f *fields) text() (text, cause string, err error) {
 	return text, cause, err
 }
 
-// stamp identifies a state of the database, without reading it. It is empty if the next
+// databaseStamp identifies a state of the database, without reading it. It is empty if the next
 // state might get the same stamp.
-func (s *Sessions) stamp() (stamp string) {
+func (s *Sessions) databaseStamp() (stamp string) {
 	var b strings.Builder
 	for _, end := range []string{"", "-wal"} {
 		info, err := s.home.Stat(s.database.File + end)

@@ -32,7 +32,7 @@ func (d *Digest) Add(ev spec.TranscriptEvent) {
 			d.Failed++
 		}
 	case spec.TalkUsage:
-		d.use(ev.ID, *ev.Usage)
+		d.addUsage(ev.ID, *ev.Usage)
 	case spec.TalkLimit:
 		d.Limit = &ev
 	case spec.TalkEnd:
@@ -60,7 +60,7 @@ func (d *Digest) message(ev spec.TranscriptEvent) {
 // Message returns the agent's last message.
 func (d *Digest) Message() string { return string(d.said) }
 
-func (d *Digest) use(id string, u spec.TranscriptUsage) {
+func (d *Digest) addUsage(id string, u spec.TranscriptUsage) {
 	if u.Total {
 		u.Total = false
 		d.Usage, d.perID = u, nil
@@ -72,12 +72,12 @@ func (d *Digest) use(id string, u spec.TranscriptUsage) {
 			d.perID = map[string]spec.TranscriptUsage{}
 		}
 		d.perID[id] = u
-		d.Usage = plus(d.Usage, before, -1)
+		d.Usage = addTimes(d.Usage, before, -1)
 	}
-	d.Usage = plus(d.Usage, u, 1)
+	d.Usage = addTimes(d.Usage, u, 1)
 }
 
-func plus(a, b spec.TranscriptUsage, times int64) spec.TranscriptUsage {
+func addTimes(a, b spec.TranscriptUsage, times int64) spec.TranscriptUsage {
 	a.Input += times * b.Input
 	a.Cached += times * b.Cached
 	a.CacheWrite += times * b.CacheWrite

@@ -15,7 +15,7 @@ import (
 // Read reports the events of a session so far. An incomplete line at the end is reported as cut short.
 func (s *Sessions) Read(ctx context.Context, one Session, tell func(spec.TranscriptEvent) error) error {
 	if s.database != nil {
-		return s.rowTail(one, tell).read(ctx)
+		return s.rowTail(one, tell).readSession(ctx)
 	}
 	f, err := s.open(one.File)
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Sessions) Read(ctx context.Context, one Session, tell func(spec.Transcr
 		return err
 	}
 	r := NewReader(s.rules, tell)
-	if err := pour(r, io.LimitReader(untilDone{ctx, f}, info.Size())); err != nil && !errors.Is(err, errEndless) { // it may grow for ever
+	if err := copyLines(r, io.LimitReader(untilDone{ctx, f}, info.Size())); err != nil && !errors.Is(err, errEndless) { // it may grow for ever
 		return err
 	}
 	return r.Close()
@@ -39,9 +39,9 @@ const maxSkipped = 64 << 20
 
 var errEndless = errors.New("a line does not end")
 
-// pour writes all available data to a reader. The error is errEndless for a line that was
+// copyLines writes all available data to a reader. The error is errEndless for a line that was
 // reported as too long, and did not end.
-func pour(r *Reader, from io.Reader) error {
+func copyLines(r *Reader, from io.Reader) error {
 	piece := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(piece)
@@ -49,7 +49,7 @@ func pour(r *Reader, from io.Reader) error {
 			return werr
 		}
 		if r.dropped > maxSkipped {
-			if err := r.end(); err != nil {
+			if err := r.endLine(); err != nil {
 				return err
 			}
 			return errEndless
@@ -76,7 +76,7 @@ func (s *Sessions) Follow(ctx context.Context, one Session, next bool, tell func
 	another := func() (Session, error) { return Session{}, nil }
 	if next {
 		known, looked := map[string]int64{}, time.Now()
-		if err := s.know(ctx, known, one); err != nil {
+		if err := s.recordKnown(ctx, known, one); err != nil {
 			return err
 		}
 		another = func() (Session, error) {
@@ -84,7 +84,7 @@ func (s *Sessions) Follow(ctx context.Context, one Session, next bool, tell func
 				return Session{}, nil
 			}
 			looked = time.Now()
-			return s.fresh(ctx, known, one.speaks)
+			return s.nextSession(ctx, known, one.speaks)
 		}
 	}
 	for {
@@ -100,38 +100,38 @@ func (s *Sessions) Follow(ctx context.Context, one Session, next bool, tell func
 // other value is the size of a session in which nothing was understood.
 const isKnown = -1
 
-// know records the existing sessions other than the followed one. A session that changed since then may
+// recordKnown records the existing sessions other than the followed one. A session that changed since then may
 // still report something, so it is not recorded.
-func (s *Sessions) know(ctx context.Context, known map[string]int64, one Session) error {
+func (s *Sessions) recordKnown(ctx context.Context, known map[string]int64, one Session) error {
 	if one.File == "" {
 		return nil
 	}
-	all, err := s.there(ctx)
+	all, err := s.findSessions(ctx)
 	for _, other := range all {
-		if s.database != nil || !one.speaks || !other.Changed.After(one.Changed) || other.key() == one.key() {
-			known[other.key()] = isKnown
+		if s.database != nil || !one.speaks || !other.Changed.After(one.Changed) || other.identity() == one.identity() {
+			known[other.identity()] = isKnown
 		}
 	}
 	return err
 }
 
-// key identifies a session, before its content is read.
-func (s *Session) key() string { return s.File + "\x00" + s.ID }
+// identity identifies a session, before its content is read.
+func (s *Session) identity() string { return s.File + "\x00" + s.ID }
 
-// fresh returns a session that was not known, and records it. It returns the zero Session if there is
+// nextSession returns a session that was not known, and records it. It returns the zero Session if there is
 // none. If speaks is set, a file in which nothing is understood does not count: anybody may have put it
 // there.
-func (s *Sessions) fresh(ctx context.Context, known map[string]int64, speaks bool) (Session, error) {
-	all, err := s.there(ctx)
+func (s *Sessions) nextSession(ctx context.Context, known map[string]int64, speaks bool) (Session, error) {
+	all, err := s.findSessions(ctx)
 	if err != nil && !errors.Is(err, spec.ErrNotFound) { // the table may still be created
 		return Session{}, err
 	}
 	for _, one := range slices.Backward(all) {
-		key := one.key()
+		key := one.identity()
 		if was, ok := known[key]; ok && (was == isKnown || was == one.Bytes) {
 			continue
 		}
-		one, err := s.look(ctx, one)
+		one, err := s.describeOne(ctx, one)
 		switch {
 		case err == nil && speaks && s.database == nil && !one.speaks:
 			known[key] = one.Bytes
@@ -147,12 +147,12 @@ func (s *Sessions) fresh(ctx context.Context, known map[string]int64, speaks boo
 
 // tail is a session that is read continuously.
 type tail interface {
-	drain(ctx context.Context) error // reports new events
-	end(ctx context.Context) error   // the same, for the last time
+	reportNew(ctx context.Context) error // reports new events
+	finish(ctx context.Context) error    // the same, for the last time
 	close()
 }
 
-func (s *Sessions) tail(one Session, tell func(spec.TranscriptEvent) error) tail {
+func (s *Sessions) newTail(one Session, tell func(spec.TranscriptEvent) error) tail {
 	if s.database != nil {
 		return s.rowTail(one, tell)
 	}
@@ -161,11 +161,11 @@ func (s *Sessions) tail(one Session, tell func(spec.TranscriptEvent) error) tail
 
 // follow reads one session until another one begins.
 func (s *Sessions) follow(ctx context.Context, one Session, another func() (Session, error), tell func(spec.TranscriptEvent) error) (Session, error) {
-	t := s.tail(one, tell)
+	t := s.newTail(one, tell)
 	defer t.close()
 	for {
 		if one.File != "" {
-			if err := t.drain(ctx); err != nil {
+			if err := t.reportNew(ctx); err != nil {
 				return Session{}, err
 			}
 		}
@@ -177,7 +177,7 @@ func (s *Sessions) follow(ctx context.Context, one Session, another func() (Sess
 			if one.File == "" {
 				return then, nil
 			}
-			return then, t.end(ctx)
+			return then, t.finish(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -197,9 +197,9 @@ type fileTail struct {
 	lost bool // in a line without an end
 }
 
-// drain reads the available data. If the file was replaced, or has become shorter, it reads
+// reportNew reads the available data. If the file was replaced, or has become shorter, it reads
 // from the beginning: the agent has rewritten it.
-func (t *fileTail) drain(ctx context.Context) error {
+func (t *fileTail) reportNew(ctx context.Context) error {
 	if t.f != nil && t.s.rewritten(t.f, t.name) {
 		t.close()
 		t.f, t.r, t.lost = nil, NewReader(t.s.rules, t.tell), false
@@ -212,14 +212,14 @@ func (t *fileTail) drain(ctx context.Context) error {
 			return err
 		}
 	}
-	return t.pour(ctx)
+	return t.readAvailable(ctx)
 }
 
-func (t *fileTail) pour(ctx context.Context) error {
+func (t *fileTail) readAvailable(ctx context.Context) error {
 	if t.lost {
 		return nil
 	}
-	err := pour(t.r, untilDone{ctx, t.f})
+	err := copyLines(t.r, untilDone{ctx, t.f})
 	if errors.Is(err, errEndless) {
 		t.lost = true
 		return nil
@@ -227,9 +227,9 @@ func (t *fileTail) pour(ctx context.Context) error {
 	return err
 }
 
-func (t *fileTail) end(ctx context.Context) error {
+func (t *fileTail) finish(ctx context.Context) error {
 	if t.f != nil { // read the rest
-		if err := t.pour(ctx); err != nil {
+		if err := t.readAvailable(ctx); err != nil {
 			return err
 		}
 	}

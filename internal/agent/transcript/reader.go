@@ -41,11 +41,11 @@ func (r *Reader) Write(p []byte) (int, error) {
 	n := len(p)
 	for {
 		line, after, found := bytes.Cut(p, []byte{'\n'})
-		r.keep(line)
+		r.keepPiece(line)
 		if !found {
 			return n, nil
 		}
-		if err := r.end(); err != nil {
+		if err := r.endLine(); err != nil {
 			return 0, err
 		}
 		p = after
@@ -62,10 +62,10 @@ func (r *Reader) Close() error {
 			return err
 		}
 	}
-	return r.end()
+	return r.endLine()
 }
 
-func (r *Reader) keep(p []byte) {
+func (r *Reader) keepPiece(p []byte) {
 	if r.dropped > 0 || len(r.rest)+len(p) > maxLine {
 		r.dropped += len(r.rest) + len(p)
 		r.rest = nil
@@ -74,8 +74,8 @@ func (r *Reader) keep(p []byte) {
 	r.rest = append(r.rest, p...)
 }
 
-// end reads a complete line.
-func (r *Reader) end() error {
+// endLine reads a complete line.
+func (r *Reader) endLine() error {
 	line, dropped := bytes.TrimSpace(r.rest), r.dropped
 	r.dropped = 0
 	r.lines++
@@ -85,7 +85,7 @@ func (r *Reader) end() error {
 		r.rest = r.rest[:0]
 	}
 	if dropped > 0 {
-		return r.say(spec.TranscriptEvent{Kind: spec.TalkUnknown, Cause: causeLong}, nil)
+		return r.sendEvent(spec.TranscriptEvent{Kind: spec.TalkUnknown, Cause: causeLong}, nil)
 	}
 	if len(line) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func (r *Reader) end() error {
 	if cause != "" {
 		return r.unread(line, cause)
 	}
-	return r.read(v)
+	return r.readValue(v)
 }
 
 // maxUnread bounds the reported part of a line that cannot be read.
@@ -102,23 +102,23 @@ const maxUnread = 4 << 10
 
 func (r *Reader) unread(line []byte, cause string) error {
 	text := strings.ToValidUTF8(string(line[:min(len(line), maxUnread)]), string(utf8.RuneError))
-	return r.say(spec.TranscriptEvent{Kind: spec.TalkUnknown, Cause: cause, Text: text}, nil)
+	return r.sendEvent(spec.TranscriptEvent{Kind: spec.TalkUnknown, Cause: cause, Text: text}, nil)
 }
 
 // Lines returns the number of lines read, including the current one.
 func (r *Reader) Lines() int { return r.lines }
 
-func (r *Reader) read(v any) error {
-	r.begin(r.rules.sessionOf(v))
+func (r *Reader) readValue(v any) error {
+	r.beginSession(r.rules.sessionOf(v))
 	ended := false
-	known, err := r.apply(r.rules.rules, v, v, &ended)
+	known, err := r.applyRules(r.rules.rules, v, v, &ended)
 	r.knew = r.knew || known
-	if err == nil && r.rules.isEnd(v) && !ended {
+	if err == nil && r.rules.isEndOfRun(v) && !ended {
 		known = true
-		err = r.say(spec.TranscriptEvent{Kind: spec.TalkEnd, Verdict: r.rules.verdict(v)}, v)
+		err = r.sendEvent(spec.TranscriptEvent{Kind: spec.TalkEnd, Verdict: r.rules.verdict(v)}, v)
 	}
-	if err == nil && !known && !r.row.again(nil) {
-		err = r.say(unknown(v), v)
+	if err == nil && !known && !r.row.wasReported(nil) {
+		err = r.sendEvent(unknown(v), v)
 	}
 	return err
 }
@@ -126,8 +126,8 @@ func (r *Reader) read(v any) error {
 // maxID is far longer than any ID.
 const maxID = 256
 
-// begin records the session that the next events belong to.
-func (r *Reader) begin(id string) {
+// beginSession records the session that the next events belong to.
+func (r *Reader) beginSession(id string) {
 	if id != "" && len(id) <= maxID {
 		r.session = id
 	}
@@ -137,8 +137,8 @@ func unknown(v any) spec.TranscriptEvent {
 	return spec.TranscriptEvent{Kind: spec.TalkUnknown, Cause: causeNoRule, Raw: encode(v)}
 }
 
-// apply applies rules to a value in a line. It reports whether one matches.
-func (r *Reader) apply(rules []*rule, v, line any, ended *bool) (known bool, err error) {
+// applyRules applies rules to a value in a line. It reports whether one matches.
+func (r *Reader) applyRules(rules []*rule, v, line any, ended *bool) (known bool, err error) {
 	for _, rule := range rules {
 		if !rule.when.matches(v) {
 			continue
@@ -155,14 +155,14 @@ func (r *Reader) apply(rules []*rule, v, line any, ended *bool) (known bool, err
 			continue
 		}
 		known = true
-		ev, ok := rule.event(v)
-		if !ok || r.again(rule, v) || r.row.again(rule) {
+		ev, ok := rule.makeEvent(v)
+		if !ok || r.wasReported(rule, v) || r.row.wasReported(rule) {
 			continue
 		}
-		if ev.Kind == spec.TalkEnd && r.rules.isEnd(line) {
+		if ev.Kind == spec.TalkEnd && r.rules.isEndOfRun(line) {
 			ev.Verdict, *ended = r.rules.verdict(line), true
 		}
-		if err := r.say(ev, line); err != nil {
+		if err := r.sendEvent(ev, line); err != nil {
 			return known, err
 		}
 	}
@@ -179,9 +179,9 @@ func (r *Reader) applyEach(rule *rule, v, line any, ended *bool) (there bool, er
 		}
 		for _, e := range list {
 			var known bool
-			known, err = r.apply(rule.rules, e, line, ended)
-			if err == nil && !known && !r.row.again(nil) {
-				err = r.say(unknown(e), line)
+			known, err = r.applyRules(rule.rules, e, line, ended)
+			if err == nil && !known && !r.row.wasReported(nil) {
+				err = r.sendEvent(unknown(e), line)
 			}
 			if err != nil {
 				return false
@@ -196,9 +196,9 @@ func (r *Reader) applyEach(rule *rule, v, line any, ended *bool) (there bool, er
 // twice.
 const maxTold = 1 << 16
 
-// again reports whether a rule has reported this before.
-func (r *Reader) again(by *rule, v any) bool {
-	it := said{by, by.once.text(v)}
+// wasReported reports whether a rule has reported this before.
+func (r *Reader) wasReported(by *rule, v any) bool {
+	it := said{by, by.once.textAt(v)}
 	if it.what == "" || len(it.what) > maxID {
 		return false
 	}
@@ -212,12 +212,12 @@ func (r *Reader) again(by *rule, v any) bool {
 	return false
 }
 
-func (r *Reader) say(ev spec.TranscriptEvent, line any) error {
+func (r *Reader) sendEvent(ev spec.TranscriptEvent, line any) error {
 	if ev.Kind == spec.TalkStart {
-		r.begin(ev.ID)
+		r.beginSession(ev.ID)
 		ev.ID = ""
 	}
 	ev.Session = r.session
-	ev.Time = timeOf(r.rules.time.first(line))
+	ev.Time = timeOf(r.rules.time.firstAt(line))
 	return r.tell(ev)
 }

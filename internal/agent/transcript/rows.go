@@ -64,20 +64,20 @@ type gathering struct {
 // gather reads messages and parts of the wanted sessions.
 func (s *Sessions) gather(db *sqlite.DB, want map[string]*talk) error {
 	g := &gathering{want: want, by: map[string]*message{}, left: talkBytes}
-	err := readTable(db, s.database.Messages, g.message)
+	err := readTable(db, s.database.Messages, g.addMessage)
 	if err != nil || s.database.Parts == nil {
 		return err
 	}
-	return readTable(db, *s.database.Parts, g.part)
+	return readTable(db, *s.database.Parts, g.addPart)
 }
 
-func (g *gathering) message(f *fields) (err error) {
+func (g *gathering) addMessage(f *fields) (err error) {
 	t := g.want[f.in]
 	if t == nil {
 		return nil
 	}
 	m := &message{talk: t}
-	if m.document, err = g.take(t, f, briefMessages); m.document != nil {
+	if m.document, err = g.storeRow(t, f, briefMessages); m.document != nil {
 		t.messages = append(t.messages, m)
 	}
 	if g.left -= rowBytes; g.left > 0 {
@@ -86,20 +86,20 @@ func (g *gathering) message(f *fields) (err error) {
 	return err
 }
 
-func (g *gathering) part(f *fields) error {
+func (g *gathering) addPart(f *fields) error {
 	m := g.by[f.in]
 	if m == nil {
 		return nil
 	}
-	d, err := g.take(m.talk, f, briefRows)
+	d, err := g.storeRow(m.talk, f, briefRows)
 	if d != nil {
 		m.parts = append(m.parts, d)
 	}
 	return err
 }
 
-// take stores a row. If only the beginning is wanted, it stores at most beginning rows.
-func (g *gathering) take(t *talk, f *fields, beginning int) (*document, error) {
+// storeRow stores a row. If only the beginning is wanted, it stores at most beginning rows.
+func (g *gathering) storeRow(t *talk, f *fields, beginning int) (*document, error) {
 	t.bytes += f.row.Size
 	size := min(f.row.Size, maxLine) + rowBytes
 	full := g.left < size
@@ -113,7 +113,7 @@ func (g *gathering) take(t *talk, f *fields, beginning int) (*document, error) {
 	t.rows++
 	d := &document{id: f.id, time: f.time}
 	var err error
-	d.text, d.cause, err = f.text()
+	d.text, d.cause, err = f.documentText()
 	return d, err
 }
 
@@ -133,8 +133,8 @@ func (s *Sessions) describe(db *sqlite.DB, list []Session) error {
 		one := &list[i]
 		t := want[one.ID]
 		one.Bytes = t.bytes
-		tail := s.rowTail(*one, one.see)
-		if err := tail.say(t); err != nil && !errors.Is(err, errSeen) {
+		tail := s.rowTail(*one, one.noteEvent)
+		if err := tail.reportChanges(t); err != nil && !errors.Is(err, errSeen) {
 			return err
 		}
 	}
@@ -154,51 +154,51 @@ type rowTail struct {
 
 func (s *Sessions) rowTail(one Session, tell func(spec.TranscriptEvent) error) *rowTail {
 	t := &rowTail{s: s, id: one.ID, r: NewReader(s.rules, tell), rows: map[string]*spoken{}, seed: maphash.MakeSeed()}
-	t.r.begin(one.ID)
+	t.r.beginSession(one.ID)
 	return t
 }
 
-// drain reports changes. A missing database may return, and its tables may appear a moment
+// reportNew reports changes. A missing database may return, and its tables may appear a moment
 // later.
-func (t *rowTail) drain(ctx context.Context) error {
-	now := t.s.stamp()
+func (t *rowTail) reportNew(ctx context.Context) error {
+	now := t.s.databaseStamp()
 	if now != "" && now == t.stamp {
 		return ctx.Err()
 	}
 	t.stamp = now
-	if err := t.read(ctx); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, sqlite.ErrNoTable) {
+	if err := t.readSession(ctx); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, sqlite.ErrNoTable) {
 		return err
 	}
 	return nil
 }
 
-func (t *rowTail) read(ctx context.Context) error {
+func (t *rowTail) readSession(ctx context.Context) error {
 	var all *talk
-	err := t.s.query(ctx, func(db *sqlite.DB) error {
+	err := t.s.queryDatabase(ctx, func(db *sqlite.DB) error {
 		all = &talk{}
 		return t.s.gather(db, map[string]*talk{t.id: all})
 	})
 	if err != nil {
 		return err
 	}
-	return t.say(all)
+	return t.reportChanges(all)
 }
 
-func (t *rowTail) end(ctx context.Context) error { return t.drain(ctx) }
-func (t *rowTail) close()                        {}
+func (t *rowTail) finish(ctx context.Context) error { return t.reportNew(ctx) }
+func (t *rowTail) close()                           {}
 
-// say reports every row whose current state was not reported, and each message after its
+// reportChanges reports every row whose current state was not reported, and each message after its
 // parts.
-func (t *rowTail) say(all *talk) error {
+func (t *rowTail) reportChanges(all *talk) error {
 	t.looks++
 	for _, m := range all.messages {
 		value := sync.OnceValue(m.decode)
 		for _, p := range m.parts {
-			if err := t.row(m, value, p); err != nil {
+			if err := t.reportRow(m, value, p); err != nil {
 				return err
 			}
 		}
-		if err := t.row(m, value, nil); err != nil {
+		if err := t.reportRow(m, value, nil); err != nil {
 			return err
 		}
 	}
@@ -214,9 +214,9 @@ func (t *rowTail) forget() {
 	}
 }
 
-// row reports a part of a message, or the message itself, if it is new or has changed.
+// reportRow reports a part of a message, or the message itself, if it is new or has changed.
 // value is the message's value.
-func (t *rowTail) row(m *message, value func() any, part *document) error {
+func (t *rowTail) reportRow(m *message, value func() any, part *document) error {
 	kind, d := "message", m.document
 	if part != nil {
 		kind, d = "part", part
@@ -236,9 +236,9 @@ func (t *rowTail) row(m *message, value func() any, part *document) error {
 		v["part"] = part.decode()
 	}
 	if d.cause == "" {
-		return t.r.read(v)
+		return t.r.readValue(v)
 	}
-	if row.again(nil) {
+	if row.wasReported(nil) {
 		return nil
 	}
 	return t.r.unread([]byte(d.text), d.cause)
@@ -265,8 +265,8 @@ type spoken struct {
 	told, now map[*rule]int
 }
 
-// again reports whether a rule has reported this event before.
-func (s *spoken) again(by *rule) bool {
+// wasReported reports whether a rule has reported this event before.
+func (s *spoken) wasReported(by *rule) bool {
 	if s == nil {
 		return false
 	}

@@ -22,7 +22,7 @@ func TestRowsHeld(t *testing.T) {
 	n := 0
 	tail := s.rowTail(Session{ID: "one"}, func(spec.TranscriptEvent) error { n++; return nil })
 	before := held()
-	must(t, tail.say(all))
+	must(t, tail.reportChanges(all))
 	if took := held() - before; took > 4<<20 || n != 8 {
 		t.Errorf("%d rows are unknown, and %d MiB are held for them", n, took>>20)
 	}
@@ -50,12 +50,12 @@ func TestRowsForgotten(t *testing.T) {
 		for i := range maxTold / 2 {
 			all.messages = append(all.messages, &message{document: &document{id: fmt.Sprint(look, i), cause: causeLong}})
 		}
-		must(t, tail.say(all))
+		must(t, tail.reportChanges(all))
 	}
 	if n != 3*maxTold/2 || len(tail.rows) != maxTold/2+1 {
 		t.Errorf("%d were told, and %d are remembered", n, len(tail.rows))
 	}
-	_ = tail.say(all)
+	_ = tail.reportChanges(all)
 	if n != 3*maxTold/2 {
 		t.Error("they are told again")
 	}

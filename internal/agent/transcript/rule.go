@@ -178,13 +178,13 @@ func fieldsOf(a spec.AgentRule) (names []string) {
 	return names
 }
 
-// event returns the event that a rule makes from a matching value. ok is false if the event would be
+// makeEvent returns the event that a rule makes from a matching value. ok is false if the event would be
 // empty.
-func (r *rule) event(v any) (ev spec.TranscriptEvent, ok bool) {
+func (r *rule) makeEvent(v any) (ev spec.TranscriptEvent, ok bool) {
 	ev = spec.TranscriptEvent{
 		Kind: r.kind, Role: r.role, Verdict: r.verdict,
-		ID: r.id.text(v), Text: r.text.text(v), Model: r.model.text(v), Tool: r.tool.text(v),
-		Until: timeOf(r.until.first(v)),
+		ID: r.id.textAt(v), Text: r.text.textAt(v), Model: r.model.textAt(v), Tool: r.tool.textAt(v),
+		Until: timeOf(r.until.firstAt(v)),
 	}
 	ev.Failed = r.failed != nil && r.failed.matches(v)
 	ev.Partial = r.partial != nil && r.partial.matches(v)
@@ -192,15 +192,15 @@ func (r *rule) event(v any) (ev spec.TranscriptEvent, ok bool) {
 	case spec.TalkMessage, spec.TalkThinking:
 		return ev, ev.Text != ""
 	case spec.TalkToolCall:
-		ev.Input = inputOf(r.input.first(v))
+		ev.Input = inputOf(r.input.firstAt(v))
 	case spec.TalkUsage:
-		ev.Usage = r.usage(v)
+		ev.Usage = r.makeUsage(v)
 		return ev, *ev.Usage != spec.TranscriptUsage{Total: r.total}
 	}
 	return ev, true
 }
 
-func (r *rule) usage(v any) *spec.TranscriptUsage {
+func (r *rule) makeUsage(v any) *spec.TranscriptUsage {
 	count := func(ps trails) int64 { return int64(ps.number(v)) }
 	u := &spec.TranscriptUsage{
 		Input: count(r.in), Cached: count(r.cached), CacheWrite: count(r.write),

@@ -84,10 +84,10 @@ func (s *Sessions) List(ctx context.Context) ([]Session, error) {
 	if s.database != nil {
 		return s.inDatabase(ctx, maxFiles)
 	}
-	all := latestFirst(s.files())
+	all := latestFirst(s.matchFiles())
 	list := make([]Session, 0, len(all))
 	for _, one := range all {
-		if one, err := s.look(ctx, one); err == nil {
+		if one, err := s.describeOne(ctx, one); err == nil {
 			list = append(list, one)
 		}
 	}
@@ -97,7 +97,7 @@ func (s *Sessions) List(ctx context.Context) ([]Session, error) {
 // Latest returns the session changed last. It returns one in which nothing is understood
 // only if no other exists. Without a session the error is of class [spec.ErrNotFound].
 func (s *Sessions) Latest(ctx context.Context) (Session, error) {
-	all, err := s.there(ctx)
+	all, err := s.findSessions(ctx)
 	if err != nil {
 		return Session{}, err
 	}
@@ -106,7 +106,7 @@ func (s *Sessions) Latest(ctx context.Context) (Session, error) {
 		if s.database != nil {
 			return one, nil
 		}
-		one, err := s.look(ctx, one)
+		one, err := s.describeOne(ctx, one)
 		if err == nil && one.speaks {
 			return one, nil
 		}
@@ -150,13 +150,13 @@ const (
 	maxFiles = 2_000
 )
 
-// there returns the sessions, the one changed last first, without reading their content, so the ID of a
+// findSessions returns the sessions, the one changed last first, without reading their content, so the ID of a
 // file is unknown. In a database it reads the first session.
-func (s *Sessions) there(ctx context.Context) ([]Session, error) {
+func (s *Sessions) findSessions(ctx context.Context) ([]Session, error) {
 	if s.database != nil {
 		return s.inDatabase(ctx, 1)
 	}
-	return latestFirst(s.files()), nil
+	return latestFirst(s.matchFiles()), nil
 }
 
 // latestFirst sorts sessions, and drops those beyond maxFiles.
@@ -165,11 +165,11 @@ func latestFirst(list []Session) []Session {
 	return list[:min(len(list), maxFiles)]
 }
 
-// files returns the files that match the patterns.
-func (s *Sessions) files() (list []Session) {
+// matchFiles returns the files that match the patterns.
+func (s *Sessions) matchFiles() (list []Session) {
 	g := glob{home: s.home, left: maxNames}
 	for _, p := range s.patterns {
-		for _, name := range g.find(".", strings.Split(p, "/")) {
+		for _, name := range g.findPaths(".", strings.Split(p, "/")) {
 			info, err := s.home.Lstat(name)
 			if err == nil && info.Mode().IsRegular() {
 				list = append(list, Session{Changed: info.ModTime().UTC(), Bytes: info.Size(), File: name})
@@ -185,9 +185,9 @@ type glob struct {
 	left int // names left to read
 }
 
-// find returns the matching paths, links or not. An unreadable directory has none.
-func (g *glob) find(dir string, steps []string) (found []string) {
-	for _, name := range g.names(dir, steps[0]) {
+// findPaths returns the matching paths, links or not. An unreadable directory has none.
+func (g *glob) findPaths(dir string, steps []string) (found []string) {
+	for _, name := range g.matchNames(dir, steps[0]) {
 		at := path.Join(dir, name)
 		if len(steps) == 1 {
 			found = append(found, at)
@@ -196,13 +196,13 @@ func (g *glob) find(dir string, steps []string) (found []string) {
 		if g.left--; g.left <= 0 {
 			break
 		}
-		found = append(found, g.find(at, steps[1:])...)
+		found = append(found, g.findPaths(at, steps[1:])...)
 	}
 	return found
 }
 
-// names returns the names in a directory that match one step of a pattern.
-func (g *glob) names(dir, step string) (names []string) {
+// matchNames returns the names in a directory that match one step of a pattern.
+func (g *glob) matchNames(dir, step string) (names []string) {
 	if !strings.ContainsAny(step, `*?[\`) {
 		return []string{step}
 	}
@@ -248,10 +248,10 @@ const (
 
 var errSeen = errors.New("seen enough")
 
-// look reads the beginning of a session to describe it.
-func (s *Sessions) look(ctx context.Context, one Session) (Session, error) {
+// describeOne reads the beginning of a session to describe it.
+func (s *Sessions) describeOne(ctx context.Context, one Session) (Session, error) {
 	if s.database != nil {
-		err := s.query(ctx, func(db *sqlite.DB) error {
+		err := s.queryDatabase(ctx, func(db *sqlite.DB) error {
 			list := []Session{one}
 			err := s.describe(db, list)
 			one = list[0]
@@ -264,7 +264,7 @@ func (s *Sessions) look(ctx context.Context, one Session) (Session, error) {
 		return Session{}, err
 	}
 	defer f.Close()
-	r := NewReader(s.rules, one.see)
+	r := NewReader(s.rules, one.noteEvent)
 	if _, err := io.Copy(r, io.LimitReader(untilDone{ctx, f}, headBytes)); err != nil && !errors.Is(err, errSeen) {
 		return Session{}, err
 	}
@@ -319,9 +319,9 @@ func (u untilDone) skipHole() {
 
 func isZero(p []byte) bool { return len(bytes.Trim(p, "\x00")) == 0 }
 
-// see updates the session's description from its next event. The error is errSeen when the description
+// noteEvent updates the session's description from its next event. The error is errSeen when the description
 // is complete.
-func (s *Session) see(ev spec.TranscriptEvent) error {
+func (s *Session) noteEvent(ev spec.TranscriptEvent) error {
 	s.speaks = s.speaks || ev.Kind != spec.TalkUnknown
 	if s.ID == "" {
 		s.ID = ev.Session

@@ -73,9 +73,9 @@ func parseTrails(list spec.AgentPaths) (ps trails, err error) {
 	return ps, nil
 }
 
-// text returns the text of the first path that has one; several texts of one path are joined by line
+// textAt returns the text of the first path that has one; several texts of one path are joined by line
 // breaks. If no path leads to a text but one leads to a list or an object, it returns that in JSON.
-func (ps trails) text(v any) string {
+func (ps trails) textAt(v any) string {
 	for _, p := range ps {
 		var texts []string
 		p.each(v, func(v any) bool {
@@ -88,14 +88,14 @@ func (ps trails) text(v any) string {
 			return strings.Join(texts, "\n")
 		}
 	}
-	if found := ps.first(v); found != nil && !isEmpty(found) {
+	if found := ps.firstAt(v); found != nil && !isEmpty(found) {
 		return string(encode(found))
 	}
 	return ""
 }
 
-// first returns the first value at any of the paths, or nil if all are missing.
-func (ps trails) first(v any) (found any) {
+// firstAt returns the first value at any of the paths, or nil if all are missing.
+func (ps trails) firstAt(v any) (found any) {
 	for _, p := range ps {
 		p.each(v, func(v any) bool {
 			found = v
@@ -113,7 +113,7 @@ const maxNumber = 1 << 40
 
 // number returns a usage count: 0 if the value is not a number, or is not plausible.
 func (ps trails) number(v any) float64 {
-	n, ok := ps.first(v).(json.Number)
+	n, ok := ps.firstAt(v).(json.Number)
 	if !ok {
 		return 0
 	}
@@ -170,14 +170,14 @@ func compileEvent(e spec.AgentEvent) (event, error) {
 
 func (e event) matches(v any) bool {
 	for _, c := range e {
-		if !c.holds(v) {
+		if !c.matches(v) {
 			return false
 		}
 	}
 	return true
 }
 
-func (c condition) holds(v any) (holds bool) {
+func (c condition) matches(v any) (holds bool) {
 	c.at.each(v, func(v any) bool {
 		t, ok := textOf(v)
 		holds = ok && (c.any || slices.Contains(c.is, t))

@@ -82,17 +82,17 @@ func compile(a *spec.AgentReading) (r *Rules, err error) {
 
 // sessionOf returns the session ID in a line, or "".
 func (r *Rules) sessionOf(v any) string {
-	if id := r.session.text(v); id != "" {
+	if id := r.session.textAt(v); id != "" {
 		return id
 	}
 	if r.run != nil && r.run.begins != nil && r.run.begins.matches(v) {
-		return trails{r.run.session}.text(v)
+		return trails{r.run.session}.textAt(v)
 	}
 	return ""
 }
 
-// isEnd reports whether a line may be the last of a run.
-func (r *Rules) isEnd(v any) bool {
+// isEndOfRun reports whether a line may be the last of a run.
+func (r *Rules) isEndOfRun(v any) bool {
 	return r.run != nil && matchesAny(r.run.end, v)
 }
 
@@ -101,22 +101,22 @@ func (r *Rules) verdict(v any) string {
 	switch {
 	case matchesAny(r.run.success, v):
 		return spec.VerdictOK
-	case says(v, r.run.exhausted):
+	case containsText(v, r.run.exhausted):
 		return spec.VerdictLimit
 	}
 	return spec.VerdictFailed
 }
 
-// says reports whether a text anywhere in a value contains one of some parts.
-func says(v any, parts []string) bool {
+// containsText reports whether a text anywhere in a value contains one of some parts.
+func containsText(v any, parts []string) bool {
 	switch v := v.(type) {
 	case string:
 		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(v, p) })
 	case []any:
-		return slices.ContainsFunc(v, func(e any) bool { return says(e, parts) })
+		return slices.ContainsFunc(v, func(e any) bool { return containsText(e, parts) })
 	case map[string]any:
 		for _, e := range v {
-			if says(e, parts) {
+			if containsText(e, parts) {
 				return true
 			}
 		}

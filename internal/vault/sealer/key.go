@@ -19,7 +19,7 @@ import (
 // is used: a crash left it behind, or a user moved the document away.
 func makeKey(ctx context.Context, o vault.Order) (vault.Answer, error) {
 	if o.Identity != "" {
-		return adopt(o)
+		return adoptKey(o)
 	}
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -30,23 +30,23 @@ func makeKey(ctx context.Context, o vault.Order) (vault.Answer, error) {
 		a.Guard = vault.GuardKeyring
 		if len(o.Passphrase) > 0 {
 			a.Guard = vault.GuardPassphrase
-		} else if keep(ctx, o.Quiet, a.Recipient, id.String()) != nil {
+		} else if keepKey(ctx, o.Quiet, a.Recipient, id.String()) != nil {
 			a.Guard = vault.GuardFile
 		}
 	} else if a.Guard == vault.GuardKeyring {
-		err = keep(ctx, o.Quiet, a.Recipient, id.String())
+		err = keepKey(ctx, o.Quiet, a.Recipient, id.String())
 	}
 	switch a.Guard {
 	case vault.GuardPassphrase:
-		a.Identity, err = lock(id, o.Passphrase)
+		a.Identity, err = lockKey(id, o.Passphrase)
 	case vault.GuardFile:
 		a.Identity = id.String() + "\n"
 	}
 	return a, err
 }
 
-// adopt uses the key of a file.
-func adopt(o vault.Order) (vault.Answer, error) {
+// adoptKey uses the key of a file.
+func adoptKey(o vault.Order) (vault.Answer, error) {
 	o.Guard = vault.GuardFile
 	if strings.HasPrefix(o.Identity, armor.Header) {
 		o.Guard = vault.GuardPassphrase
@@ -67,7 +67,7 @@ func identity(ctx context.Context, o vault.Order) (*age.X25519Identity, error) {
 	case vault.GuardPassphrase:
 		text, err = unlock(o.Identity, o.Passphrase)
 	case vault.GuardKeyring:
-		text, err = kept(ctx, o.Recipient)
+		text, err = keptKey(ctx, o.Recipient)
 	default:
 		err = fmt.Errorf("a key cannot be kept by %q", o.Guard)
 	}
@@ -88,8 +88,8 @@ func identity(ctx context.Context, o vault.Order) (*age.X25519Identity, error) {
 // quarter of a gigabyte and a second, at every start of a sandbox that is lent a secret.
 const workFactor = 16
 
-// lock encrypts a key with a passphrase, so that age can open it too.
-func lock(id *age.X25519Identity, passphrase []byte) (string, error) {
+// lockKey encrypts a key with a passphrase, so that age can open it too.
+func lockKey(id *age.X25519Identity, passphrase []byte) (string, error) {
 	r, err := age.NewScryptRecipient(string(passphrase))
 	if err != nil {
 		return "", spec.Errorf(spec.ErrUsage, "the passphrase cannot be used: %w", err)

@@ -70,7 +70,7 @@ func openKeyring(ctx context.Context) (*keyring, error) {
 	}
 	if err == nil {
 		var output dbus.Variant
-		err = k.call(servicePath, "Service.OpenSession", []any{"plain", dbus.MakeVariant("")}, &output, &k.session)
+		err = k.callMethod(servicePath, "Service.OpenSession", []any{"plain", dbus.MakeVariant("")}, &output, &k.session)
 	}
 	if err != nil {
 		k.close()
@@ -85,7 +85,7 @@ func (k *keyring) close() {
 	}
 }
 
-func (k *keyring) call(at dbus.ObjectPath, method string, args []any, results ...any) error {
+func (k *keyring) callMethod(at dbus.ObjectPath, method string, args []any, results ...any) error {
 	c := k.bus.Object(serviceName, at).CallWithContext(k.ctx, iface+method, 0, args...)
 	if c.Err != nil {
 		return c.Err
@@ -107,7 +107,7 @@ func (k *keyring) prompt(at dbus.ObjectPath) error {
 	if err := k.bus.AddMatchSignal(dbus.WithMatchObjectPath(at), dbus.WithMatchInterface(iface+"Prompt")); err != nil {
 		return err
 	}
-	if err := k.call(at, "Prompt.Prompt", []any{""}); err != nil {
+	if err := k.callMethod(at, "Prompt.Prompt", []any{""}); err != nil {
 		return err
 	}
 	for {
@@ -128,10 +128,10 @@ func (k *keyring) prompt(at dbus.ObjectPath) error {
 	}
 }
 
-// find returns the items with attributes, unlocked.
-func (k *keyring) find(attributes map[string]string) ([]dbus.ObjectPath, error) {
+// findItems returns the items with attributes, unlocked.
+func (k *keyring) findItems(attributes map[string]string) ([]dbus.ObjectPath, error) {
 	var open, locked []dbus.ObjectPath
-	if err := k.call(servicePath, "Service.SearchItems", []any{attributes}, &open, &locked); err != nil {
+	if err := k.callMethod(servicePath, "Service.SearchItems", []any{attributes}, &open, &locked); err != nil {
 		return nil, err
 	}
 	if len(open) > 0 || len(locked) == 0 {
@@ -143,7 +143,7 @@ func (k *keyring) find(attributes map[string]string) ([]dbus.ObjectPath, error) 
 func (k *keyring) unlock(paths []dbus.ObjectPath) error {
 	var open []dbus.ObjectPath
 	var question dbus.ObjectPath
-	if err := k.call(servicePath, "Service.Unlock", []any{paths}, &open, &question); err != nil {
+	if err := k.callMethod(servicePath, "Service.Unlock", []any{paths}, &open, &question); err != nil {
 		return err
 	}
 	return k.prompt(question)
@@ -156,7 +156,7 @@ func lookUp(ctx context.Context, attributes map[string]string) ([]byte, error) {
 		return nil, err
 	}
 	defer k.close()
-	items, err := k.find(attributes)
+	items, err := k.findItems(attributes)
 	switch {
 	case err != nil:
 		return nil, err
@@ -167,7 +167,7 @@ func lookUp(ctx context.Context, attributes map[string]string) ([]byte, error) {
 			WithHint("name more attributes")
 	}
 	var s secret
-	if err := k.call(items[0], "Item.GetSecret", []any{k.session}, &s); err != nil {
+	if err := k.callMethod(items[0], "Item.GetSecret", []any{k.session}, &s); err != nil {
 		return nil, err
 	}
 	return s.Value, nil
@@ -181,13 +181,13 @@ func describe(attributes map[string]string) string {
 	return strings.Join(list, " ")
 }
 
-// ours returns the attributes of the item with the key.
-func ours(recipient string) map[string]string {
+// keyAttributes returns the attributes of the item with the key.
+func keyAttributes(recipient string) map[string]string {
 	return map[string]string{"application": "bothy", "recipient": recipient}
 }
 
-// keep puts the key into the default collection.
-func keep(ctx context.Context, quiet bool, recipient, key string) error {
+// keepKey puts the key into the default collection.
+func keepKey(ctx context.Context, quiet bool, recipient, key string) error {
 	k, err := openKeyring(ctx)
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func keep(ctx context.Context, quiet bool, recipient, key string) error {
 	defer k.close()
 	k.quiet = quiet
 	var collection dbus.ObjectPath
-	if err := k.call(servicePath, "Service.ReadAlias", []any{"default"}, &collection); err != nil {
+	if err := k.callMethod(servicePath, "Service.ReadAlias", []any{"default"}, &collection); err != nil {
 		return err
 	}
 	if collection == none {
@@ -206,26 +206,26 @@ func keep(ctx context.Context, quiet bool, recipient, key string) error {
 	}
 	properties := map[string]dbus.Variant{
 		iface + "Item.Label":      dbus.MakeVariant("Bothy: key of the secrets"),
-		iface + "Item.Attributes": dbus.MakeVariant(ours(recipient)),
+		iface + "Item.Attributes": dbus.MakeVariant(keyAttributes(recipient)),
 	}
 	value := secret{Session: k.session, Parameters: []byte{}, Value: []byte(key), ContentType: "text/plain"}
 	var item, question dbus.ObjectPath
-	if err := k.call(collection, "Collection.CreateItem", []any{properties, value, true}, &item, &question); err != nil {
+	if err := k.callMethod(collection, "Collection.CreateItem", []any{properties, value, true}, &item, &question); err != nil {
 		return err
 	}
 	if err := k.prompt(question); err != nil {
 		return err
 	}
-	back, err := lookUp(ctx, ours(recipient))
+	back, err := lookUp(ctx, keyAttributes(recipient))
 	if err == nil && string(back) != key {
 		err = errors.New("the keyring keeps something else than it is given")
 	}
 	return err
 }
 
-// kept returns the key.
-func kept(ctx context.Context, recipient string) (string, error) {
-	key, err := lookUp(ctx, ours(recipient))
+// keptKey returns the key.
+func keptKey(ctx context.Context, recipient string) (string, error) {
+	key, err := lookUp(ctx, keyAttributes(recipient))
 	if err != nil {
 		return "", &spec.Error{Class: spec.ErrDenied, Op: "get the key of the secrets from the keyring", Err: err, Hint: "unlock the desktop's keyring"}
 	}
@@ -239,10 +239,10 @@ func forget(ctx context.Context, o vault.Order) error {
 		return err
 	}
 	defer k.close()
-	items, err := k.find(ours(o.Recipient))
+	items, err := k.findItems(keyAttributes(o.Recipient))
 	for _, item := range items {
 		var question dbus.ObjectPath
-		err = errors.Join(err, k.call(item, "Item.Delete", nil, &question))
+		err = errors.Join(err, k.callMethod(item, "Item.Delete", nil, &question))
 		if err == nil {
 			err = k.prompt(question)
 		}

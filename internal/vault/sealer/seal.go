@@ -38,7 +38,7 @@ func Main(in io.Reader, out io.Writer) int {
 	}
 	var a vault.Answer
 	if err == nil {
-		a, err = do(ctx, o)
+		a, err = carryOut(ctx, o)
 	}
 	if err != nil {
 		a = vault.Answer{Error: spec.ToWire(err)}
@@ -49,7 +49,7 @@ func Main(in io.Reader, out io.Writer) int {
 	return spec.ExitOK
 }
 
-func do(ctx context.Context, o vault.Order) (vault.Answer, error) {
+func carryOut(ctx context.Context, o vault.Order) (vault.Answer, error) {
 	switch o.Op {
 	case vault.OpMake:
 		return makeKey(ctx, o)
