@@ -24,9 +24,10 @@ internal/agent/install
 internal/gateway/...
 internal/guest internal/driver/gvisor/starter
 internal/driver
+internal/driver/usage
 internal/driver/drivertest
 internal/driver/gvisor
-internal/keeper/initlink internal/keeper/worktrees internal/keeper/traffic internal/keeper/ports internal/keeper/usage internal/keeper/launch internal/keeper/status internal/keeper/bill
+internal/keeper/initlink internal/keeper/worktrees internal/keeper/traffic internal/keeper/ports internal/keeper/launch internal/keeper/status internal/keeper/bill
 internal/keeper/session internal/keeper/disk internal/keeper/machine internal/keeper/command internal/keeper/grants internal/keeper/shortage
 internal/keeper/hostchanges
 internal/keeper

@@ -51,11 +51,11 @@ func (c Capabilities) Check(sb *spec.Sandbox) error {
 		}
 	}
 	if sb.Limits.Disk > 0 && !c.RootLimit {
-		return lacks(sb.Driver, "limit the disk space of a sandbox").WithHint("leave out --disk")
+		return lacksAbility(sb.Driver, "limit the disk space of a sandbox").WithHint("leave out --disk")
 	}
 	shared := slices.ContainsFunc(slices.Concat(sb.Workspaces, sb.Volumes), func(m spec.Mount) bool { return !sb.Clones(m) })
 	if shared && !c.LiveDirectories {
-		return lacks(sb.Driver, "share directories of this host").WithHint("work on a copy of the repository: --workspace %s", spec.WorkspaceClone)
+		return lacksAbility(sb.Driver, "share directories of this host").WithHint("work on a copy of the repository: --workspace %s", spec.WorkspaceClone)
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func (c Capabilities) Check(sb *spec.Sandbox) error {
 // CheckImageRoot refuses a root file system from a container image.
 func (c Capabilities) CheckImageRoot(name string) error {
 	if !c.ImageRoot {
-		return lacks(name, "start from a container image").WithHint("use the host's programs: --template %s", spec.TemplateHost)
+		return lacksAbility(name, "start from a container image").WithHint("use the host's programs: --template %s", spec.TemplateHost)
 	}
 	return nil
 }
@@ -73,13 +73,13 @@ func (c Capabilities) CheckImageRoot(name string) error {
 func (c Capabilities) CheckMemory(name string, fork bool) error {
 	switch {
 	case !c.MemoryImage:
-		return lacks(name, "keep the memory of programs").WithHint("keep, restore or fork the files alone: leave out --full, or use --files")
+		return lacksAbility(name, "keep the memory of programs").WithHint("keep, restore or fork the files alone: leave out --full, or use --files")
 	case fork && !c.Fork:
-		return lacks(name, "continue the programs of one sandbox in another").WithHint("fork the files alone: --files")
+		return lacksAbility(name, "continue the programs of one sandbox in another").WithHint("fork the files alone: --files")
 	}
 	return nil
 }
 
-func lacks(name, action string) *spec.Error {
+func lacksAbility(name, action string) *spec.Error {
 	return spec.Errorf(spec.ErrUsage, "the driver %s cannot %s", name, action)
 }

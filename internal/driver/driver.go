@@ -34,35 +34,11 @@ var ErrOverdue = errors.New("it took too long")
 type Machine struct {
 	ID       string // 12 hex digits
 	Hostname string
-	// Scratch is a private directory, empty at the start, for the driver's own run-time files. It
-	// may vanish when the keeper dies.
-	Scratch string
-	// Root is the assembled tree that the sandbox's root starts from. The driver never writes to
-	// it.
-	Root string
-	// Image, if not empty, is a file with an EROFS file system that the root starts from instead:
-	// without compression, and with files in whole blocks. Mounts still come from the tree Root;
-	// the driver makes mount points that the image lacks.
-	Image string
-	// Overlay is a directory on disk in which the driver may keep the data of the writable layer
-	// over Root while the sandbox runs.
-	Overlay string
+	HostPaths
 	// RootLimit bounds the writable layer, in bytes. Zero means no bound.
 	RootLimit int64
-	// Restore is a layer saved by Wall.SaveRoot, or empty for a fresh root. If its directory has sums
-	// (package sums), the driver uses only data that matches them. It returns ErrLayer for damage found
-	// before Start returns. Damage found later ends the wall before a program sees the data.
-	Restore string
 	// CheckLayer makes Start check all of Restore before it returns.
 	CheckLayer bool
-	// Memory is an image written by Wall.SaveMemory and SumMemory, or empty. Programs continue from
-	// it, and the driver boots no init; the image includes the root's layer. All other fields must be
-	// unchanged, except ID, Hostname, Root, Network, the sources of mounts, and fields that
-	// concern only the host.
-	Memory string
-	// Starter is the path of a program that implements package gvisor/starter: it prepares the wall's
-	// processes. If empty, this program does that itself.
-	Starter string
 	// Build identifies the build of the programs that run the machine: see [Build].
 	Build  string
 	Mounts []Mount
@@ -82,6 +58,36 @@ type Machine struct {
 	ShownCPUs   float64
 	// Files bounds the open files of each process inside.
 	Files uint64
+}
+
+// HostPaths are the files of this host that a machine is made from, and those that it writes. A driver that
+// runs its walls elsewhere needs others.
+type HostPaths struct {
+	// Scratch is a private directory, empty at the start, for the driver's own run-time files. It
+	// may vanish when the keeper dies.
+	Scratch string
+	// Root is the assembled tree that the sandbox's root starts from. The driver never writes to
+	// it.
+	Root string
+	// Image, if not empty, is a file with an EROFS file system that the root starts from instead:
+	// without compression, and with files in whole blocks. Mounts still come from the tree Root;
+	// the driver makes mount points that the image lacks.
+	Image string
+	// Overlay is a directory on disk in which the driver may keep the data of the writable layer
+	// over Root while the sandbox runs.
+	Overlay string
+	// Restore is a layer saved by Wall.SaveRoot, or empty for a fresh root. If its directory has sums
+	// (package sums), the driver uses only data that matches them. It returns ErrLayer for damage found
+	// before Start returns. Damage found later ends the wall before a program sees the data.
+	Restore string
+	// Memory is an image written by Wall.SaveMemory and SumMemory, or empty. Programs continue from
+	// it, and the driver boots no init; the image includes the root's layer. All other fields must be
+	// unchanged, except ID, Hostname, Root, Network, the sources of mounts, and fields that
+	// concern only the host.
+	Memory string
+	// Starter is the path of a program that implements package gvisor/starter: it prepares the wall's
+	// processes. If empty, this program does that itself.
+	Starter string
 	// PanicLog is a file for the last messages of a dying wall.
 	PanicLog string
 }
@@ -119,6 +125,22 @@ type Mount struct {
 	// Kept, with Memory, keeps the contents in a file in the directory Source, which is empty and on
 	// disk, instead of in memory. They are saved and restored with the root's layer.
 	Kept bool
+}
+
+// Usage is the use of the host by a wall, as the host counts it.
+type Usage struct {
+	CPU    time.Duration
+	Memory int64 // resident bytes
+}
+
+// IdleCPU is the processor time that an idle wall uses in a minute. Below it no program inside can have
+// changed a file.
+const IdleCPU = 2 * time.Millisecond
+
+// Local is a [Wall] whose processes are processes of this host.
+type Local interface {
+	// Pids returns the host processes that make up the wall.
+	Pids() []int
 }
 
 // Process is a program to run behind the wall.
@@ -199,9 +221,11 @@ type Wall interface {
 	// Pause pauses everything inside until resume is called, and hands all data that programs have
 	// written to the host. The caller must call resume. SaveRoot and SaveMemory work meanwhile.
 	Pause(ctx context.Context) (resume func(), err error)
-	// Pids returns the host processes that make up the wall.
-	Pids() []int
-	// Done is closed once one of them has died or Destroy was called.
+	// Usage returns the host's resources that the wall has used since its start.
+	Usage() Usage
+	// CPU is the processor time of Usage alone, which is cheap to measure.
+	CPU() time.Duration
+	// Done is closed once a process of the wall has died, or Destroy was called.
 	Done() <-chan struct{}
 	// Err returns why the wall ended by itself. It is nil while the wall runs, or after Destroy.
 	Err() error

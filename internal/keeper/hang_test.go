@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/driver/usage"
 	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
-	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/spec"
 )

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/driver/usage"
 	"github.com/bothy-dev/bothy/internal/keeper/session"
-	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -38,14 +38,14 @@ func (i *idleness) stopWhenIdle(ctx context.Context) {
 	}
 	tick := time.NewTicker(min(idlePoll, max(limit/4, 50*time.Millisecond)))
 	defer tick.Stop()
-	since, cpu, at, served := time.Now(), usage.CPU(i.wall.Pids()), time.Now(), i.served.Load()
+	since, cpu, at, served := time.Now(), i.wall.CPU(), time.Now(), i.served.Load()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		now, used := time.Now(), usage.CPU(i.wall.Pids())
+		now, used := time.Now(), i.wall.CPU()
 		busy := i.isWatched() || i.isVisited() || (used-cpu).Seconds() > idleShare*now.Sub(at).Seconds()+saveAllowance.Seconds()
 		cpu, at = used, now
 		if n := i.served.Load(); n != served {
@@ -82,8 +82,8 @@ func (i *idleness) isVisited() bool {
 	return slices.ContainsFunc(i.gateway.Flows(), func(f spec.Flow) bool { return f.Direction == spec.DirectionIn })
 }
 
-// usageOf returns the use of the host by the processes of a wall, and by the keeper.
+// usageOf returns the use of the host by a wall and by the keeper.
 func usageOf(wall driver.Wall) spec.Usage {
-	pids := append(wall.Pids(), os.Getpid())
-	return spec.Usage{CPUSeconds: usage.CPU(pids).Seconds(), Memory: usage.Resident(pids)}
+	theirs, ours := wall.Usage(), usage.Of([]int{os.Getpid()})
+	return spec.Usage{CPUSeconds: (theirs.CPU + ours.CPU).Seconds(), Memory: theirs.Memory + ours.Memory}
 }

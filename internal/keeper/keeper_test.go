@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/driver/usage"
 	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
 	"github.com/bothy-dev/bothy/internal/keeper/session"
 	"github.com/bothy-dev/bothy/internal/keeper/status"
-	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/leaktest"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -67,8 +67,9 @@ type wall struct {
 	still atomic.Bool
 }
 
-func (w *wall) Pids() []int       { return w.pids }
-func (w *wall) RoomToSave() error { return nil }
+func (w *wall) CPU() time.Duration  { return usage.CPU(w.pids) }
+func (w *wall) Usage() driver.Usage { return usage.Of(w.pids) }
+func (w *wall) RoomToSave() error   { return nil }
 func (w *wall) SaveRoot(_ context.Context, dir string) error {
 	if w.save == nil {
 		return os.WriteFile(filepath.Join(dir, "layer"), []byte("12345"), 0o600)

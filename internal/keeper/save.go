@@ -10,7 +10,6 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/keeper/status"
-	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -44,7 +43,7 @@ func newSaver(wall driver.Wall, layers layer.Store, every time.Duration, must []
 		s.every = defaultSaveEvery
 	}
 	s.state.Bound = spec.Duration(s.longestWait())
-	s.worked = usage.CPU(s.wall.Pids())
+	s.worked = s.wall.CPU()
 	return s
 }
 
@@ -117,7 +116,7 @@ func (s *saver) savePaused(ctx context.Context, pause func(context.Context) (fun
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := func() func() time.Duration {
-		now := usage.CPU(s.wall.Pids())
+		now := s.wall.CPU()
 		return func() time.Duration { return now }
 	}
 	rest, err := s.writeSave(now, func(dir string) (time.Duration, error) {
@@ -204,7 +203,7 @@ func (s *saver) saveInBackground(ctx context.Context) {
 		}
 		s.smu.Lock()
 		early := time.Since(last) < dutyCycle*s.lastCost
-		idle := usage.CPU(s.wall.Pids())-s.worked < usage.IdleCPU
+		idle := s.wall.CPU()-s.worked < driver.IdleCPU
 		s.smu.Unlock()
 		if early || idle {
 			continue
@@ -226,10 +225,10 @@ const (
 // settled returns the CPU time from which the inside's next work counts: the time now, or a moment
 // later if the save's own work explains the difference.
 func (s *saver) settled() func() time.Duration {
-	now := usage.CPU(s.wall.Pids())
+	now := s.wall.CPU()
 	return func() time.Duration {
 		time.Sleep(afterSave)
-		if later := usage.CPU(s.wall.Pids()); later-now < afterSaveWork {
+		if later := s.wall.CPU(); later-now < afterSaveWork {
 			return later
 		}
 		return now

@@ -136,6 +136,20 @@ func (b *bench) run(t *testing.T, script string) driver.Running {
 	return r
 }
 
+// pids returns the wall's processes on this host; none if the wall is elsewhere.
+func (b *bench) pids(t *testing.T) []int {
+	t.Helper()
+	local, ok := b.Wall.(driver.Local)
+	if !ok {
+		return nil
+	}
+	pids := local.Pids()
+	if len(pids) == 0 {
+		t.Fatal("the wall has no processes")
+	}
+	return pids
+}
+
 func (b *bench) table(t *testing.T) []driver.Task {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)

@@ -32,8 +32,9 @@ func machine(t *testing.T, dir, id string) driver.Machine {
 		t.Fatal(err)
 	}
 	return driver.Machine{
-		ID: id, Hostname: "test", Scratch: filepath.Join(base, "scratch"), Root: filepath.Join(base, "root"),
-		Overlay: filepath.Join(base, "overlay"), Mounts: []driver.Mount{{Source: work, Target: "/project"}},
-		UID: os.Geteuid(), GID: os.Getegid(), Env: []string{"PATH=/usr/bin:/bin"}, Files: 4096,
+		ID: id, Hostname: "test",
+		HostPaths: driver.HostPaths{Scratch: filepath.Join(base, "scratch"), Root: filepath.Join(base, "root"), Overlay: filepath.Join(base, "overlay")},
+		Mounts:    []driver.Mount{{Source: work, Target: "/project"}},
+		UID:       os.Geteuid(), GID: os.Getegid(), Env: []string{"PATH=/usr/bin:/bin"}, Files: 4096,
 	}
 }

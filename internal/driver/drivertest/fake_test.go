@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/driver/usage"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -121,6 +122,8 @@ func (w *wall) boot() error {
 
 func (w *wall) Control() *os.File     { return w.control }
 func (w *wall) Pids() []int           { return []int{w.init.pid} }
+func (w *wall) Usage() driver.Usage   { return usage.Of(w.Pids()) }
+func (w *wall) CPU() time.Duration    { return usage.CPU(w.Pids()) }
 func (w *wall) Done() <-chan struct{} { return w.done }
 
 func (w *wall) Err() error {

@@ -19,6 +19,7 @@ import (
 	"gvisor.dev/gvisor/runsc/specutils"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/driver/usage"
 	"github.com/bothy-dev/bothy/internal/nsproc"
 )
 
@@ -197,7 +198,10 @@ type wall struct {
 	ended    bool  // Destroy was called
 }
 
-var _ driver.Wall = (*wall)(nil)
+var (
+	_ driver.Wall  = (*wall)(nil)
+	_ driver.Local = (*wall)(nil)
+)
 
 func (w *wall) Control() *os.File { return w.control }
 
@@ -208,6 +212,10 @@ func (w *wall) Err() error {
 	defer w.mu.Unlock()
 	return w.err
 }
+
+func (w *wall) Usage() driver.Usage { return usage.Of(w.Pids()) }
+
+func (w *wall) CPU() time.Duration { return usage.CPU(w.Pids()) }
 
 func (w *wall) Pids() []int {
 	var pids []int

@@ -134,12 +134,14 @@ func machine(t *testing.T, dir, id string) driver.Machine {
 	work := filepath.Join(dir, "project")
 	must(os.MkdirAll(work, 0o755))
 	return driver.Machine{
-		ID: id, Hostname: "test", Scratch: filepath.Join(base, "scratch"), Root: root, Overlay: filepath.Join(base, "overlay"),
+		ID: id, Hostname: "test",
+		HostPaths: driver.HostPaths{
+			Scratch: filepath.Join(base, "scratch"), Root: root, Overlay: filepath.Join(base, "overlay"), PanicLog: filepath.Join(base, "log", "panic.log"),
+		},
 		Mounts: []driver.Mount{
 			{Source: work, Target: "/project"},
 			{Target: "/tmp", Memory: true, Mode: 0o1777},
 		},
 		UID: os.Geteuid(), GID: os.Getegid(), Env: []string{"PATH=/usr/bin:/bin"}, Files: 4096,
-		PanicLog: filepath.Join(base, "log", "panic.log"),
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/clone"
+	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/keeper/status"
-	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/quota"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -52,8 +52,9 @@ type Options struct {
 // New makes a Watch that knows nothing yet; see [Watch.Survey].
 func New(o Options) *Watch { return &Watch{Options: o} }
 
-// processes are those of the wall, which may have deleted files open.
-type processes interface{ Pids() []int }
+// worker is a wall whose programs may change files. It may be a [driver.Local], whose processes may have
+// deleted files open.
+type worker interface{ CPU() time.Duration }
 
 // hasLimit reports whether there is a limit to watch. A build step writes to its root layer, which the
 // wall bounds.
@@ -89,7 +90,7 @@ func (w *Watch) ownTrees() []ownTree {
 
 // countUse counts the sandbox's disk use. The count is whole if it read everything; files beyond
 // the allowed number may be left out.
-func (w *Watch) countUse(ctx context.Context, m *quota.Meter, wall processes) (use spec.DiskUse, whole bool) {
+func (w *Watch) countUse(ctx context.Context, m *quota.Meter, wall worker) (use spec.DiskUse, whole bool) {
 	use = spec.DiskUse{Limit: w.allowed.Bytes, FilesLimit: w.allowed.Files}
 	var err error
 	for _, t := range w.ownTrees() {
@@ -101,9 +102,9 @@ func (w *Watch) countUse(ctx context.Context, m *quota.Meter, wall processes) (u
 			break
 		}
 	}
-	if wall != nil && err == nil {
+	if local, ok := wall.(driver.Local); ok && err == nil {
 		var u quota.Use
-		if u, err = m.CountDeleted(ctx, wall.Pids(), w.Dir.Layers()); u.Files > 0 {
+		if u, err = m.CountDeleted(ctx, local.Pids(), w.Dir.Layers()); u.Files > 0 {
 			use.Bytes, use.Files = use.Bytes+u.Bytes, use.Files+u.Files
 			use.Parts = append(use.Parts, spec.DiskPart{What: "files that are deleted, and still open", Bytes: u.Bytes, Files: u.Files})
 		}
@@ -142,7 +143,7 @@ func (w *Watch) Survey() {
 }
 
 // Follow stops the sandbox once its disk use exceeds the limit.
-func (w *Watch) Follow(ctx context.Context, wall processes) {
+func (w *Watch) Follow(ctx context.Context, wall worker) {
 	if !w.hasLimit() {
 		return
 	}
@@ -159,8 +160,8 @@ func (w *Watch) Follow(ctx context.Context, wall processes) {
 			return quota.Use{Bytes: use.Bytes, Files: use.Files}, whole
 		},
 		Worked: func() bool {
-			now := usage.CPU(wall.Pids())
-			did := now-worked >= usage.IdleCPU
+			now := wall.CPU()
+			did := now-worked >= driver.IdleCPU
 			if did {
 				worked = now
 			}
@@ -198,7 +199,7 @@ func (w *Watch) judgeUse(use spec.DiskUse, look quota.Look) bool {
 
 // Audit counts once more after all writes have ended. The sandbox has that use at its next
 // start.
-func (w *Watch) Audit(wall processes) {
+func (w *Watch) Audit(wall worker) {
 	ctx, cancel := context.WithTimeout(context.Background(), auditTime)
 	defer cancel()
 	if use, whole := w.countUse(ctx, &quota.Meter{}, wall); whole {

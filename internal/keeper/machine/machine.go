@@ -130,12 +130,15 @@ func (b *Builder) describe(root string, mounts []driver.Mount) (driver.Machine, 
 	}
 	return driver.Machine{
 		ID: b.Spec.ID, Hostname: b.Spec.Name,
-		Scratch: run, Root: root, Image: b.Launch.ImageFile, Overlay: b.Dir.Layers(), RootLimit: limit, Restore: restore,
-		CheckLayer: b.CheckLayer, Mounts: mounts, UID: os.Geteuid(), GID: os.Getegid(),
+		HostPaths: driver.HostPaths{
+			Scratch: run, Root: root, Image: b.Launch.ImageFile, Overlay: b.Dir.Layers(), Restore: restore,
+			Starter: b.Launch.Guest, PanicLog: panicLog.Name(),
+		},
+		RootLimit: limit, CheckLayer: b.CheckLayer, Mounts: mounts, UID: os.Geteuid(), GID: os.Getegid(),
 		Init:  []string{guest.Path, guest.InitName, strconv.FormatInt(b.Launch.Pids, 10), strconv.FormatBool(restore != ""), b.dockerWish()},
 		Env:   []string{"PATH=/usr/bin:/bin", "GOGC=50", "GOMAXPROCS=2"},
 		Files: openFiles, ShownMemory: b.Launch.Memory, ShownCPUs: b.Launch.CPUs,
-		PanicLog: panicLog.Name(), Starter: b.Launch.Guest, Build: b.Launch.Build,
+		Build: b.Launch.Build,
 	}, nil
 }
 

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/cgroup"
+	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/keeper/initlink"
-	"github.com/bothy-dev/bothy/internal/keeper/usage"
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
@@ -48,7 +48,7 @@ type Options struct {
 
 // Wall is the part of the wall that knows of memory.
 type Wall interface {
-	Pids() []int
+	CPU() time.Duration
 	Memory(context.Context) (int64, error)
 	Signal(ctx context.Context, pid, signal int) error
 }
@@ -117,11 +117,11 @@ func (g *Guard) openGauge(ctx context.Context) func() (used int64, worked bool) 
 	}
 	last, at := int64(0), time.Duration(0)
 	return func() (int64, bool) {
-		if usage.CPU(g.Wall.Pids())-at < usage.IdleCPU {
+		if g.Wall.CPU()-at < driver.IdleCPU {
 			return last, false
 		}
 		used, err := g.Wall.Memory(ctx)
-		at = usage.CPU(g.Wall.Pids())
+		at = g.Wall.CPU()
 		if err == nil {
 			last = used
 		}

@@ -63,7 +63,7 @@ func TestMemoryShortNotes(t *testing.T) {
 // fakeWall is a wall whose signals have one result.
 type fakeWall struct{ kill error }
 
-func (fakeWall) Pids() []int                              { return nil }
+func (fakeWall) CPU() time.Duration                       { return 0 }
 func (fakeWall) Memory(context.Context) (int64, error)    { return 0, nil }
 func (w fakeWall) Signal(context.Context, int, int) error { return w.kill }
 

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/driver"
 )
 
-// IdleCPU is how much CPU time an idle wall uses in a minute. Below it no program inside can have
-// changed a file.
-const IdleCPU = 2 * time.Millisecond
+// Of returns the use of the host by processes since their start.
+func Of(pids []int) driver.Usage { return driver.Usage{CPU: CPU(pids), Memory: Resident(pids)} }
 
 // CPU returns the CPU time that processes have used since their start.
 func CPU(pids []int) time.Duration {
