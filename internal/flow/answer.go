@@ -57,11 +57,11 @@ func (p *Person) Answer(step, text string) (*State, error) {
 	if !r.Passed {
 		return nil, spec.Errorf(spec.ErrUsage, "that is no answer to %s: %s", st.ID, strings.Join(r.Flaws(), "; "))
 	}
-	return s, p.keep(s, reply{n.answer(st.Hash, document, r.Checks), document})
+	return s, p.keep(s, reply{answerOf(n, st.Hash, document, r.Checks), document})
 }
 
-// answer makes the answer to a question.
-func (n *Node) answer(hash string, document []byte, checks []gate.Check) Answer {
+// answerOf makes the answer to a node's question.
+func answerOf(n *Node, hash string, document []byte, checks []gate.Check) Answer {
 	a := &Artefact{Path: n.Output, SHA256: hashOf(document), Size: int64(len(document)), At: time.Now().UTC()}
 	return Answer{Step: n.ID, Hash: hash, Approved: true, Output: a, Checks: checks}
 }

@@ -73,7 +73,7 @@ next:
 // needed returns, for each node, the nodes that it needs, directly or not.
 func needed(nodes []*Node, turn bool) []*big.Int {
 	all := make([]*big.Int, len(nodes))
-	at, elements := map[string]int{}, map[spot][]int{}
+	at, elements := map[string]int{}, map[Spot][]int{}
 	for i, n := range nodes {
 		all[i] = new(big.Int)
 		put := func(k int) { all[i].SetBit(all[i].Or(all[i], all[k]), k, 1) }
@@ -86,11 +86,11 @@ func needed(nodes []*Node, turn bool) []*big.Int {
 				after = []int{n.Number - 1}
 			}
 			for _, number := range after {
-				for _, k := range elements[spot{n.Group, number}] {
+				for _, k := range elements[n.Beside(number)] {
 					put(k)
 				}
 			}
-			elements[n.spot()] = append(elements[n.spot()], i)
+			elements[n.Spot()] = append(elements[n.Spot()], i)
 		}
 		at[n.ID] = i
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ func beside(t *testing.T, most int, text string, given map[string]string, do fun
 	t.Helper()
 	b := beginWith(t, text, given, do)
 	b.plan.Parallel = most
-	must(t, b.plan.checkParallel())
+	must(t, b.plan.Name(b.plan.Called))
 	b.again(given)
 	return b
 }
@@ -562,18 +563,6 @@ func TestElementsBeside(t *testing.T) {
 	if got := strings.Fields(b.steps()); len(got) != 6 || slices.Contains(got, "do.1.2") || s.Step("do.3").Attempts != 1 {
 		t.Errorf("then %s were done", got)
 	}
-
-	for text, want := range map[string]string{
-		`[{"id": "a", "needs": ["b"]}, {"id": "b", "needs": ["a"]}]`:                              "the element a needs one that needs it",
-		`[{"id": "z", "needs": ["x"]}, {"id": "x", "needs": ["y"]}, {"id": "y", "needs": ["x"]}]`: "the element x needs one that needs it",
-		"\uFEFF[{\"id\": \"a\"}]":       "it begins with a byte order mark",
-		`[{"id": "a", "needs": ["x"]}]`: `needs "x", which is not there`,
-		`[{"id": "a", "needs": "b"}]`:   "needs is no list of ids",
-	} {
-		if _, err := readList([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
 }
 
 // stateAfter returns the state of a flow after its carrier's beginning and these events.
@@ -807,67 +796,6 @@ steps:
 	}
 }
 
-// TestParallelChecked checks that flows are refused in which no two steps could run side by side.
-func TestParallelChecked(t *testing.T) {
-	for text, want := range map[string]string{
-		"name: n\nparallel: 2\nsteps: [{id: a, command: c}, {id: b, needs: [a], command: c}]\n": "no two steps could be done side by side",
-		"name: n\nparallel: 17\nsteps: [{id: a, command: c}]\n":                                 "parallel: 17 is not from 1 to 16",
-		"name: n\nparallel: -1\nsteps: [{id: a, command: c}]\n":                                 "parallel: -1 is not from 1 to 16",
-	} {
-		if _, err := Parse("f.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-	p := &Plan{Flow: parse(t, "name: n\nparallel: 3\nsteps: [{id: a, command: c}, {id: b, command: c}]\n")}
-	if p.Most() != 3 || !p.Beside() {
-		t.Errorf("%d may be side by side", p.Most())
-	}
-	p.Parallel = 1
-	if p.Beside() {
-		t.Error("the command line does not say otherwise")
-	}
-	p.Parallel = 17
-	if err := p.checkParallel(); !errors.Is(err, spec.ErrUsage) {
-		t.Error(err)
-	}
-	p = &Plan{Parallel: 2, Agent: "try", Flow: parse(t, "name: n\nsteps: [{id: try, matrix: {n: [1, 2]}, copy: true, prompt: p}, {id: b, prompt: p}, {id: c, prompt: p}]\n")}
-	if err := p.checkParallel(); err == nil || !strings.Contains(err.Error(), "called like an agent") {
-		t.Error(err)
-	}
-	// An agent may have the name of a step, if its real name differs.
-	p = &Plan{Parallel: 2, Agent: "try", Flow: p.Flow}
-	must(t, p.Check(nil))
-	must(t, p.Name(map[string]string{"try": "claude"}))
-	for room, agent := range map[string]string{"claude.2": "claude", "try.1": "claude"} {
-		if !slices.Contains(p.Rooms(), Room{Name: room, Agent: agent, Copy: room == "try.1"}) {
-			t.Errorf("there is no %s among the sandboxes %v", room, p.Rooms())
-		}
-	}
-	p = &Plan{Parallel: 2, Agent: "try", Flow: p.Flow}
-	must(t, p.Check(nil))
-	if err := p.Name(nil); !errors.Is(err, spec.ErrUsage) {
-		t.Errorf("an agent whose name is that of a step: %v", err)
-	}
-	// One sandbox of the agent is named try, and those of the copies try.1 and try.2.
-	for _, agent := range []string{"try", Shell} {
-		p := &Plan{Agent: agent, Flow: parse(t, strings.ReplaceAll("name: n\nsteps: [{id: AGENT, matrix: {n: [1, 2]}, copy: true, prompt: p}, {id: b, prompt: p}, {id: c, command: p}]\n", "AGENT", agent))}
-		if err := p.checkParallel(); err != nil {
-			t.Errorf("one at a time: %v", err)
-		}
-		of := map[string]string{}
-		for _, n := range p.Nodes() {
-			room := p.roomOf(n)
-			if who := p.AgentOf(n); of[room] != "" && (of[room] != who || n.Step.Copy) {
-				t.Errorf("%s is done in the sandbox %s, which is another's", n.ID, room)
-			}
-			of[room] = p.AgentOf(n)
-		}
-		if rooms := p.Rooms(); len(rooms) != len(of) {
-			t.Errorf("%v, and steps are done in %v", rooms, of)
-		}
-	}
-}
-
 // brokenShop has a room in which every job fails to begin.
 type brokenShop struct {
 	*bench
@@ -973,10 +901,27 @@ func foldOf(t *testing.T, p *Plan, events []run.Event) string {
 	return standing(s)
 }
 
+// neededBy returns the places of the nodes that each node needs, directly or not.
+func neededBy(p *Plan, s *State) []map[int]bool {
+	above, at := make([]map[int]bool, len(s.nodes)), map[string]int{}
+	for i, n := range s.nodes {
+		at[n.ID], above[i] = i, map[int]bool{}
+		for k, other := range s.nodes[:i] {
+			inTurn := p.inTurn() && n.Group != "" && n.Group == other.Group && other.Number < n.Number
+			sooner := n.Group == other.Group && slices.Contains(n.After, other.Number)
+			if inTurn || sooner || slices.Contains(n.Needs, other.ID) {
+				above[i][k] = true
+				maps.Copy(above[i], above[k])
+			}
+		}
+	}
+	return above
+}
+
 // kin reports whether the order of two events matters, by their places: they belong to one step,
 // or one to a step that the other needs, or one to none.
 func kin(p *Plan, s *State, events []run.Event) func(a, b int) bool {
-	above, at := needed(s.nodes, p.inTurn()), map[string]int{}
+	above, at := neededBy(p, s), map[string]int{}
 	for i, n := range s.nodes {
 		at[n.ID] = i
 	}
@@ -988,7 +933,7 @@ func kin(p *Plan, s *State, events []run.Event) func(a, b int) bool {
 	}
 	return func(a, b int) bool {
 		i, k := about[a], about[b]
-		return i < 0 || k < 0 || i == k || above[i].Bit(k) == 1 || above[k].Bit(i) == 1
+		return i < 0 || k < 0 || i == k || above[i][k] || above[k][i]
 	}
 }
 

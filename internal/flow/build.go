@@ -2,6 +2,7 @@ package flow
 
 import (
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/run"
 )
 
 // Builder returns the flow that drafts a flow, and its files. Its only text input is a
@@ -62,7 +63,7 @@ Keep to this:
 func judgeFlow(r *gate.Result, document []byte) {
 	check := gate.Check{Name: "flow", Passed: true}
 	if _, err := Parse(builtName, document); err != nil {
-		check.Passed, check.Message, r.Passed = false, tail(err.Error(), maxMissing), false
+		check.Passed, check.Message, r.Passed = false, run.Tail(err.Error(), maxMissing), false
 	}
 	r.Checks = append(r.Checks, check)
 }

@@ -268,7 +268,7 @@ func (c *Carrier) makeJob(d Decision, name string) (job Job, stale bool, err err
 		Files: map[string][]byte{}, Drafts: map[string][]byte{}, Limit: c.timeLimit(n), Budget: d.Share,
 	}
 	var names []string
-	files, nodes := s.sources(n)
+	files, nodes := s.plan.Sources(n, s.nodes)
 	add := func(kind, name, hash string, data []byte) {
 		stale = stale || data == nil || hashOf(data) != hash
 		job.Files[kind+"/"+name] = data

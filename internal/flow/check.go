@@ -227,44 +227,44 @@ func (l *lint) needs(s *Step) error {
 }
 
 // known checks a ${{ }} word of a step.
-func (l *lint) known(s *Step, w word) error {
-	switch w.kind {
-	case wordInput:
-		in := l.flow.input(w.name)
+func (l *lint) known(s *Step, w Word) error {
+	switch w.Kind {
+	case WordInput:
+		in := l.flow.input(w.Name)
 		if in == nil {
-			return fmt.Errorf("there is no input %s", w.name)
+			return fmt.Errorf("there is no input %s", w.Name)
 		}
 		if s.Of != "" && in.File != "" {
-			return fmt.Errorf("who judges a copy gets no files, as %s is one", w.name)
+			return fmt.Errorf("who judges a copy gets no files, as %s is one", w.Name)
 		}
-	case wordMatrix:
-		if _, ok := l.flow.matrix(s)[w.name]; !ok {
-			return fmt.Errorf("there is no matrix.%s", w.name)
+	case WordMatrix:
+		if _, ok := l.flow.matrix(s)[w.Name]; !ok {
+			return fmt.Errorf("there is no matrix.%s", w.Name)
 		}
-	case wordEach:
+	case WordEach:
 		if l.group == nil {
-			return fmt.Errorf("there is no each.%s outside of a group", w.name)
+			return fmt.Errorf("there is no each.%s outside of a group", w.Name)
 		}
-	case wordSandbox:
+	case WordSandbox:
 		if s.Of != "" {
 			return errors.New("who judges a copy gets no files")
 		}
-	case wordBegan:
-		if !l.above[s.ID][w.name] {
-			return fmt.Errorf("steps.%s is not among what it needs", w.name)
+	case WordBegan:
+		if !l.above[s.ID][w.Name] {
+			return fmt.Errorf("steps.%s is not among what it needs", w.Name)
 		}
-		if of := l.before[w.name]; of.Prompt == "" && of.Command == "" {
-			return fmt.Errorf("nobody works at the step %s itself", w.name)
+		if of := l.before[w.Name]; of.Prompt == "" && of.Command == "" {
+			return fmt.Errorf("nobody works at the step %s itself", w.Name)
 		}
-	case wordOutput:
+	case WordOutput:
 		if s.Of != "" {
-			return fmt.Errorf("who judges a copy gets no files, as what %s puts out", w.name)
+			return fmt.Errorf("who judges a copy gets no files, as what %s puts out", w.Name)
 		}
-		if !l.above[s.ID][w.name] {
-			return fmt.Errorf("steps.%s is not among what it needs", w.name)
+		if !l.above[s.ID][w.Name] {
+			return fmt.Errorf("steps.%s is not among what it needs", w.Name)
 		}
-		if l.before[w.name].Output == "" {
-			return fmt.Errorf("the step %s has no output", w.name)
+		if l.before[w.Name].Output == "" {
+			return fmt.Errorf("the step %s has no output", w.Name)
 		}
 	}
 	return nil
@@ -287,7 +287,7 @@ func (l *lint) condition(s *Step) error {
 			return
 		}
 		w, werr := parseWord(part.text)
-		if werr == nil && w.kind != wordInput && w.kind != wordMatrix && w.kind != wordEach {
+		if werr == nil && w.Kind != WordInput && w.Kind != WordMatrix && w.Kind != WordEach {
 			werr = fmt.Errorf("%s cannot be compared", part.text)
 		}
 		if werr == nil {
@@ -307,16 +307,13 @@ func (l *lint) words(s *Step) error {
 		texts["message"] = s.asks()
 	}
 	for where, text := range map[string]string{"agent": s.Agent, "model": s.Model} {
-		_, err := expand(text, func(name string) (string, error) {
-			w, err := parseWord(name)
-			if err == nil && w.kind != wordMatrix && w.kind != wordEach && w.kind != wordInput {
-				err = fmt.Errorf("only an input, and what varies in the matrix or the group of the step, may stand in it, not %s", name)
+		_, err := Expand(text, func(w Word) (string, error) {
+			if w.Kind != WordMatrix && w.Kind != WordEach && w.Kind != WordInput {
+				return "", fmt.Errorf("only an input, and what varies in the matrix or the group of the step, may stand in it, not %s", w)
 			}
-			if err == nil {
-				err = l.known(s, w)
-			}
-			if err == nil && w.kind == wordInput && l.flow.input(w.name).File != "" {
-				err = fmt.Errorf("the input %s is a file", w.name)
+			err := l.known(s, w)
+			if err == nil && w.Kind == WordInput && l.flow.input(w.Name).File != "" {
+				err = fmt.Errorf("the input %s is a file", w.Name)
 			}
 			return "", err
 		})
@@ -328,16 +325,13 @@ func (l *lint) words(s *Step) error {
 		texts["env: "+name] = string(value)
 	}
 	for _, where := range slices.Sorted(maps.Keys(texts)) {
-		_, err := expand(texts[where], func(name string) (string, error) {
-			w, err := parseWord(name)
-			if err == nil {
-				err = l.known(s, w)
-			}
+		_, err := Expand(texts[where], func(w Word) (string, error) {
+			err := l.known(s, w)
 			switch {
 			case err != nil:
 			case !s.forPerson():
 				err = l.gets(s, w)
-			case w.kind == wordSandbox:
+			case w.Kind == WordSandbox:
 				err = errors.New("a person has no sandbox")
 			}
 			return "", err
@@ -351,7 +345,7 @@ func (l *lint) words(s *Step) error {
 
 // gets refuses the path of a file that would be missing where the step runs. A person can find all
 // files.
-func (l *lint) gets(s *Step, w word) error {
+func (l *lint) gets(s *Step, w Word) error {
 	given := slices.Clone(s.needs())
 	if l.group != nil {
 		given = append(given, l.group.needs()...)
@@ -363,16 +357,16 @@ func (l *lint) gets(s *Step, w word) error {
 			given = append(given, src.step, InputsDir+"/"+src.file)
 		}
 	}
-	from := w.name
-	if of := l.of[w.name]; of != nil && of != l.group { // a step that needs a group gets all the group's outputs
+	from := w.Name
+	if of := l.of[w.Name]; of != nil && of != l.group { // a step that needs a group gets all the group's outputs
 		from = of.ID
 	}
 	switch {
-	case w.kind == wordOutput && !slices.Contains(given, w.name) && !slices.Contains(given, from):
-		return fmt.Errorf("what %s puts out is not among the files that the step gets: name it in needs, or in inputs if there are any", w.name)
-	case w.kind == wordInput && s.Inputs != nil:
-		if file := l.flow.input(w.name).File; file != "" && !slices.Contains(given, InputsDir+"/"+file) {
-			return fmt.Errorf("the file %s is not among inputs, the files that the step gets", w.name)
+	case w.Kind == WordOutput && !slices.Contains(given, w.Name) && !slices.Contains(given, from):
+		return fmt.Errorf("what %s puts out is not among the files that the step gets: name it in needs, or in inputs if there are any", w.Name)
+	case w.Kind == WordInput && s.Inputs != nil:
+		if file := l.flow.input(w.Name).File; file != "" && !slices.Contains(given, InputsDir+"/"+file) {
+			return fmt.Errorf("the file %s is not among inputs, the files that the step gets", w.Name)
 		}
 	}
 	return nil
@@ -384,7 +378,7 @@ func (l *lint) inputs(s *Step) error {
 		return nil
 	}
 	for _, in := range *s.Inputs {
-		if _, err := l.flow.source(s, in, func(id string) error { return l.known(s, word{wordOutput, id}) }); err != nil {
+		if _, err := l.flow.source(s, in, func(id string) error { return l.known(s, Word{WordOutput, id}) }); err != nil {
 			return fmt.Errorf("inputs: %w", err)
 		}
 	}
@@ -398,20 +392,20 @@ func (f *Flow) source(s *Step, in string, step func(id string) error) (source, e
 	text := strings.TrimPrefix(strings.TrimSpace(in), "${{ sandbox }}/")
 	if inner, ok := strings.CutPrefix(text, "${{"); ok {
 		w, err := parseWord(strings.TrimSpace(strings.TrimSuffix(inner, "}}")))
-		if err == nil && w.kind == wordInput {
-			i := f.input(w.name)
+		if err == nil && w.Kind == WordInput {
+			i := f.input(w.Name)
 			if i == nil || i.File == "" {
-				return source{}, fmt.Errorf("there is no file among the inputs that is called %s", w.name)
+				return source{}, fmt.Errorf("there is no file among the inputs that is called %s", w.Name)
 			}
 			return source{file: i.File}, nil
 		}
-		if err == nil && w.kind != wordOutput {
+		if err == nil && w.Kind != WordOutput {
 			err = fmt.Errorf("%s is no file", in)
 		}
 		if err == nil {
-			err = step(w.name)
+			err = step(w.Name)
 		}
-		return source{step: w.name}, err
+		return source{step: w.Name}, err
 	}
 	if name, ok := strings.CutPrefix(text, "inputs/"); ok {
 		if f.file(name) == nil {

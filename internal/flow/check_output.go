@@ -61,7 +61,7 @@ func (s *Step) asPassed() *Step { return &Step{ID: s.ID, Output: s.Passes} }
 type outputs map[string]string
 
 // add adds one time of a step.
-func (o outputs) add(s *Step, values map[word]string) error {
+func (o outputs) add(s *Step, values map[Word]string) error {
 	if s.Output == "" {
 		return nil
 	}
@@ -79,14 +79,13 @@ func (o outputs) add(s *Step, values map[word]string) error {
 }
 
 // outputOf returns the output path of one time of a step, below outputs/.
-func outputOf(s *Step, values map[word]string) (string, error) {
-	out, err := expand(s.Output, func(name string) (string, error) {
-		w, err := parseWord(name)
+func outputOf(s *Step, values map[Word]string) (string, error) {
+	out, err := Expand(s.Output, func(w Word) (string, error) {
 		value, varies := values[w]
-		if err == nil && !varies {
-			err = fmt.Errorf("only what varies in the matrix or the group of the step may stand in it, not %s", name)
+		if !varies {
+			return "", fmt.Errorf("only what varies in the matrix or the group of the step may stand in it, not %s", w)
 		}
-		return value, err
+		return value, nil
 	})
 	if err != nil {
 		return "", err

@@ -47,7 +47,7 @@ func Next(s *State, now time.Time) Decision {
 		return s.last(&End{Status: run.Failed, Reason: "error", Detail: why})
 	}
 	if why := s.forsaken(); why != "" {
-		return s.last(&End{Status: run.Failed, Reason: ReasonAgent, Detail: head(why, maxMissing)})
+		return s.last(&End{Status: run.Failed, Reason: ReasonAgent, Detail: run.Head(why, maxMissing)})
 	}
 	if n := s.recheckable(); n != nil && s.spent(now) == nil {
 		return Decision{Again: n}
@@ -194,7 +194,7 @@ func (s *State) Approves(st *StepState) bool { return s.node(st.ID).Step.Approva
 
 // ask returns the question of a step that waits for a person.
 func (s *State) ask(st *StepState) Asking {
-	q := Asking{Step: st.ID, Reason: ReasonApproval, Detail: st.ID + ": " + head(st.Message, maxMissing)}
+	q := Asking{Step: st.ID, Reason: ReasonApproval, Detail: st.ID + ": " + run.Head(st.Message, maxMissing)}
 	if !s.Approves(st) {
 		q.Reason = ReasonQuestion
 	}
@@ -210,7 +210,7 @@ func (s *State) outcome() *End {
 	reason := "rejected"
 	for _, n := range s.nodes {
 		if st := s.byID[n.ID]; st.Status == run.Failed && n.Group == "" {
-			failed = append(failed, st.ID+": "+head(st.Detail, maxDetail))
+			failed = append(failed, st.ID+": "+run.Head(st.Detail, maxDetail))
 			if n.Step.Approval == nil {
 				reason = "step"
 			}
@@ -225,7 +225,7 @@ func (s *State) outcome() *End {
 		}
 	}
 	if failed != nil {
-		return &End{Status: run.Completed, Reason: ReasonSkipped, Detail: head(strings.Join(failed, "; "), maxMissing)}
+		return &End{Status: run.Completed, Reason: ReasonSkipped, Detail: run.Head(strings.Join(failed, "; "), maxMissing)}
 	}
 	if why := s.fruitless(); why != "" {
 		return &End{Status: run.Completed, Reason: ReasonNoOutput, Detail: why}
@@ -244,7 +244,7 @@ func (s *State) fruitless() (why string) {
 		if st.Status == run.Completed {
 			return ""
 		}
-		why = cmp.Or(why, n.ID+" was passed over: "+head(st.Detail, maxDetail))
+		why = cmp.Or(why, n.ID+" was passed over: "+run.Head(st.Detail, maxDetail))
 	}
 	return why
 }
@@ -256,66 +256,14 @@ const maxDetail = 300
 func (s *State) unwanted(n *Node) string {
 	for _, number := range n.After {
 		if s.need(n, number) != run.Completed {
-			return s.elements[spot{n.Group, number}][0].Element + ", which it needs, was not done"
+			return s.elements[n.Beside(number)][0].Element + ", which it needs, was not done"
 		}
 	}
-	c, err := parseCond(n.Step.If)
-	if err != nil {
-		return "its condition cannot be read" // it was checked
-	}
-	if !c.calls() && !s.succeeded(n) {
-		return "what it needs did not succeed"
-	}
-	if c == nil || c.true(func(part *cond) string { return s.value(n, part) }) {
-		return ""
-	}
-	return "if: " + n.Step.If
-}
-
-// value returns the value of a name or a function in a condition.
-func (s *State) value(n *Node, part *cond) string {
-	if part.op == "call" {
-		switch part.text {
-		case "success":
-			return fmt.Sprint(s.succeeded(n))
-		case "failure":
-			return fmt.Sprint(s.failedAbove(n))
-		}
-		return "true"
-	}
-	if name, value, _ := strings.Cut(part.text, "."); name == wordOutput {
-		return string(s.together(n, strings.TrimSuffix(value, ".status")))
-	}
-	return s.plan.value(n, part)
-}
-
-// value returns the value of a name in a condition that is known when the flow begins.
-func (p *Plan) value(n *Node, part *cond) string {
-	name, value, _ := strings.Cut(part.text, ".")
-	if name == wordInput {
-		return p.Values[value]
-	}
-	return n.values()[word{name, value}]
-}
-
-// Never reports whether it is known when the flow begins that a node will be skipped.
-func (p *Plan) Never(n *Node) bool {
-	return !n.Step.Copy && p.excludes(n) // the judge of a copy needs the copy
-}
-
-// excludes reports whether the inputs and the node's own values already make its condition false.
-func (p *Plan) excludes(n *Node) bool {
-	c, err := parseCond(n.Step.If)
-	if err != nil || c == nil {
-		return false
-	}
-	holds, sure := c.decided(func(part *cond) (string, bool) {
-		if part.op == "call" || strings.HasPrefix(part.text, wordOutput+".") {
-			return "", false
-		}
-		return p.value(n, part), true
+	return s.plan.Rejects(n, Progress{
+		Succeeded: func() bool { return s.succeeded(n) },
+		Failed:    func() bool { return s.failedAbove(n) },
+		Status:    func(step string) string { return string(s.together(n, step)) },
 	})
-	return sure && !holds
 }
 
 // excluded reports whether a node was skipped because of its own condition alone, or because of that of
@@ -437,4 +385,12 @@ func (s *State) Over() bool {
 // ExitCode returns the exit code of the command that carried a flow on.
 func (s *State) ExitCode() int {
 	return s.Result.ExitCode(s.Reason == ReasonSkipped || s.Reason == ReasonNoOutput)
+}
+
+// Draft returns the path of the drafted flow below the directory of the run, or "".
+func (s *State) Draft() string {
+	if !s.plan.Drafts || s.Status != run.Completed || s.Steps[0].Output == nil {
+		return ""
+	}
+	return OutputsDir + "/" + s.Steps[0].Output.Path
 }

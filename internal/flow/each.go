@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/strictyaml"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -111,7 +112,7 @@ func readList(document []byte) (*List, error) {
 		}
 		e, err := readElement(o)
 		if err == nil && seen[e.ID] {
-			err = fmt.Errorf("its id %q is that of another one", head(e.ID, maxElementID))
+			err = fmt.Errorf("its id %q is that of another one", run.Head(e.ID, maxElementID))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("element %d: %w", i+1, err)
@@ -157,7 +158,7 @@ func stuck(rest []Element, known map[string]bool) error {
 		at[e.ID] = e
 		for _, id := range e.Needs {
 			if !known[id] {
-				return fmt.Errorf("the element %s needs %q, which is not there", e.ID, head(id, maxElementID))
+				return fmt.Errorf("the element %s needs %q, which is not there", e.ID, run.Head(id, maxElementID))
 			}
 		}
 	}
@@ -212,10 +213,10 @@ func readElement(o map[string]any) (*Element, error) {
 		}
 	}
 	if passes, ok := o["passes"]; ok && passes != true && passes != false {
-		return nil, fmt.Errorf("passes is %s, not true or false", head(wordsOf(passes), maxElementID))
+		return nil, fmt.Errorf("passes is %s, not true or false", run.Head(wordsOf(passes), maxElementID))
 	}
 	if n, ok := o["priority"].(float64); o["priority"] != nil && !ok {
-		return nil, fmt.Errorf("priority is %s, not a number", head(e.Values["priority"], maxElementID))
+		return nil, fmt.Errorf("priority is %s, not a number", run.Head(e.Values["priority"], maxElementID))
 	} else if ok {
 		e.rank = n
 	} else {
@@ -228,7 +229,7 @@ func readElement(o map[string]any) (*Element, error) {
 			return nil, errors.New("its id is a number that is too large: put it in quotes")
 		}
 	default:
-		return nil, fmt.Errorf("its id is %s, neither a text nor a number", head(e.Values["id"], maxElementID))
+		return nil, fmt.Errorf("its id is %s, neither a text nor a number", run.Head(e.Values["id"], maxElementID))
 	}
 	var err error
 	if e.Needs, err = needsOf(o); err != nil {
@@ -304,7 +305,7 @@ func (l *List) suits(g *Step) error {
 		e := &l.Elements[i]
 		for _, name := range fieldsOf(g) {
 			if _, ok := e.Values[name]; !ok && name != eachNumber {
-				return fmt.Errorf("the element %s has no %s, which a step of %s asks for", head(e.ID, maxElementID), name, g.ID)
+				return fmt.Errorf("the element %s has no %s, which a step of %s asks for", run.Head(e.ID, maxElementID), name, g.ID)
 			}
 		}
 	}
@@ -313,9 +314,9 @@ func (l *List) suits(g *Step) error {
 
 // fieldsOf returns the fields of elements that the steps of a group name.
 func fieldsOf(g *Step) (names []string) {
-	take := func(name string) (string, error) {
-		if w, err := parseWord(name); err == nil && w.kind == wordEach {
-			names = append(names, w.name)
+	note := func(w Word) (string, error) {
+		if w.Kind == WordEach {
+			names = append(names, w.Name)
 		}
 		return "", nil
 	}
@@ -326,12 +327,12 @@ func fieldsOf(g *Step) (names []string) {
 			texts = append(texts, string(value))
 		}
 		for _, text := range texts {
-			_, _ = expand(text, take) // it was checked
+			_, _ = Expand(text, note) // it was checked
 		}
 		c, _ := parseCond(s.If) // likewise
 		c.walk(func(part *cond) {
-			if part.op == "name" {
-				_, _ = take(part.text)
+			if w, err := parseWord(part.text); part.op == "name" && err == nil {
+				_, _ = note(w)
 			}
 		})
 	}
@@ -363,7 +364,7 @@ func (p *Plan) fit() error {
 			for j := range s.Steps {
 				n := &Node{Element: &list[k], Number: k + 1}
 				if err := put.add(&s.Steps[j], n.values()); err != nil {
-					return spec.Errorf(spec.ErrUsage, "step %s, for %s: %w", s.Steps[j].ID, head(list[k].ID, maxElementID), err).
+					return spec.Errorf(spec.ErrUsage, "step %s, for %s: %w", s.Steps[j].ID, run.Head(list[k].ID, maxElementID), err).
 						WithHint("${{ each.number }} is a name for a file that every element has")
 				}
 			}

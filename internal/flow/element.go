@@ -55,7 +55,7 @@ func (e *ElementState) judge() {
 			counts[run.Queued]++ // it was begun
 		}
 		if st.Status == run.Failed {
-			failed = append(failed, st.ID+": "+head(st.Detail, maxDetail))
+			failed = append(failed, st.ID+": "+run.Head(st.Detail, maxDetail))
 			e.unable = e.unable || st.unable
 		}
 	}

@@ -42,16 +42,8 @@ var (
 	errStale  = errors.New("what it needs is done again")
 )
 
-// queries begins the name of an agent's log: Looplia's word.
-const queries = "query-"
-
-// logName returns the name of a try's log file.
-func logName(n *Node, try string) string {
-	if n.Step.Prompt != "" {
-		return queries + try + ".log"
-	}
-	return try + ".log"
-}
+// maxMessage bounds an agent's message and error that are kept, in bytes.
+const maxMessage = 8 << 10
 
 // beginTry begins one try of a step, and does not wait for it.
 func (c *Carrier) beginTry(ctx context.Context, d Decision) error {
@@ -175,8 +167,8 @@ func (c *Carrier) keepLanding(l landing) error {
 		return l.err
 	}
 	w := Work{
-		Step: l.node.ID, Attempt: l.attempt, Verdict: l.done.Verdict, Error: tail(l.done.Error, maxMessage), Until: l.done.Until,
-		Message: tail(l.done.Message, maxMessage), Tokens: l.done.Tokens, USD: l.done.USD, Said: l.done.Said, Seen: l.done.Seen, Seconds: time.Since(l.began).Seconds(),
+		Step: l.node.ID, Attempt: l.attempt, Verdict: l.done.Verdict, Error: run.Tail(l.done.Error, maxMessage), Until: l.done.Until,
+		Message: run.Tail(l.done.Message, maxMessage), Tokens: l.done.Tokens, USD: l.done.USD, Said: l.done.Said, Seen: l.done.Seen, Seconds: time.Since(l.began).Seconds(),
 		Overloaded: l.done.Overloaded, Unlisted: l.done.Unlisted,
 	}
 	if l.node.Output != "" && l.done.Verdict != spec.VerdictLimit {

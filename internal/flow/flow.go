@@ -150,6 +150,12 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 	return fmt.Errorf("%s is no text: put it in quotes", b)
 }
 
+// Directories in the directory of a run.
+const (
+	InputsDir  = "inputs"
+	OutputsDir = "outputs"
+)
+
 // Bounds of a flow.
 const (
 	maxFile    = 256 << 10 // bytes
@@ -160,9 +166,19 @@ const (
 	maxInputs  = 32
 	maxRetry   = 10
 	maxMatrix  = 64 // times a step is done
-	maxMessage = 8 << 10
 	// MaxParallel bounds how many steps may run side by side: each has a sandbox.
 	MaxParallel = 16
 	// MaxValue bounds a text input, in bytes.
 	MaxValue = 32 << 10
 )
+
+// logName returns the name of a try's log file.
+func logName(n *Node, try string) string {
+	if n.Step.Prompt != "" {
+		return queries + try + ".log"
+	}
+	return try + ".log"
+}
+
+// queries begins the name of an agent's log: Looplia's word.
+const queries = "query-"

@@ -107,7 +107,7 @@ type State struct {
 	definitions map[string]string // of nodes, by their IDs: they never change
 
 	marked   map[string]string // elements that pass in the list as last written
-	elements map[spot][]*StepState
+	elements map[Spot][]*StepState
 	pools    map[string]int // the number of sandboxes, by agents
 	lonely   bool           // only one step at a time works on the directory, except for fresh ones
 	inTurn   bool           // elements of a list are done one after the other
@@ -117,12 +117,12 @@ type State struct {
 func Fold(p *Plan, events []run.Event) (*State, error) {
 	s := &State{Result: run.Result{Status: run.Queued}, plan: p, nodes: p.Nodes(), byID: map[string]*StepState{}, files: map[string]string{}, Steps: []*StepState{}}
 	s.marked, s.definitions = map[string]string{}, map[string]string{}
-	s.elements, s.pools, s.lonely, s.inTurn = map[spot][]*StepState{}, p.pools(), p.onDirectory(), p.inTurn()
+	s.elements, s.pools, s.lonely, s.inTurn = map[Spot][]*StepState{}, p.pools(), p.onDirectory(), p.inTurn()
 	for _, n := range s.nodes {
 		st := &StepState{ID: n.ID, Status: Pending, Group: n.Group, Matrix: n.Matrix, node: n}
 		if n.Element != nil {
 			st.Element = n.Element.ID
-			s.elements[n.spot()] = append(s.elements[n.spot()], st)
+			s.elements[n.Spot()] = append(s.elements[n.Spot()], st)
 		}
 		s.Steps, s.byID[n.ID] = append(s.Steps, st), st
 	}
@@ -169,7 +169,7 @@ func (s *State) needsOf(n *Node) []*StepState {
 		list = append(list, s.byID[id])
 	}
 	for _, number := range n.After {
-		list = append(list, s.elements[spot{n.Group, number}]...)
+		list = append(list, s.elements[n.Beside(number)]...)
 	}
 	return list
 }
@@ -419,7 +419,7 @@ func (s *State) hash(n *Node) string {
 		ID, Status, Output string
 		Done               int64
 	}
-	files, nodes := s.sources(n)
+	files, nodes := s.plan.Sources(n, s.nodes)
 	inputs := map[string]string{}
 	for _, name := range files {
 		inputs[name] = s.files[name]
@@ -435,7 +435,7 @@ func (s *State) hash(n *Node) string {
 	}
 	for _, number := range n.After {
 		one := need{ID: fmt.Sprint(n.Group, "#", number), Status: string(s.need(n, number))}
-		for _, st := range s.elements[spot{n.Group, number}] {
+		for _, st := range s.elements[n.Beside(number)] {
 			one.Done = max(one.Done, st.done)
 		}
 		needs = append(needs, one)

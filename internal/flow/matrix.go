@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/strictyaml"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -49,9 +50,9 @@ func (v *Values) UnmarshalJSON(b []byte) error {
 	}
 	inner, ok := strings.CutPrefix(strings.TrimSpace(v.Input), "${{")
 	inner, closed := strings.CutSuffix(inner, "}}")
-	name, input := strings.CutPrefix(strings.TrimSpace(inner), wordInput+".")
+	name, input := strings.CutPrefix(strings.TrimSpace(inner), WordInput+".")
 	if !ok || !closed || !input || !strictyaml.IsName(name) {
-		return fmt.Errorf("%s: %q is not ${{ inputs.NAME }}", v.From, head(v.Input, maxElementID))
+		return fmt.Errorf("%s: %q is not ${{ inputs.NAME }}", v.From, run.Head(v.Input, maxElementID))
 	}
 	v.Input = name
 	return nil
@@ -62,7 +63,7 @@ func (v Values) MarshalJSON() ([]byte, error) {
 	if v.From == "" {
 		return json.Marshal(v.Texts)
 	}
-	return json.Marshal(map[string]string{v.From: "${{ " + wordInput + "." + v.Input + " }}"})
+	return json.Marshal(map[string]string{v.From: "${{ " + WordInput + "." + v.Input + " }}"})
 }
 
 // standIns returns values in place of an input that is not given yet.
@@ -197,7 +198,7 @@ func (p *Plan) checkValues(v Values) error {
 	given := p.Values[v.Input]
 	if v.From == FromCount {
 		if n, err := strconv.Atoi(strings.TrimSpace(given)); err != nil || n < 1 || n > maxListed {
-			return spec.Errorf(spec.ErrUsage, "the input %s is %q, and not a number from 1 to %d", v.Input, head(given, maxElementID), maxListed)
+			return spec.Errorf(spec.ErrUsage, "the input %s is %q, and not a number from 1 to %d", v.Input, run.Head(given, maxElementID), maxListed)
 		}
 		return nil
 	}
@@ -207,7 +208,7 @@ func (p *Plan) checkValues(v Values) error {
 	}
 	for i, value := range list {
 		if v.From == FromList && slices.Contains(list[:i], value) {
-			return spec.Errorf(spec.ErrUsage, "the input %s has %q twice", v.Input, head(value, maxElementID))
+			return spec.Errorf(spec.ErrUsage, "the input %s has %q twice", v.Input, run.Head(value, maxElementID))
 		}
 	}
 	return nil

@@ -23,14 +23,17 @@ type Node struct {
 	After   []int // the places of the elements that this one needs
 }
 
-// spot is an element in a group, by its place in the list.
-type spot struct {
-	group  string
-	number int
+// Spot is an element in a group, by its place in the list.
+type Spot struct {
+	Group  string
+	Number int
 }
 
-// spot returns the group and the element of a step of a group.
-func (n *Node) spot() spot { return spot{n.Group, n.Number} }
+// Spot returns the group and the element of a step of a group.
+func (n *Node) Spot() Spot { return n.Beside(n.Number) }
+
+// Beside returns another element of the node's group.
+func (n *Node) Beside(number int) Spot { return Spot{n.Group, number} }
 
 // step returns the step with this ID that is in no group, or nil.
 func (f *Flow) step(id string) *Step {
@@ -132,16 +135,16 @@ func (l *layout) group(g *Step, needs []string, elements []Element) {
 func ofElement(step string, number int) string { return step + "." + strconv.Itoa(number) }
 
 // values returns the values that vary between the times of a step, by the words for them.
-func (n *Node) values() map[word]string {
-	values := map[word]string{}
+func (n *Node) values() map[Word]string {
+	values := map[Word]string{}
 	for name, value := range n.Matrix {
-		values[word{wordMatrix, name}] = value
+		values[Word{WordMatrix, name}] = value
 	}
 	if n.Element != nil {
 		for name, value := range n.Element.Values {
-			values[word{wordEach, name}] = value
+			values[Word{WordEach, name}] = value
 		}
-		values[word{wordEach, eachNumber}] = strconv.Itoa(n.Number)
+		values[Word{WordEach, eachNumber}] = strconv.Itoa(n.Number)
 	}
 	return values
 }

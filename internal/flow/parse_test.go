@@ -5,20 +5,6 @@ import (
 	"testing"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func parse(t testing.TB, text string) *Flow {
-	t.Helper()
-	f, err := Parse("flow.yaml", []byte(text))
-	must(t, err)
-	return f
-}
-
 func TestParse(t *testing.T) {
 	f := parse(t, `
 name: kit
@@ -276,7 +262,9 @@ func TestCond(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add("flow.yaml", []byte("name: n\nsteps: [{id: a, prompt: p, if: \"!(inputs.x == '1')\"}]"))
-	f.Add("flow.yaml", []byte(stories))
+	stories, err := Shipped("test-first")
+	must(f, err)
+	f.Add("flow.yaml", stories)
 	f.Add("flow.yaml", []byte("name: n\nsteps: [{id: a, matrix: {m: [1, 2]}, prompt: p, copy: true, agent: '${{ matrix.m }}'}, {id: b, of: a, command: c, env: {M: '${{ matrix.m }}'}}]"))
 	f.Add("kit.md", []byte("---\nname: n\nsteps: []\n---"))
 	f.Fuzz(func(_ *testing.T, name string, data []byte) {

@@ -3,50 +3,14 @@ package flow
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/gate"
-	"github.com/bothy-dev/bothy/internal/run"
 )
 
 // This file writes a list back with its finished elements marked, for people and programs that continue
 // with that document. The list follows from the events, and is never read.
-
-// writeLists writes the lists of groups with passes, with their finished elements marked as
-// passing. It skips a list that has not changed since it was last written.
-func writeLists(dir string, s *State) error {
-	for i := range s.plan.Flow.Steps {
-		g := &s.plan.Flow.Steps[i]
-		if g.Passes == "" {
-			continue
-		}
-		list, done := s.plan.Lists[g.ID], []string{}
-		for _, e := range s.Elements() {
-			if e.Group == g.ID && e.Status == run.Completed {
-				done = append(done, e.ID)
-			}
-		}
-		key := g.ID + "\n" + strings.Join(done, "\n")
-		if s.marked[g.ID] == key {
-			continue
-		}
-		data, err := readFile(dir, InputsDir, list.Input)
-		if err != nil || hashOf(data) != list.SHA256 {
-			continue // the flow ends because of that, and says so
-		}
-		if data, err = markPassed(data, done); err != nil {
-			return fmt.Errorf("write outputs/%s: %w", g.Passes, err)
-		}
-		if err := keepFile(filepath.Join(dir, OutputsDir), g.Passes, data); err != nil {
-			return err
-		}
-		s.marked[g.ID] = key
-	}
-	return nil
-}
 
 // markPassed marks the elements with these IDs as passing in a document that was read as a list.
 // It keeps all the rest byte for byte.

@@ -47,14 +47,6 @@ type Plan struct {
 	DraftTo string `json:"draft_to,omitempty"`
 }
 
-// Draft returns the path of the drafted flow below the directory of the run, or "".
-func (s *State) Draft() string {
-	if !s.plan.Drafts || s.Status != run.Completed || s.Steps[0].Output == nil {
-		return ""
-	}
-	return OutputsDir + "/" + s.Steps[0].Output.Path
-}
-
 // Shell is the name of the commands' sandbox, among those of agents.
 const Shell = "shell"
 
@@ -205,12 +197,11 @@ func (p *Plan) chosen(n *Node, text string) string {
 // varied replaces the words of a text by inputs, and by the values that vary between the times of a
 // step.
 func (p *Plan) varied(n *Node, text string) string {
-	text, _ = expand(text, func(name string) (string, error) { // it was checked
-		w, err := parseWord(name)
-		if w.kind == wordInput {
-			return strings.TrimSpace(p.Values[w.name]), err
+	text, _ = Expand(text, func(w Word) (string, error) { // it was checked
+		if w.Kind == WordInput {
+			return strings.TrimSpace(p.Values[w.Name]), nil
 		}
-		return n.values()[w], err
+		return n.values()[w], nil
 	})
 	return text
 }
@@ -283,9 +274,9 @@ func (p *Plan) Fresh() bool {
 	return slices.ContainsFunc(p.Nodes(), func(n *Node) bool { return n.Step.Fresh })
 }
 
-// sources returns the input files that a node gets, and the nodes whose outputs it gets.
-func (s *State) sources(n *Node) (files []string, nodes []string) {
-	p, given := s.plan, n.Step.Inputs
+// Sources returns the input files that a node gets, and those of all nodes whose outputs it gets.
+func (p *Plan) Sources(n *Node, all []*Node) (files, nodes []string) {
+	given := n.Step.Inputs
 	if n.Step.Of != "" {
 		return nil, nil
 	}
@@ -306,7 +297,7 @@ func (s *State) sources(n *Node) (files []string, nodes []string) {
 			steps = append(steps, src.step)
 		}
 	}
-	for _, other := range s.nodes {
+	for _, other := range all {
 		if slices.Contains(steps, other.Step.ID) && n.sees(other) {
 			nodes = append(nodes, other.ID)
 		}
@@ -332,5 +323,10 @@ func digest(v any) string {
 		panic(fmt.Sprintf("hash %T: %v", v, err)) // only data that came from JSON
 	}
 	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }

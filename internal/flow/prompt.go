@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/bothy-dev/bothy/internal/run"
 )
 
 // place is the path of a try's files inside.
@@ -14,24 +16,21 @@ func (p place) output(name string) string { return string(p) + "/outputs/" + nam
 
 // put replaces words by values, for a node with its files at a place.
 func (s *State) put(n *Node, text string, at place) (string, error) {
-	return expand(text, func(name string) (string, error) {
-		w, err := parseWord(name)
-		switch w.kind {
-		case wordSandbox:
-			return string(at), err
-		case wordMatrix, wordEach:
-			return n.values()[w], err
-		case wordOutput:
-			return strings.Join(s.outputsOf(n, w.name, at), "\n"), err
-		case wordBegan:
-			return strings.Join(s.begins(n, w.name), "\n"), err
-		case wordInput:
-			if in := s.plan.Flow.input(w.name); in != nil && in.File != "" {
-				return at.input(in.File), err
-			}
-			return s.plan.Values[w.name], err
+	return Expand(text, func(w Word) (string, error) {
+		switch w.Kind {
+		case WordSandbox:
+			return string(at), nil
+		case WordMatrix, WordEach:
+			return n.values()[w], nil
+		case WordOutput:
+			return strings.Join(s.outputsOf(n, w.Name, at), "\n"), nil
+		case WordBegan:
+			return strings.Join(s.begins(n, w.Name), "\n"), nil
 		}
-		return "", err
+		if in := s.plan.Flow.input(w.Name); in != nil && in.File != "" {
+			return at.input(in.File), nil
+		}
+		return s.plan.Values[w.Name], nil
 	})
 }
 
@@ -80,24 +79,8 @@ func (s *State) prompt(n *Node, at place, files []string) (string, error) {
 	if st := s.byID[n.ID]; len(st.Missing) > 0 {
 		b.WriteString("\n# What was missing the last time\n\n")
 		for _, line := range st.Missing {
-			b.WriteString("- " + tail(line, maxMissing) + "\n")
+			b.WriteString("- " + run.Tail(line, maxMissing) + "\n")
 		}
 	}
 	return b.String(), nil
-}
-
-// maxMissing bounds the text about one flaw, in bytes.
-const maxMissing = 2 << 10
-
-// head returns the beginning of a text, in whole characters.
-func head(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + " ..."
-}
-
-// tail returns the end of a text, in whole characters.
-func tail(text string, most int) string {
-	return strings.ToValidUTF8(text[max(0, len(text)-most):], "")
 }

@@ -2,8 +2,6 @@ package flow
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,10 +19,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// Names in the directory of a run.
+// Other names in the directory of a run.
 const (
-	InputsDir  = "inputs"
-	OutputsDir = "outputs"
 	LogsDir    = "logs"
 	recordName = "validation.json"
 )
@@ -200,11 +196,6 @@ func Fill(dir string, inputs map[string][]byte) error {
 	return store.SyncDir(dir)
 }
 
-func hashOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
-
 // readFile reads a file of a run. It refuses a link.
 func readFile(dir, kind, name string) ([]byte, error) {
 	return store.ReadFile(filepath.Join(dir, kind, name), unix.O_NOFOLLOW, gate.MaxBytes)
@@ -279,4 +270,37 @@ func Stands(p *Plan, dir string, events []run.Event) (bool, error) {
 	}
 	next := Next(s, time.Now())
 	return next.End != nil && next.End.Status == run.Completed, nil
+}
+
+// writeLists writes the lists of groups with passes, with their finished elements marked as
+// passing. It skips a list that has not changed since it was last written.
+func writeLists(dir string, s *State) error {
+	for i := range s.plan.Flow.Steps {
+		g := &s.plan.Flow.Steps[i]
+		if g.Passes == "" {
+			continue
+		}
+		list, done := s.plan.Lists[g.ID], []string{}
+		for _, e := range s.Elements() {
+			if e.Group == g.ID && e.Status == run.Completed {
+				done = append(done, e.ID)
+			}
+		}
+		key := g.ID + "\n" + strings.Join(done, "\n")
+		if s.marked[g.ID] == key {
+			continue
+		}
+		data, err := readFile(dir, InputsDir, list.Input)
+		if err != nil || hashOf(data) != list.SHA256 {
+			continue // the flow ends because of that, and says so
+		}
+		if data, err = markPassed(data, done); err != nil {
+			return fmt.Errorf("write outputs/%s: %w", g.Passes, err)
+		}
+		if err := keepFile(filepath.Join(dir, OutputsDir), g.Passes, data); err != nil {
+			return err
+		}
+		s.marked[g.ID] = key
+	}
+	return nil
 }

@@ -59,7 +59,7 @@ func (s *State) roomsFor(n *Node) []string {
 // need returns the status of an element that the node's element needs: completed, failed, or
 // skipped.
 func (s *State) need(n *Node, number int) run.Status {
-	list := s.elements[spot{n.Group, number}]
+	list := s.elements[n.Beside(number)]
 	passed := func(st *StepState) bool { return st.Status == Passed }
 	switch {
 	case slices.ContainsFunc(list, func(st *StepState) bool { return st.Status == run.Failed }):

@@ -7,8 +7,12 @@ import (
 	"github.com/bothy-dev/bothy/internal/strictyaml"
 )
 
-// expand replaces ${{ name }} by values. A value is data: words in it are not expanded.
-func expand(text string, value func(name string) (string, error)) (string, error) {
+// maxMissing bounds the text about one flaw, in bytes.
+const maxMissing = 2 << 10
+
+// Expand replaces ${{ word }} by values. A value is data: words in it are not expanded. An unknown word
+// is an error.
+func Expand(text string, value func(Word) (string, error)) (string, error) {
 	var b strings.Builder
 	for rest := text; ; {
 		before, after, found := strings.Cut(rest, "${{")
@@ -20,7 +24,11 @@ func expand(text string, value func(name string) (string, error)) (string, error
 		if !closed {
 			return "", fmt.Errorf("${{ without }}")
 		}
-		v, err := value(strings.TrimSpace(name))
+		w, err := parseWord(strings.TrimSpace(name))
+		if err != nil {
+			return "", err
+		}
+		v, err := value(w)
 		if err != nil {
 			return "", err
 		}
@@ -29,36 +37,49 @@ func expand(text string, value func(name string) (string, error)) (string, error
 	}
 }
 
-// word is a name of ${{ }}, split into its parts.
-type word struct{ kind, name string }
+// Word is a name of ${{ }}, split into its parts. Kind is one of WordInput and the others.
+type Word struct{ Kind, Name string }
 
 // Kinds of words.
 const (
-	wordInput   = "inputs" // inputs.NAME
-	wordOutput  = "steps"  // steps.ID.output
-	wordBegan   = "began"  // steps.ID.began: when work on it began
-	wordMatrix  = "matrix" // matrix.NAME
-	wordEach    = "each"   // each.NAME, a field of an element
-	wordSandbox = "sandbox"
+	WordInput   = "inputs" // inputs.NAME
+	WordOutput  = "steps"  // steps.ID.output
+	WordBegan   = "began"  // steps.ID.began: when work on it began
+	WordMatrix  = "matrix" // matrix.NAME
+	WordEach    = "each"   // each.NAME, a field of an element
+	WordSandbox = "sandbox"
 )
 
-func parseWord(name string) (word, error) {
-	if name == wordSandbox {
-		return word{kind: wordSandbox}, nil
+// String returns the word as it is written between the braces.
+func (w Word) String() string {
+	switch w.Kind {
+	case WordSandbox:
+		return w.Kind
+	case WordOutput:
+		return "steps." + w.Name + ".output"
+	case WordBegan:
+		return "steps." + w.Name + ".began"
+	}
+	return w.Kind + "." + w.Name
+}
+
+func parseWord(name string) (Word, error) {
+	if name == WordSandbox {
+		return Word{Kind: WordSandbox}, nil
 	}
 	kind, rest, _ := strings.Cut(name, ".")
 	switch {
-	case kind == wordInput || kind == wordMatrix || kind == wordEach:
+	case kind == WordInput || kind == WordMatrix || kind == WordEach:
 		if strictyaml.IsName(rest) {
-			return word{kind, rest}, nil
+			return Word{kind, rest}, nil
 		}
-	case kind == wordOutput:
+	case kind == WordOutput:
 		if id, ok := strings.CutSuffix(rest, ".output"); ok && strictyaml.IsName(id) {
-			return word{kind, id}, nil
+			return Word{kind, id}, nil
 		}
 		if id, ok := strings.CutSuffix(rest, ".began"); ok && strictyaml.IsName(id) {
-			return word{wordBegan, id}, nil
+			return Word{WordBegan, id}, nil
 		}
 	}
-	return word{}, fmt.Errorf("${{ %s }} means nothing: there are inputs.NAME, steps.ID.output, steps.ID.began, matrix.NAME, each.NAME and sandbox", name)
+	return Word{}, fmt.Errorf("${{ %s }} means nothing: there are inputs.NAME, steps.ID.output, steps.ID.began, matrix.NAME, each.NAME and sandbox", name)
 }

@@ -269,9 +269,9 @@ func joined(p *Plan, s, w *State) Step {
 	case w.step == Settled:
 		return Step{Close: true}
 	case len(w.Join.Conflicts) > 0:
-		return again("what others have done meanwhile is in conflict with it: " + tail(few(w.Join.Conflicts), 1000))
+		return again("what others have done meanwhile is in conflict with it: " + run.Tail(few(w.Join.Conflicts), 1000))
 	case w.step == Rejudged && len(w.Verdict.Red()) > 0:
-		return again("it is green by itself, and red together with what others have done meanwhile: " + tail(redNames(w.Verdict), 1000))
+		return again("it is green by itself, and red together with what others have done meanwhile: " + run.Tail(redNames(w.Verdict), 1000))
 	case w.step == Rejudged || w.Join.Alone:
 		return Step{Settle: true}
 	}
@@ -382,7 +382,7 @@ func verdict(p *Plan, s *State) *End {
 	case agreed(p, s):
 		return nil
 	case reached(s.Asked, p.Stall.Questions):
-		return &End{Status: run.Waiting, Reason: ReasonQuestion, Detail: "the agent asks: " + tail(s.Work.Question(), 200)}
+		return &End{Status: run.Waiting, Reason: ReasonQuestion, Detail: "the agent asks: " + run.Tail(s.Work.Question(), 200)}
 	case reached(s.Unchanged, p.Stall.Unchanged):
 		return &End{Status: run.Stalled, Reason: "unchanged", Detail: "no file was changed in " + tally(s.Unchanged, "iteration", "iterations") + s.failure() + s.doubt(p)}
 	case reached(s.SameError, p.Stall.SameError):

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/run"
@@ -350,13 +349,13 @@ func (p *Plan) try(ctx context.Context, runner Runner, r *run.Run, job Job, n in
 	if err != nil {
 		w = Work{By: w.By, Iteration: n, Verdict: spec.VerdictFailed, Session: w.Session, Calls: w.Calls, Tokens: w.Tokens, USD: w.USD, Said: w.Said, Seen: w.Seen, Unlisted: w.Unlisted, Seconds: w.Seconds}
 		if errors.Is(err, ErrCrashed) {
-			w.Crashed = tail(err.Error(), maxMessage)
+			w.Crashed = run.Tail(err.Error(), maxMessage)
 		}
 		return w, err
 	}
 	w.Done, w.Abort = promised(w.Message, p.Promise), promised(w.Message, p.Abort)
 	w.Asks = !w.Done && !w.Abort && asks(w.Message)
-	w.Message, w.Error = tail(w.Message, maxMessage), tail(w.Error, maxMessage)
+	w.Message, w.Error = run.Tail(w.Message, maxMessage), run.Tail(w.Error, maxMessage)
 	if unkept != nil { // the work still counts
 		w.Unprinted = unkept.Error()
 	}
@@ -369,11 +368,6 @@ func (w Work) used() bool { return w.Tokens > 0 || w.USD > 0 || w.Calls > 0 }
 // begun reports whether an iteration has begun, and has no result.
 func (s *State) begun(n int) bool {
 	return s.Iteration == n && !s.lost && (s.step == Iteration || s.step == Worked)
-}
-
-// tail returns the end of a text, in whole characters.
-func tail(text string, most int) string {
-	return strings.ToValidUTF8(text[max(0, len(text)-most):], "")
 }
 
 func (l *Loop) keepFiles(ctx context.Context) error {

@@ -3,6 +3,8 @@ package loop
 import (
 	"slices"
 	"strings"
+
+	"github.com/bothy-dev/bothy/internal/run"
 )
 
 // asks reports whether a message ends with a question to a person: its last non-empty line ends with a
@@ -41,5 +43,5 @@ func question(message string) string {
 	if at := strings.LastIndex(message, "\n\n"); at >= 0 {
 		message = message[at+2:]
 	}
-	return tail(plain(message), maxQuestion)
+	return run.Tail(plain(message), maxQuestion)
 }
