@@ -17,6 +17,7 @@ internal/passwd internal/program internal/strictyaml
 internal/sums internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy/... internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/helper internal/fetch internal/sealedfile internal/task internal/build internal/price internal/gctune internal/quota internal/dirwatch internal/linediff internal/devcontainer internal/gate internal/sqlite internal/hostproxy internal/hostpath/look internal/elsewhere
 internal/hostpath internal/gitdir internal/hostproxy/transport internal/carried
 internal/hostroot internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/oauthfile internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
+internal/flow/flowplan
 internal/changes internal/vault/sealer internal/agent internal/savedtemplate internal/hostcreds internal/gitdefaults internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database internal/vault/ask
 internal/loopserver internal/settings internal/credential internal/modelmock
 internal/agent/npm internal/image/pull
@@ -183,7 +184,6 @@ const (
 // fall.
 var manyMethods = map[string]int{
 	"internal/engine.Engine": 159,
-	"internal/flow.State":    72,
 	"internal/loop.State":    64,
 	"internal/review.look":   64,
 	"internal/task.Graph":    62,
@@ -195,7 +195,6 @@ var largePackages = map[string]int{
 	"internal/checkpoint": 4300,
 	"internal/cli/runs":   7500,
 	"internal/engine":     5100,
-	"internal/flow":       5600,
 	"internal/loop":       5100,
 	"internal/policy":     5700,
 	"internal/review":     6600,

@@ -9,6 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/runs"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -20,9 +21,9 @@ func TestNeededSandbox(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
 	e := &engine.Engine{Store: st}
-	f, err := flow.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: good, approval: {message: Good?}}\n- {id: work, needs: [good], command: 'true'}\n"))
+	f, err := flowplan.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: good, approval: {message: Good?}}\n- {id: work, needs: [good], command: 'true'}\n"))
 	must(t, err)
-	plan := &flow.Plan{Flow: f, Values: map[string]string{}, Sandboxes: map[string]string{"shell": house(t, st, "two-shell")}}
+	plan := &flowplan.Plan{Flow: f, Values: map[string]string{}, Sandboxes: map[string]string{"shell": house(t, st, "two-shell")}}
 	sb, err := e.Find("two-shell")
 	must(t, err)
 	r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", plan, func(string) error { return nil })

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
@@ -17,7 +18,7 @@ import (
 
 // Person is a user who decides or answers.
 type Person struct {
-	Plan *Plan
+	Plan *flowplan.Plan
 	Run  *run.Run
 	// Host is the right to carry the run on. It is nil if another process has that right: then the
 	// answer is left for that process, see [Person.Heard].
@@ -53,7 +54,7 @@ func (p *Person) Answer(step, text string) (*State, error) {
 		return nil, err
 	}
 	n, document := s.node(st.ID), []byte(text)
-	r := n.Step.checks().Judge(document)
+	r := n.Step.Checks().Judge(document)
 	if !r.Passed {
 		return nil, spec.Errorf(spec.ErrUsage, "that is no answer to %s: %s", st.ID, strings.Join(r.Flaws(), "; "))
 	}
@@ -61,8 +62,8 @@ func (p *Person) Answer(step, text string) (*State, error) {
 }
 
 // answerOf makes the answer to a node's question.
-func answerOf(n *Node, hash string, document []byte, checks []gate.Check) Answer {
-	a := &Artefact{Path: n.Output, SHA256: hashOf(document), Size: int64(len(document)), At: time.Now().UTC()}
+func answerOf(n *flowplan.Node, hash string, document []byte, checks []gate.Check) Answer {
+	a := &Artefact{Path: n.Output, SHA256: flowplan.HashOf(document), Size: int64(len(document)), At: time.Now().UTC()}
 	return Answer{Step: n.ID, Hash: hash, Approved: true, Output: a, Checks: checks}
 }
 
@@ -193,7 +194,7 @@ func (r *reply) keepDocument(dir string) error {
 	if r.Output == nil {
 		return nil
 	}
-	return keepFile(filepath.Join(dir, OutputsDir), r.Output.Path, r.Document)
+	return keepFile(filepath.Join(dir, flowplan.OutputsDir), r.Output.Path, r.Document)
 }
 
 // keepReply records an answer that arrived while the flow was carried on, if the question is still the

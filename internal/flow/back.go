@@ -3,6 +3,7 @@ package flow
 import (
 	"cmp"
 
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
@@ -21,9 +22,9 @@ func (s *State) Back() *SentBack { return s.back }
 // goBack sends an earlier step back with the flaws, if one more time is allowed. The step keeps the hash
 // of its task: the task is the same, so the step gets these flaws. spread makes the steps that need it
 // run again.
-func (s *State) goBack(n *Node, wrong []string) {
-	to := s.byID[n.goesBackTo()]
-	if to == nil || to.Status != run.Completed || to.Rounds >= n.Step.Back.times() {
+func (s *State) goBack(n *flowplan.Node, wrong []string) {
+	to := s.byID[n.GoesBackTo()]
+	if to == nil || to.Status != run.Completed || to.Rounds >= n.Step.Back.Rounds() {
 		return
 	}
 	to.Status, to.Output, to.Checks, to.Missing, to.tries, to.done = Pending, nil, nil, nil, 0, 0
@@ -33,7 +34,7 @@ func (s *State) goBack(n *Node, wrong []string) {
 	for _, line := range wrong {
 		to.Missing = append(to.Missing, n.Step.ID+": "+line)
 	}
-	s.back = &SentBack{By: n.ID, To: to.ID, Round: to.Rounds, Most: n.Step.Back.times(), Why: wrong}
+	s.back = &SentBack{By: n.ID, To: to.ID, Round: to.Rounds, Most: n.Step.Back.Rounds(), Why: wrong}
 }
 
 // missing lists the flaws of a try.

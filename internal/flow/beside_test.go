@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
@@ -308,7 +309,7 @@ steps:
 func TestShares(t *testing.T) {
 	m, third := meet(2), meet(2)
 	b := beside(t, 2, tries, nil, nil)
-	b.plan.Limits = Limits{Tokens: 101, USD: 3}
+	b.plan.Limits = flowplan.Limits{Tokens: 101, USD: 3}
 	b.again(nil)
 	b.do = func(job Job) Done {
 		d := Done{Verdict: spec.VerdictOK, Tokens: 10, USD: .1, Output: []byte("it")}
@@ -343,7 +344,7 @@ func TestShares(t *testing.T) {
 	b = beside(t, 2, tries, nil, func(job Job) Done { // even the whole budget is never enough
 		return Done{Verdict: spec.VerdictFailed, Error: "refused", Missing: "there is none", Tokens: job.Budget.Tokens}
 	})
-	b.plan.Limits = Limits{Tokens: 100}
+	b.plan.Limits = flowplan.Limits{Tokens: 100}
 	b.again(nil)
 	s = b.carry()
 	b.ended(s, run.Limited, "tokens")
@@ -566,7 +567,7 @@ func TestElementsBeside(t *testing.T) {
 }
 
 // stateAfter returns the state of a flow after its carrier's beginning and these events.
-func stateAfter(t *testing.T, p *Plan, at time.Time, happened ...any) *State {
+func stateAfter(t *testing.T, p *flowplan.Plan, at time.Time, happened ...any) *State {
 	t.Helper()
 	s, err := Fold(p, nil)
 	must(t, err)
@@ -609,7 +610,7 @@ steps:
   - {id: do, command: do it}
 `
 	ask := func(n int, share spec.Budget) Start {
-		return Start{Step: fmt.Sprint("ask.", n), Attempt: 1, Room: roomsOf("mine", 3)[n-1], Share: share}
+		return Start{Step: fmt.Sprint("ask.", n), Attempt: 1, Room: flowplan.RoomsOf("mine", 3)[n-1], Share: share}
 	}
 	third := spec.Budget{Tokens: 33}
 	for name, c := range map[string]struct {
@@ -639,7 +640,7 @@ steps:
 		"on PATH, nobody beside an agent":    {flow: judges, most: 4, directory: "/p", happened: []any{Start{Step: "ask", Attempt: 1, Room: "mine"}}, want: "join"},
 		"elsewhere, anybody":                 {flow: judges, most: 4, happened: []any{Start{Step: "see.1", Attempt: 1}, Start{Step: "see.2", Attempt: 1}}, want: "ask mine"},
 	} {
-		p := &Plan{Flow: parse(t, c.flow), Agent: "mine", Values: map[string]string{}, Parallel: c.most, Directory: c.directory, Limits: Limits{Tokens: c.tokens}}
+		p := &flowplan.Plan{Flow: parse(t, c.flow), Agent: "mine", Values: map[string]string{}, Parallel: c.most, Directory: c.directory, Limits: flowplan.Limits{Tokens: c.tokens}}
 		at := time.Now()
 		d := Next(stateAfter(t, p, at, c.happened...), at)
 		got := fmt.Sprintf("%+v", d)
@@ -657,7 +658,7 @@ steps:
 
 // trying begins a try of the flow tries, with a third of the budget.
 func trying(n int) Start {
-	return Start{Step: fmt.Sprint("try.", n), Attempt: 1, Room: roomsOf("mine", 3)[n-1], Share: spec.Budget{Tokens: 33}}
+	return Start{Step: fmt.Sprint("try.", n), Attempt: 1, Room: flowplan.RoomsOf("mine", 3)[n-1], Share: spec.Budget{Tokens: 33}}
 }
 
 // TestAllowanceBeside checks that work that was already running does not count as news about a used-up
@@ -714,7 +715,7 @@ func TestAllowanceOnce(t *testing.T) {
 	var happened []any
 	for round := range maxLimits {
 		for n := range 3 {
-			happened = append(happened, Start{Step: fmt.Sprint("try.", n+1), Attempt: round + 1, Room: roomsOf("mine", 3)[n]})
+			happened = append(happened, Start{Step: fmt.Sprint("try.", n+1), Attempt: round + 1, Room: flowplan.RoomsOf("mine", 3)[n]})
 		}
 		for n := range 3 {
 			w := Work{Step: fmt.Sprint("try.", n+1), Attempt: round + 1, Verdict: spec.VerdictLimit}
@@ -891,7 +892,7 @@ func TestInterleaved(t *testing.T) {
 	}
 }
 
-func foldOf(t *testing.T, p *Plan, events []run.Event) string {
+func foldOf(t *testing.T, p *flowplan.Plan, events []run.Event) string {
 	t.Helper()
 	for i := range events {
 		events[i].Seq = int64(i + 1)
@@ -902,12 +903,12 @@ func foldOf(t *testing.T, p *Plan, events []run.Event) string {
 }
 
 // neededBy returns the places of the nodes that each node needs, directly or not.
-func neededBy(p *Plan, s *State) []map[int]bool {
+func neededBy(p *flowplan.Plan, s *State) []map[int]bool {
 	above, at := make([]map[int]bool, len(s.nodes)), map[string]int{}
 	for i, n := range s.nodes {
 		at[n.ID], above[i] = i, map[int]bool{}
 		for k, other := range s.nodes[:i] {
-			inTurn := p.inTurn() && n.Group != "" && n.Group == other.Group && other.Number < n.Number
+			inTurn := p.InTurn() && n.Group != "" && n.Group == other.Group && other.Number < n.Number
 			sooner := n.Group == other.Group && slices.Contains(n.After, other.Number)
 			if inTurn || sooner || slices.Contains(n.Needs, other.ID) {
 				above[i][k] = true
@@ -920,7 +921,7 @@ func neededBy(p *Plan, s *State) []map[int]bool {
 
 // kin reports whether the order of two events matters, by their places: they belong to one step,
 // or one to a step that the other needs, or one to none.
-func kin(p *Plan, s *State, events []run.Event) func(a, b int) bool {
+func kin(p *flowplan.Plan, s *State, events []run.Event) func(a, b int) bool {
 	above, at := neededBy(p, s), map[string]int{}
 	for i, n := range s.nodes {
 		at[n.ID] = i
@@ -938,7 +939,7 @@ func kin(p *Plan, s *State, events []run.Event) func(a, b int) bool {
 }
 
 // shuffled returns a random order in which kin keep their order.
-func shuffled(r *rand.Rand, p *Plan, s *State, events []run.Event) []run.Event {
+func shuffled(r *rand.Rand, p *flowplan.Plan, s *State, events []run.Event) []run.Event {
 	related := kin(p, s, events)
 	rest, out := make([]int, len(events)), []run.Event{}
 	for i := range rest {

@@ -1,3 +1,9 @@
+// Package flow carries a flow on. Each step's document is judged where no sandbox can write.
+//
+// The package decides and does nothing itself. The state of a flow is a fold over its events (see
+// package run), the next action is a function of that state, and an interface runs agents and commands.
+// So after a crash a flow continues with the first step without a result, and all of it can be tested
+// without a sandbox.
 package flow
 
 import (
@@ -13,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -72,7 +79,7 @@ type Done struct {
 // Carrier carries one flow on. One goroutine makes and records all decisions; each running try has
 // another goroutine.
 type Carrier struct {
-	Plan   *Plan
+	Plan   *flowplan.Plan
 	Run    *run.Run
 	Host   *run.Host
 	Runner Runner
@@ -220,7 +227,7 @@ func (c *Carrier) carryOut(ctx context.Context, d Decision) error {
 	case d.Skip != nil:
 		return c.keepEvent(Skipped, Skip{d.Skip.ID, d.Hash, d.Why})
 	case d.Ask != nil:
-		text, err := c.state.put(d.Ask, d.Ask.Step.asks(), place(c.Run.Dir()))
+		text, err := c.state.put(d.Ask, d.Ask.Step.QuestionText(), place(c.Run.Dir()))
 		if err != nil {
 			return err
 		}
@@ -236,12 +243,12 @@ func (c *Carrier) carryOut(ctx context.Context, d Decision) error {
 }
 
 // judgeOutput judges a document, and keeps it. A good one goes to the outputs.
-func (c *Carrier) judgeOutput(n *Node, name string, done Done, w *Work) error {
+func (c *Carrier) judgeOutput(n *flowplan.Node, name string, done Done, w *Work) error {
 	r := gate.Missing(done.Missing)
 	if done.Missing == "" {
-		r = n.Step.checks().Judge(done.Output)
+		r = n.Step.Checks().Judge(done.Output)
 		if c.Plan.Drafts {
-			judgeFlow(&r, done.Output)
+			flowplan.JudgeDraft(&r, done.Output)
 		}
 	}
 	w.Checks = r.Checks
@@ -251,8 +258,8 @@ func (c *Carrier) judgeOutput(n *Node, name string, done Done, w *Work) error {
 		}
 		return keepFile(filepath.Join(c.Run.Dir(), LogsDir), name+rejected, done.Output)
 	}
-	w.Output = &Artefact{Path: n.Output, SHA256: hashOf(done.Output), Size: int64(len(done.Output)), At: time.Now().UTC()}
-	return keepFile(filepath.Join(c.Run.Dir(), OutputsDir), n.Output, done.Output)
+	w.Output = &Artefact{Path: n.Output, SHA256: flowplan.HashOf(done.Output), Size: int64(len(done.Output)), At: time.Now().UTC()}
+	return keepFile(filepath.Join(c.Run.Dir(), flowplan.OutputsDir), n.Output, done.Output)
 }
 
 // rejected ends the name of a document that did not pass, in logs/.
@@ -264,13 +271,13 @@ func (c *Carrier) makeJob(d Decision, name string) (job Job, stale bool, err err
 	s, n := c.state, d.Work
 	at := place(c.Runner.Place(name))
 	job = Job{
-		Agent: c.Plan.AgentOf(n), Room: cmp.Or(d.Room, c.Plan.roomOf(n)), Of: n.judges(), Fresh: n.Step.Fresh, Model: c.Plan.ModelOf(n), Command: n.Step.Command, Place: string(at),
+		Agent: c.Plan.AgentOf(n), Room: cmp.Or(d.Room, c.Plan.RoomOf(n)), Of: n.Judges(), Fresh: n.Step.Fresh, Model: c.Plan.ModelOf(n), Command: n.Step.Command, Place: string(at),
 		Files: map[string][]byte{}, Drafts: map[string][]byte{}, Limit: c.timeLimit(n), Budget: d.Share,
 	}
 	var names []string
 	files, nodes := s.plan.Sources(n, s.nodes)
 	add := func(kind, name, hash string, data []byte) {
-		stale = stale || data == nil || hashOf(data) != hash
+		stale = stale || data == nil || flowplan.HashOf(data) != hash
 		job.Files[kind+"/"+name] = data
 		names = append(names, kind+"/"+name)
 	}
@@ -278,24 +285,24 @@ func (c *Carrier) makeJob(d Decision, name string) (job Job, stale bool, err err
 		if s.files[file] == "" {
 			return job, false, spec.Errorf(nil, "inputs/%s of the run is gone", file)
 		}
-		data, unread := readFile(c.Run.Dir(), InputsDir, file)
+		data, unread := readFile(c.Run.Dir(), flowplan.InputsDir, file)
 		if unread != nil && !errors.Is(unread, os.ErrNotExist) {
 			err = errors.Join(err, unread)
 		}
-		add(InputsDir, file, s.files[file], data)
+		add(flowplan.InputsDir, file, s.files[file], data)
 	}
 	for _, id := range nodes {
 		if a := s.byID[id].Output; a != nil {
 			data, _, unread := readOutput(c.Run.Dir(), a.Path)
 			err = errors.Join(err, unread)
-			add(OutputsDir, a.Path, a.SHA256, data)
+			add(flowplan.OutputsDir, a.Path, a.SHA256, data)
 		}
 	}
 	if err != nil || stale {
 		return job, stale, err
 	}
 	if n.Output != "" {
-		job.Output = OutputsDir + "/" + n.Output
+		job.Output = flowplan.OutputsDir + "/" + n.Output
 		c.addDraft(n, &job)
 	}
 	if n.Step.Prompt != "" {
@@ -308,8 +315,8 @@ func (c *Carrier) makeJob(d Decision, name string) (job Job, stale bool, err err
 }
 
 // timeLimit returns how long a try may take.
-func (c *Carrier) timeLimit(n *Node) time.Duration {
-	limit := n.Step.timeout()
+func (c *Carrier) timeLimit(n *flowplan.Node) time.Duration {
+	limit := n.Step.TimeLimit()
 	if all := time.Duration(c.Plan.Limits.Time); all > 0 {
 		limit = max(min(limit, all-c.state.Took(c.state.Status, time.Now())), time.Millisecond)
 	}
@@ -318,14 +325,14 @@ func (c *Carrier) timeLimit(n *Node) time.Duration {
 
 // addDraft adds a document to start a new try from: the rejected one of the last try, or the output
 // of a step that a later one sent back.
-func (c *Carrier) addDraft(n *Node, job *Job) {
+func (c *Carrier) addDraft(n *flowplan.Node, job *Job) {
 	st := c.state.byID[n.ID]
 	if len(st.Missing) == 0 {
 		return
 	}
 	data, err := c.lastRejected(st)
 	if err != nil && st.Rounds > 0 {
-		data, err = readFile(c.Run.Dir(), OutputsDir, n.Output)
+		data, err = readFile(c.Run.Dir(), flowplan.OutputsDir, n.Output)
 	}
 	if err == nil { // without one the try starts from scratch
 		job.Drafts[job.Output] = data
@@ -343,10 +350,10 @@ func (c *Carrier) lastRejected(st *StepState) (data []byte, err error) {
 }
 
 // env returns the variables of a node: its own, and the paths of its files.
-func (s *State) env(n *Node, at place) ([]string, error) {
+func (s *State) env(n *flowplan.Node, at place) ([]string, error) {
 	var list []string
 	if n.Step.Of == "" { // a judge of a copy gets no files
-		list = append(list, "BOTHY_INPUTS="+string(at)+"/"+InputsDir, "BOTHY_OUTPUTS="+string(at)+"/"+OutputsDir)
+		list = append(list, "BOTHY_INPUTS="+string(at)+"/"+flowplan.InputsDir, "BOTHY_OUTPUTS="+string(at)+"/"+flowplan.OutputsDir)
 	}
 	if n.Output != "" && n.Step.Of == "" && !n.Step.Fresh {
 		list = append(list, "BOTHY_OUTPUT="+at.output(n.Output))

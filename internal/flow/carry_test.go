@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -27,7 +28,7 @@ import (
 // bench is a flow on a disk, with a runner that the test controls.
 type bench struct {
 	t    *testing.T
-	plan *Plan
+	plan *flowplan.Plan
 	run  *run.Run
 	do   func(job Job) Done
 	jobs []Job
@@ -113,7 +114,7 @@ func begin(t *testing.T, text string, do func(Job) Done) *bench {
 // beginWith begins a flow with these input files.
 func beginWith(t *testing.T, text string, given map[string]string, do func(Job) Done) *bench {
 	t.Helper()
-	p := &Plan{Flow: parse(t, text), Agent: "mine", Values: map[string]string{}, Files: []string{}}
+	p := &flowplan.Plan{Flow: parse(t, text), Agent: "mine", Values: map[string]string{}, Files: []string{}}
 	inputs := map[string][]byte{}
 	for _, in := range p.Flow.Inputs {
 		if in.File != "" {
@@ -140,7 +141,7 @@ func (b *bench) carryIn(ctx context.Context) (*State, *Carrier) {
 	b.jobs = nil
 	h, events, err := b.run.Host()
 	must(b.t, err)
-	plan := &Plan{}
+	plan := &flowplan.Plan{}
 	_, err = b.run.Plan(plan)
 	must(b.t, err)
 	raised, err := run.Raises(events)
@@ -226,7 +227,7 @@ func TestCarry(t *testing.T) {
 	if string(one.Files["inputs/content.md"]) != "what article says" || one.Agent != "mine" || one.Output != "outputs/one.json" {
 		t.Errorf("the first job is %+v", one)
 	}
-	if two.Agent != Shell || two.Command != `cat "$ONE" > "$BOTHY_OUTPUT"` || !slices.Contains(two.Env, "ONE=/flow/two.1/outputs/one.json") || !slices.Contains(two.Env, "TONE=$(id) ${{ sandbox }}") {
+	if two.Agent != flowplan.Shell || two.Command != `cat "$ONE" > "$BOTHY_OUTPUT"` || !slices.Contains(two.Env, "ONE=/flow/two.1/outputs/one.json") || !slices.Contains(two.Env, "TONE=$(id) ${{ sandbox }}") {
 		t.Errorf("the second job is %+v", two)
 	}
 	if len(last.Files) != 1 || last.Files["outputs/two.json"] == nil {
@@ -598,9 +599,9 @@ func TestAnotherDay(t *testing.T) {
 
 // TestBuild checks that a drafted flow that is invalid at first is sent back.
 func TestBuild(t *testing.T) {
-	f, files, err := Builder()
+	f, files, err := flowplan.Builder()
 	must(t, err)
-	p := &Plan{Flow: f, Agent: "mine", Values: map[string]string{"description": "${{ sandbox }}"}, Drafts: true}
+	p := &flowplan.Plan{Flow: f, Agent: "mine", Values: map[string]string{"description": "${{ sandbox }}"}, Drafts: true}
 	for name := range files {
 		p.Files = append(p.Files, name)
 	}
@@ -770,10 +771,10 @@ func check(t *testing.T, b *bench, s *State) {
 		if !st.settled() && st.Status != run.Waiting && !waits && !given {
 			t.Fatalf("%s is %s, and nothing is missing", st.ID, st.Status)
 		}
-		if st.Status == run.Completed && n.Output != "" && hashOf([]byte(b.read("outputs/"+n.Output))) != st.Output.SHA256 {
+		if st.Status == run.Completed && n.Output != "" && flowplan.HashOf([]byte(b.read("outputs/"+n.Output))) != st.Output.SHA256 {
 			t.Fatalf("the output of %s is not what was validated", st.ID)
 		}
-		if st.tries > n.Step.retry()+1 {
+		if st.tries > n.Step.Retries()+1 {
 			t.Fatalf("%s was tried %d times", st.ID, st.tries)
 		}
 	}

@@ -1,13 +1,13 @@
 package flow
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -15,15 +15,15 @@ import (
 // Decision is the next action. Exactly one of Count, Look, Again, Skip, Ask, Work, Join, Wait and
 // End is set.
 type Decision struct {
-	Count *Node     // find out the usage of an interrupted try
-	Look  bool      // read the files again
-	Again *Node     // try it once more, now that its list is done
-	Skip  *Node     // skip it, for the reason Why
-	Ask   *Node     // ask a person
-	Work  *Node     // try it
-	Join  bool      // wait for a running step
-	Wait  time.Time // likewise, or until then
-	End   *End      // only when no step is running
+	Count *flowplan.Node // find out the usage of an interrupted try
+	Look  bool           // read the files again
+	Again *flowplan.Node // try it once more, now that its list is done
+	Skip  *flowplan.Node // skip it, for the reason Why
+	Ask   *flowplan.Node // ask a person
+	Work  *flowplan.Node // try it
+	Join  bool           // wait for a running step
+	Wait  time.Time      // likewise, or until then
+	End   *End           // only when no step is running
 
 	Hash string // of Skip, Ask and Work
 	Why  string
@@ -47,7 +47,7 @@ func Next(s *State, now time.Time) Decision {
 		return s.last(&End{Status: run.Failed, Reason: "error", Detail: why})
 	}
 	if why := s.forsaken(); why != "" {
-		return s.last(&End{Status: run.Failed, Reason: ReasonAgent, Detail: run.Head(why, maxMissing)})
+		return s.last(&End{Status: run.Failed, Reason: ReasonAgent, Detail: run.Head(why, flowplan.MaxMissing)})
 	}
 	if n := s.recheckable(); n != nil && s.spent(now) == nil {
 		return Decision{Again: n}
@@ -80,7 +80,7 @@ func (s *State) last(end *End) Decision {
 }
 
 // due reports whether a node must run now, and returns the hash of its task.
-func (s *State) due(n *Node) (hash string, due bool) {
+func (s *State) due(n *flowplan.Node) (hash string, due bool) {
 	st := s.byID[n.ID]
 	if st.Status == run.Running || !s.can(n) {
 		return "", false
@@ -91,7 +91,7 @@ func (s *State) due(n *Node) (hash string, due bool) {
 
 // can reports whether all that a node needs has a result. In a group done in turn, the earlier elements
 // need one too.
-func (s *State) can(n *Node) bool {
+func (s *State) can(n *flowplan.Node) bool {
 	for _, need := range s.needsOf(n) {
 		if !need.settled() {
 			return false
@@ -119,13 +119,13 @@ func (s *State) strayed() string {
 }
 
 // begun decides about a node without a result. can is false if the node must wait for a running one.
-func (s *State) begun(n *Node, hash string, now time.Time) (d Decision, can bool) {
+func (s *State) begun(n *flowplan.Node, hash string, now time.Time) (d Decision, can bool) {
 	d.Hash = hash
 	if why := s.unwanted(n); why != "" {
 		d.Skip, d.Why = n, why
 		return d, true
 	}
-	if n.Step.forPerson() {
+	if n.Step.ForPerson() {
 		d.Ask = n
 		return d, true
 	}
@@ -181,20 +181,9 @@ func (s *State) Asks() (reason, detail string) {
 	return q.Reason, q.Detail
 }
 
-// WorkLeft reports whether a step is left that is not for a person.
-func (s *State) WorkLeft() bool {
-	return slices.ContainsFunc(s.nodes, func(n *Node) bool {
-		st := s.byID[n.ID]
-		return !n.Step.forPerson() && st.Status != run.Completed && st.Status != Passed
-	})
-}
-
-// Approves reports whether a waiting step wants an approval, and not an answer.
-func (s *State) Approves(st *StepState) bool { return s.node(st.ID).Step.Approval != nil }
-
 // ask returns the question of a step that waits for a person.
 func (s *State) ask(st *StepState) Asking {
-	q := Asking{Step: st.ID, Reason: ReasonApproval, Detail: st.ID + ": " + run.Head(st.Message, maxMissing)}
+	q := Asking{Step: st.ID, Reason: ReasonApproval, Detail: st.ID + ": " + run.Head(st.Message, flowplan.MaxMissing)}
 	if !s.Approves(st) {
 		q.Reason = ReasonQuestion
 	}
@@ -225,7 +214,7 @@ func (s *State) outcome() *End {
 		}
 	}
 	if failed != nil {
-		return &End{Status: run.Completed, Reason: ReasonSkipped, Detail: run.Head(strings.Join(failed, "; "), maxMissing)}
+		return &End{Status: run.Completed, Reason: ReasonSkipped, Detail: run.Head(strings.Join(failed, "; "), flowplan.MaxMissing)}
 	}
 	if why := s.fruitless(); why != "" {
 		return &End{Status: run.Completed, Reason: ReasonNoOutput, Detail: why}
@@ -233,108 +222,8 @@ func (s *State) outcome() *End {
 	return &End{Status: run.Completed, Reason: "done"}
 }
 
-// fruitless explains why the final step was skipped, so that the flow has no output. It is empty if that
-// step was done, or the flow has none.
-func (s *State) fruitless() (why string) {
-	for _, n := range s.nodes {
-		if !n.Step.Final {
-			continue
-		}
-		st := s.byID[n.ID]
-		if st.Status == run.Completed {
-			return ""
-		}
-		why = cmp.Or(why, n.ID+" was passed over: "+run.Head(st.Detail, maxDetail))
-	}
-	return why
-}
-
 // maxDetail bounds the text about one step at the end of a flow, in bytes.
 const maxDetail = 300
-
-// unwanted explains why a node whose needs have results is skipped; empty if it is not.
-func (s *State) unwanted(n *Node) string {
-	for _, number := range n.After {
-		if s.need(n, number) != run.Completed {
-			return s.elements[n.Beside(number)][0].Element + ", which it needs, was not done"
-		}
-	}
-	return s.plan.Rejects(n, Progress{
-		Succeeded: func() bool { return s.succeeded(n) },
-		Failed:    func() bool { return s.failedAbove(n) },
-		Status:    func(step string) string { return string(s.together(n, step)) },
-	})
-}
-
-// excluded reports whether a node was skipped because of its own condition alone, or because of that of
-// the copy that it would judge.
-func (s *State) excluded(n *Node) bool {
-	return s.byID[n.ID].Status == Passed && (s.plan.excludes(n) || n.judges() != "" && s.excluded(s.node(n.judges())))
-}
-
-// succeeded reports whether all steps that a node needs are completed. In a step with several
-// times, or a group, the parts that their own conditions exclude are not missed, if any part was
-// done.
-func (s *State) succeeded(n *Node) bool {
-	done := map[string]bool{} // the needed steps and groups
-	for _, id := range n.Needs {
-		need := s.node(id)
-		of := need.Step.ID
-		if need.Group != "" && need.Group != n.Group {
-			of = need.Group
-		}
-		switch completed := s.byID[id].Status == run.Completed; {
-		case completed || s.excluded(need):
-			done[of] = done[of] || completed
-		default:
-			return false
-		}
-	}
-	return !slices.Contains(slices.Collect(maps.Values(done)), false)
-}
-
-// failedAbove reports whether a node that this one needs, directly or not, has failed.
-func (s *State) failedAbove(n *Node) bool {
-	above := map[string]bool{}
-	for _, id := range n.Needs {
-		above[id] = true
-	}
-	for _, n := range slices.Backward(s.nodes) { // a needed node comes before those that need it
-		if !above[n.ID] {
-			continue
-		}
-		if s.byID[n.ID].Status == run.Failed {
-			return true
-		}
-		for _, id := range n.Needs {
-			above[id] = true
-		}
-	}
-	return false
-}
-
-// together returns the combined status of all times of a step or a group, as a node sees it and as
-// succeeded defines it.
-func (s *State) together(by *Node, step string) run.Status {
-	status, done := run.Completed, false
-	for _, n := range s.nodes {
-		if n.Step.ID != step && n.Group != step || !by.sees(n) {
-			continue
-		}
-		switch st := s.byID[n.ID].Status; {
-		case st == run.Failed:
-			return run.Failed
-		case st == run.Completed:
-			done = true
-		case !s.excluded(n):
-			status = st
-		}
-	}
-	if status == run.Completed && !done {
-		return Passed
-	}
-	return status
-}
 
 // spent ends a flow whose budget is used up.
 func (s *State) spent(now time.Time) *End {
@@ -392,5 +281,5 @@ func (s *State) Draft() string {
 	if !s.plan.Drafts || s.Status != run.Completed || s.Steps[0].Output == nil {
 		return ""
 	}
-	return OutputsDir + "/" + s.Steps[0].Output.Path
+	return flowplan.OutputsDir + "/" + s.Steps[0].Output.Path
 }

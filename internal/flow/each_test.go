@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
@@ -321,7 +322,7 @@ steps:
 	if job := b.jobs[2]; job.Agent != "yours" || job.Room != "try.3" || job.Of != "" || job.Model != "m1" {
 		t.Errorf("the third try is %+v", job)
 	}
-	if job := b.jobs[6]; job.Agent != Shell || job.Room != "" || job.Of != "try.3" || len(job.Files) != 0 || !slices.Equal(job.Env, []string{"N=1"}) {
+	if job := b.jobs[6]; job.Agent != flowplan.Shell || job.Room != "" || job.Of != "try.3" || len(job.Files) != 0 || !slices.Equal(job.Env, []string{"N=1"}) {
 		t.Errorf("the third is judged by %+v", job)
 	}
 	if job := b.jobs[8]; len(job.Files) != 8 || job.Room != "mine" {
@@ -348,8 +349,8 @@ steps:
   - {id: judge, needs: [try], if: "inputs.judge != ''", agent: "${{ inputs.judge }}", prompt: Judge, output: verdict.txt}
   - {id: best, needs: [try, judge], if: "!failure()", command: choose, env: {VERDICT: "${{ steps.judge.output }}"}, output: best.txt}
 `
-	plan := func(values map[string]string) *Plan {
-		return &Plan{Agent: "mine", Values: values, Flow: parse(t, text)}
+	plan := func(values map[string]string) *flowplan.Plan {
+		return &flowplan.Plan{Agent: "mine", Values: values, Flow: parse(t, text)}
 	}
 	p := plan(map[string]string{})
 	must(t, p.Check(nil))
@@ -469,7 +470,7 @@ steps:
 	if job := b.jobs[0]; job.Fresh || !slices.Contains(job.Env, "BOTHY_OUTPUT=/flow/work.1/outputs/work.txt") {
 		t.Errorf("the first is %+v", job)
 	}
-	if job := b.jobs[1]; !job.Fresh || job.Room != Shell || job.Files["outputs/work.txt"] == nil || !slices.Equal(job.Env, []string{"BOTHY_INPUTS=/flow/check.1/inputs", "BOTHY_OUTPUTS=/flow/check.1/outputs"}) {
+	if job := b.jobs[1]; !job.Fresh || job.Room != flowplan.Shell || job.Files["outputs/work.txt"] == nil || !slices.Equal(job.Env, []string{"BOTHY_INPUTS=/flow/check.1/inputs", "BOTHY_OUTPUTS=/flow/check.1/outputs"}) {
 		t.Errorf("the second is %+v", job)
 	}
 }
@@ -504,7 +505,7 @@ steps:
 	rooms := b.plan.Rooms()
 	b.want(b.carry(), run.Completed, "done", "gate.1.1 gate.2.1 one.1")
 	for _, job := range b.jobs[:2] {
-		if !slices.ContainsFunc(rooms, func(r Room) bool { return r.Name == job.Of }) {
+		if !slices.ContainsFunc(rooms, func(r flowplan.Room) bool { return r.Name == job.Of }) {
 			t.Errorf("there is no room for %s, but %v", job.Of, rooms)
 		}
 	}

@@ -26,8 +26,8 @@ type ElementState struct {
 }
 
 // Elements returns all elements of all lists, in the order in which they are done.
-func (s *State) Elements() (list []ElementState) {
-	for _, n := range s.nodes {
+func (g *graph) Elements() (list []ElementState) {
+	for _, n := range g.nodes {
 		if n.Element == nil {
 			continue
 		}
@@ -35,8 +35,8 @@ func (s *State) Elements() (list []ElementState) {
 			list = append(list, ElementState{Group: n.Group, Number: n.Number, ID: n.Element.ID, Title: n.Element.Title()})
 		}
 		e := &list[len(list)-1]
-		e.states = append(e.states, s.byID[n.ID])
-		e.Metered.Add(s.byID[n.ID].Metered)
+		e.states = append(e.states, g.byID[n.ID])
+		e.Metered.Add(g.byID[n.ID].Metered)
 	}
 	for i := range list {
 		list[i].judge()
@@ -83,9 +83,9 @@ const maxUnable = 3
 
 // forsaken explains that agents failed for too many elements in a row; empty if they did not. An element
 // that is unfinished, or whose agents worked, breaks the row.
-func (s *State) forsaken() string {
+func (g *graph) forsaken() string {
 	var row []ElementState
-	for _, e := range s.Elements() {
+	for _, e := range g.Elements() {
 		switch {
 		case e.Status == Passed && !e.review:
 			continue // no agent ran

@@ -8,13 +8,14 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // flight is a running try.
 type flight struct {
-	node     *Node
+	node     *flowplan.Node
 	attempt  int
 	name     string
 	job      Job
@@ -65,7 +66,7 @@ func (c *Carrier) beginTry(ctx context.Context, d Decision) error {
 	if f.before, err = c.usedIn(ctx, d.Room); err != nil {
 		return err
 	}
-	if f.log, err = openLog(filepath.Join(c.Run.Dir(), LogsDir, logName(n, name))); err != nil {
+	if f.log, err = openLog(filepath.Join(c.Run.Dir(), LogsDir, flowplan.LogName(n, name))); err != nil {
 		return err
 	}
 	f.job.Log = f.log
@@ -190,11 +191,11 @@ func (l *landing) scant() bool {
 const countTime = time.Minute
 
 // countUse counts the usage of a try whose host has died.
-func (c *Carrier) countUse(ctx context.Context, n *Node) error {
+func (c *Carrier) countUse(ctx context.Context, n *flowplan.Node) error {
 	st := c.state.byID[n.ID]
 	room := st.room
 	if room == "" && metered(n) { // recorded before several steps could run
-		room = c.Plan.roomOf(n)
+		room = c.Plan.RoomOf(n)
 	}
 	used, err := c.useSince(ctx, room, st.before, Done{})
 	if err != nil {

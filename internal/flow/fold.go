@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
@@ -56,7 +57,7 @@ type StepState struct {
 	// Metered is the same, by source.
 	Metered spec.Metered `json:"metered,omitzero"`
 
-	node *Node
+	node *flowplan.Node
 
 	rechecked bool // since a user gave it all its tries again
 
@@ -80,6 +81,7 @@ type StepState struct {
 // State is the state of a flow.
 type State struct {
 	run.Result
+	graph
 	Steps []*StepState `json:"steps"`
 
 	Ready     bool              `json:"-"`
@@ -93,9 +95,6 @@ type State struct {
 	// unlisted says that a failed step had asked a model without a price.
 	unlisted bool
 
-	plan      *Plan
-	nodes     []*Node
-	byID      map[string]*StepState
 	files     map[string]string // hashes of the files in inputs/
 	looked    bool              // since the current carrier began
 	back      *SentBack         // set by the last event
@@ -104,27 +103,18 @@ type State struct {
 	limitedBy int64             // the event of the last refusal
 	limits    int               // number of refusals in a row
 
-	definitions map[string]string // of nodes, by their IDs: they never change
-
-	marked   map[string]string // elements that pass in the list as last written
-	elements map[Spot][]*StepState
-	pools    map[string]int // the number of sandboxes, by agents
-	lonely   bool           // only one step at a time works on the directory, except for fresh ones
-	inTurn   bool           // elements of a list are done one after the other
+	marked map[string]string // elements that pass in the list as last written
+	pools  map[string]int    // the number of sandboxes, by agents
+	lonely bool              // only one step at a time works on the directory, except for fresh ones
+	inTurn bool              // elements of a list are done one after the other
 }
 
 // Fold returns the state of a flow after its events. It ignores unknown events.
-func Fold(p *Plan, events []run.Event) (*State, error) {
-	s := &State{Result: run.Result{Status: run.Queued}, plan: p, nodes: p.Nodes(), byID: map[string]*StepState{}, files: map[string]string{}, Steps: []*StepState{}}
-	s.marked, s.definitions = map[string]string{}, map[string]string{}
-	s.elements, s.pools, s.lonely, s.inTurn = map[Spot][]*StepState{}, p.pools(), p.onDirectory(), p.inTurn()
+func Fold(p *flowplan.Plan, events []run.Event) (*State, error) {
+	s := &State{Result: run.Result{Status: run.Queued}, graph: newGraph(p), files: map[string]string{}, marked: map[string]string{}, Steps: []*StepState{}}
+	s.pools, s.lonely, s.inTurn = p.Pools(), p.OnDirectory(), p.InTurn()
 	for _, n := range s.nodes {
-		st := &StepState{ID: n.ID, Status: Pending, Group: n.Group, Matrix: n.Matrix, node: n}
-		if n.Element != nil {
-			st.Element = n.Element.ID
-			s.elements[n.Spot()] = append(s.elements[n.Spot()], st)
-		}
-		s.Steps, s.byID[n.ID] = append(s.Steps, st), st
+		s.Steps = append(s.Steps, s.byID[n.ID])
 	}
 	for _, ev := range events {
 		if err := s.Add(ev); err != nil {
@@ -133,9 +123,6 @@ func Fold(p *Plan, events []run.Event) (*State, error) {
 	}
 	return s, nil
 }
-
-// Step returns the state of a step, or nil.
-func (s *State) Step(id string) *StepState { return s.byID[id] }
 
 // Add applies the next event.
 func (s *State) Add(ev run.Event) error {
@@ -159,19 +146,6 @@ func (s *State) spread() {
 			}
 		}
 	}
-}
-
-// needsOf returns the steps that a node needs, including those of the elements that its own element
-// needs.
-func (s *State) needsOf(n *Node) []*StepState {
-	list := make([]*StepState, 0, len(n.Needs))
-	for _, id := range n.Needs {
-		list = append(list, s.byID[id])
-	}
-	for _, number := range n.After {
-		list = append(list, s.elements[n.Beside(number)]...)
-	}
-	return list
 }
 
 func (s *State) add(ev run.Event) error {
@@ -230,7 +204,7 @@ func (s *State) begin() {
 			if st := s.byID[n.ID]; st.Status == run.Failed {
 				st.reset("")
 				st.rechecked = false
-				if to := s.byID[n.goesBackTo()]; to != nil {
+				if to := s.byID[n.GoesBackTo()]; to != nil {
 					to.Rounds = 0
 				}
 			}
@@ -341,7 +315,7 @@ func (s *State) worked(w Work, ev run.Event) {
 	}
 	st.Detail, st.flawed = st.Missing[0], w.Attempt
 	st.Status, st.tries = Pending, st.tries+1
-	if n := s.node(w.Step); st.tries > n.Step.retry() {
+	if n := s.node(w.Step); st.tries > n.Step.Retries() {
 		st.Status, st.done = run.Failed, ev.Seq
 		st.unable = n.Step.Prompt != "" && w.Verdict != spec.VerdictOK
 		s.goBack(n, st.Missing)
@@ -410,11 +384,9 @@ func (s *State) Questions() (list []*StepState) {
 	return list
 }
 
-func (s *State) node(id string) *Node { return s.byID[id].node }
-
 // hash covers a node's task and its inputs. For each needed node it includes the event of its result: if
 // the needed node runs again, so does this one.
-func (s *State) hash(n *Node) string {
+func (s *State) hash(n *flowplan.Node) string {
 	type need struct {
 		ID, Status, Output string
 		Done               int64
@@ -440,18 +412,9 @@ func (s *State) hash(n *Node) string {
 		}
 		needs = append(needs, one)
 	}
-	return digest(struct {
+	return flowplan.Digest(struct {
 		Definition string
 		Inputs     map[string]string
 		Needs      []need
 	}{s.definition(n), inputs, needs})
-}
-
-// definition returns the definition from the plan. It caches it, because a waiting flow needs it again
-// and again.
-func (s *State) definition(n *Node) string {
-	if s.definitions[n.ID] == "" {
-		s.definitions[n.ID] = s.plan.definition(n)
-	}
-	return s.definitions[n.ID]
 }

@@ -1,6 +1,10 @@
 package flow
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
+)
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -9,9 +13,9 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func parse(t testing.TB, text string) *Flow {
+func parse(t testing.TB, text string) *flowplan.Flow {
 	t.Helper()
-	f, err := Parse("flow.yaml", []byte(text))
+	f, err := flowplan.Parse("flow.yaml", []byte(text))
 	must(t, err)
 	return f
 }

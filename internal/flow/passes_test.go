@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -63,7 +64,7 @@ steps:
 		"name: n\nsteps: [{id: a, approval: {message: m}}, {id: b, needs: [a], command: c, env: {T: '${{ steps.a.began }}'}}]\n":                                           "nobody works at the step a itself",
 		"name: n\nsteps: [{id: a, command: c}, {id: b, command: c, env: {T: '${{ steps.a.began }}'}}]\n":                                                                   "is not among what it needs",
 	} {
-		if _, err := Parse("f.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := flowplan.Parse("f.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

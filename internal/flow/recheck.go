@@ -1,13 +1,14 @@
 package flow
 
 import (
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
 // recheckable returns a command that failed for an element of a list, and that should be tried once
 // more: the list is done and another element was done since, so its check may be green by now. It
 // returns nil if none exists.
-func (s *State) recheckable() *Node {
+func (s *State) recheckable() *flowplan.Node {
 	for i := range s.plan.Flow.Steps {
 		g := &s.plan.Flow.Steps[i]
 		if !g.Recheck || !s.through(g.ID) {
@@ -41,8 +42,8 @@ func (s *State) through(group string) bool {
 }
 
 // lastDone returns the event by which the last completed element was completed.
-func (s *State) lastDone(group string) (last int64) {
-	for _, e := range s.Elements() {
+func (g *graph) lastDone(group string) (last int64) {
+	for _, e := range g.Elements() {
 		if e.Group != group || e.Status != run.Completed {
 			continue
 		}

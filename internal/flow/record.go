@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -100,7 +101,7 @@ func Recorded(r *run.Run, s *State) bool {
 const maxRecord = 64 << 20
 
 // Record writes the record of a flow again. The caller holds the run.
-func Record(p *Plan, r *run.Run, events []run.Event) error {
+func Record(p *flowplan.Plan, r *run.Run, events []run.Event) error {
 	s, err := Fold(p, events)
 	if err == nil {
 		err = writeRecord(r.Dir(), r.ID, s)
@@ -119,7 +120,7 @@ func recordOf(id string, s *State) record {
 		st := s.byID[n.ID]
 		one := recordStep{id: n.ID, Status: st.Status, Validate: n.Step.Validate, Validated: st.Status == run.Completed, Checks: st.Checks}
 		if n.Output != "" {
-			one.Output = OutputsDir + "/" + n.Output
+			one.Output = flowplan.OutputsDir + "/" + n.Output
 		}
 		if a := st.Output; a != nil {
 			one.SHA256, one.Size, one.ValidatedAt = a.SHA256, a.Size, a.At
@@ -183,13 +184,13 @@ func isDir(path string) bool {
 // Fill puts the input files into the directory of a new run, and makes directories for its outputs
 // and logs.
 func Fill(dir string, inputs map[string][]byte) error {
-	for _, name := range []string{InputsDir, OutputsDir, LogsDir} {
+	for _, name := range []string{flowplan.InputsDir, flowplan.OutputsDir, LogsDir} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			return err
 		}
 	}
 	for name, data := range inputs {
-		if err := keepFile(filepath.Join(dir, InputsDir), name, data); err != nil {
+		if err := keepFile(filepath.Join(dir, flowplan.InputsDir), name, data); err != nil {
 			return err
 		}
 	}
@@ -204,13 +205,13 @@ func readFile(dir, kind, name string) ([]byte, error) {
 // readOutput reads a file of outputs/. found is false for anything but a regular file within the bounds.
 // An error means that the disk could not be read.
 func readOutput(dir, name string) (data []byte, found bool, err error) {
-	data, err = readFile(dir, OutputsDir, name)
+	data, err = readFile(dir, flowplan.OutputsDir, name)
 	if err == nil {
 		return data, true, nil
 	}
 	var fault unix.Errno
 	if errors.As(err, &fault) && !slices.Contains(noFile, fault) {
-		return nil, false, fmt.Errorf("look at %s/%s of the run: %w", OutputsDir, name, err)
+		return nil, false, fmt.Errorf("look at %s/%s of the run: %w", flowplan.OutputsDir, name, err)
 	}
 	return nil, false, nil
 }
@@ -222,14 +223,14 @@ var noFile = []unix.Errno{unix.ENOENT, unix.ENOTDIR, unix.EISDIR, unix.ELOOP, un
 func Look(dir string, s *State) (Seen, error) {
 	seen := Seen{Inputs: map[string]string{}, Outputs: map[string]string{}}
 	for _, name := range s.plan.Files {
-		data, err := readFile(dir, InputsDir, name)
+		data, err := readFile(dir, flowplan.InputsDir, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return seen, fmt.Errorf("look at %s/%s of the run: %w", InputsDir, name, err)
+			return seen, fmt.Errorf("look at %s/%s of the run: %w", flowplan.InputsDir, name, err)
 		}
-		seen.Inputs[name] = hashOf(data)
+		seen.Inputs[name] = flowplan.HashOf(data)
 	}
 	for _, st := range s.Steps {
 		if st.Output == nil {
@@ -240,7 +241,7 @@ func Look(dir string, s *State) (Seen, error) {
 			return seen, err
 		}
 		if found {
-			seen.Outputs[st.Output.Path] = hashOf(data)
+			seen.Outputs[st.Output.Path] = flowplan.HashOf(data)
 		}
 	}
 	return seen, nil
@@ -259,7 +260,7 @@ func (s *State) see(dir string) error {
 
 // Stands reports whether a completed flow is still complete with its current files: resuming it would do
 // nothing.
-func Stands(p *Plan, dir string, events []run.Event) (bool, error) {
+func Stands(p *flowplan.Plan, dir string, events []run.Event) (bool, error) {
 	s, err := Fold(p, events)
 	if err != nil || s.Status != run.Completed {
 		return false, err
@@ -290,14 +291,14 @@ func writeLists(dir string, s *State) error {
 		if s.marked[g.ID] == key {
 			continue
 		}
-		data, err := readFile(dir, InputsDir, list.Input)
-		if err != nil || hashOf(data) != list.SHA256 {
+		data, err := readFile(dir, flowplan.InputsDir, list.Input)
+		if err != nil || flowplan.HashOf(data) != list.SHA256 {
 			continue // the flow ends because of that, and says so
 		}
-		if data, err = markPassed(data, done); err != nil {
+		if data, err = flowplan.MarkPassed(data, done); err != nil {
 			return fmt.Errorf("write outputs/%s: %w", g.Passes, err)
 		}
-		if err := keepFile(filepath.Join(dir, OutputsDir), g.Passes, data); err != nil {
+		if err := keepFile(filepath.Join(dir, flowplan.OutputsDir), g.Passes, data); err != nil {
 			return err
 		}
 		s.marked[g.ID] = key

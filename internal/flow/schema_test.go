@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/gate"
 )
 
@@ -17,13 +18,13 @@ func TestSchema(t *testing.T) {
 		Properties map[string]any
 		Defs       map[string]struct{ Properties map[string]any } `json:"$defs"`
 	}
-	must(t, json.Unmarshal([]byte(Schema()), &doc))
+	must(t, json.Unmarshal([]byte(flowplan.Schema()), &doc))
 	for name, of := range map[string]struct {
 		words map[string]any
 		is    any
 	}{
-		"flow": {doc.Properties, Flow{}}, "input": {doc.Defs["input"].Properties, Input{}},
-		"step": {doc.Defs["step"].Properties, Step{}}, "back": {doc.Defs["back"].Properties, Back{}}, "checks": {doc.Defs["checks"].Properties, gate.Checks{}},
+		"flow": {doc.Properties, flowplan.Flow{}}, "input": {doc.Defs["input"].Properties, flowplan.Input{}},
+		"step": {doc.Defs["step"].Properties, flowplan.Step{}}, "back": {doc.Defs["back"].Properties, flowplan.Back{}}, "checks": {doc.Defs["checks"].Properties, gate.Checks{}},
 	} {
 		fields := reflect.TypeOf(of.is)
 		known := map[string]bool{}
@@ -44,7 +45,7 @@ func TestSchema(t *testing.T) {
 // TestSchemaJudges checks that the schema and the parser accept the same documents.
 func TestSchemaJudges(t *testing.T) {
 	var doc any
-	must(t, json.Unmarshal([]byte(Schema()), &doc))
+	must(t, json.Unmarshal([]byte(flowplan.Schema()), &doc))
 	s, err := gate.CompileSchema(doc)
 	must(t, err)
 	judge := func(text string) error {

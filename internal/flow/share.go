@@ -1,27 +1,15 @@
 package flow
 
 import (
-	"slices"
-
-	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // This file decides where a due step runs, and its limits of model usage, while other steps are
 // running.
 
-// atWork returns the nodes that are running.
-func (s *State) atWork() (list []*Node) {
-	for _, n := range s.nodes {
-		if st := s.byID[n.ID]; st.Status == run.Running && !st.lost {
-			list = append(list, n)
-		}
-	}
-	return list
-}
-
 // free finds a sandbox in which a node can run now. room is empty if the node gets a sandbox of its own.
-func (s *State) free(n *Node) (room string, can bool) {
+func (s *State) free(n *flowplan.Node) (room string, can bool) {
 	busy := s.atWork()
 	if len(busy) >= s.plan.Most() || s.byID[n.ID].alone && len(busy) > 0 {
 		return "", false
@@ -31,11 +19,11 @@ func (s *State) free(n *Node) (room string, can bool) {
 		if s.lonely && !(n.Step.Fresh && other.Step.Fresh) {
 			return "", false
 		}
-		taken[s.byID[other.ID].room], taken[other.judges()] = true, true
+		taken[s.byID[other.ID].room], taken[other.Judges()] = true, true
 	}
 	switch {
 	case n.Step.Of != "":
-		return "", !taken[n.judges()]
+		return "", !taken[n.Judges()]
 	case n.Step.Fresh:
 		return "", true
 	}
@@ -48,36 +36,22 @@ func (s *State) free(n *Node) (room string, can bool) {
 }
 
 // roomsFor returns the sandboxes in which a node can run.
-func (s *State) roomsFor(n *Node) []string {
-	name := s.plan.roomOf(n)
+func (s *State) roomsFor(n *flowplan.Node) []string {
+	name := s.plan.RoomOf(n)
 	if n.Step.Copy {
 		return []string{name}
 	}
-	return roomsOf(name, s.pools[name])
-}
-
-// need returns the status of an element that the node's element needs: completed, failed, or
-// skipped.
-func (s *State) need(n *Node, number int) run.Status {
-	list := s.elements[n.Beside(number)]
-	passed := func(st *StepState) bool { return st.Status == Passed }
-	switch {
-	case slices.ContainsFunc(list, func(st *StepState) bool { return st.Status == run.Failed }):
-		return run.Failed
-	case !slices.ContainsFunc(list, func(st *StepState) bool { return !passed(st) }):
-		return Passed
-	}
-	return run.Completed
+	return flowplan.RoomsOf(name, s.pools[name])
 }
 
 // metered reports whether a node's sandbox may use models. A sandbox that is made for one node
 // gets no credentials.
-func metered(n *Node) bool { return n.Step.Of == "" && !n.Step.Fresh }
+func metered(n *flowplan.Node) bool { return n.Step.Of == "" && !n.Step.Fresh }
 
 // allot gives a node its share of the remaining budget. Running steps keep their shares. The rest
 // is divided equally among the due steps, as many as can run. So together they never use more than
 // the budget. If the rest is used up while others have shares, the node waits for them.
-func (s *State) allot(n *Node) (share spec.Budget, part, can bool) {
+func (s *State) allot(n *flowplan.Node) (share spec.Budget, part, can bool) {
 	l := s.plan.Limits
 	if !metered(n) || l.Tokens <= 0 && l.USD <= 0 {
 		return spec.Budget{}, false, true
@@ -106,7 +80,7 @@ func (s *State) allot(n *Node) (share spec.Budget, part, can bool) {
 }
 
 // waiting counts the nodes that are due and could run beside a node, and the node itself.
-func (s *State) waiting(n *Node, most int) (count int) {
+func (s *State) waiting(n *flowplan.Node, most int) (count int) {
 	if s.lonely {
 		return 1
 	}
@@ -118,7 +92,7 @@ func (s *State) waiting(n *Node, most int) (count int) {
 			count++
 			continue
 		}
-		if !metered(other) || other.Step.forPerson() || s.byID[other.ID].alone {
+		if !metered(other) || other.Step.ForPerson() || s.byID[other.ID].alone {
 			continue
 		}
 		if _, due := s.due(other); due && s.unwanted(other) == "" {

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/guest"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -75,7 +75,7 @@ func copying(args ...string) wire.Command {
 func (d *Delivery) write(w io.Writer) error {
 	t := tar.NewWriter(w)
 	at := strings.TrimPrefix(d.Place, "/")
-	dirs := map[string]int64{path.Dir(at): 0o755, at: 0o755, at + "/" + flow.InputsDir: 0o555, at + "/" + flow.OutputsDir: 0o777}
+	dirs := map[string]int64{path.Dir(at): 0o755, at: 0o755, at + "/" + flowplan.InputsDir: 0o555, at + "/" + flowplan.OutputsDir: 0o777}
 	for _, name := range slices.Concat(slices.Collect(maps.Keys(d.Files)), []string{d.Output}) {
 		for dir := path.Dir(path.Join(at, name)); dirs[dir] == 0 && len(dir) > len(at); dir = path.Dir(dir) {
 			dirs[dir] = 0o777

@@ -13,6 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
@@ -32,7 +33,7 @@ func flowCommand(a *app) *cobra.Command {
 // flowRun is an existing flow.
 type flowRun struct {
 	runRecord
-	plan  flow.Plan
+	plan  flowplan.Plan
 	state *flow.State
 }
 
@@ -97,7 +98,7 @@ type flowView struct {
 	*flow.State
 	Until    time.Time           `json:"until,omitzero"`
 	Elements []flow.ElementState `json:"elements,omitempty"` // of lists
-	Plan     *flow.Plan          `json:"plan"`
+	Plan     *flowplan.Plan      `json:"plan"`
 }
 
 func (l *flowRun) view() any { return l.viewed() }
@@ -107,7 +108,7 @@ func (l *flowRun) viewed() flowView {
 }
 
 // lacksSandbox reports whether a sandbox was removed that a flow needs to resume.
-func lacksSandbox(e *engine.Engine, p *flow.Plan, s *flow.State) bool {
+func lacksSandbox(e *engine.Engine, p *flowplan.Plan, s *flow.State) bool {
 	return s.Ready && s.WorkLeft() && slices.ContainsFunc(slices.Collect(maps.Values(p.Sandboxes)), func(id string) bool {
 		_, err := e.Find(id)
 		return errors.Is(err, spec.ErrNotFound) && !e.IsAway(id)
@@ -211,7 +212,7 @@ func (l *flowRun) clear(ctx context.Context) (kept []string, err error) {
 
 // removeAll removes the sandboxes of a flow, including those put away. It keeps sandboxes with
 // changes that wait for a person.
-func removeAll(ctx context.Context, e *engine.Engine, p *flow.Plan) error {
+func removeAll(ctx context.Context, e *engine.Engine, p *flowplan.Plan) error {
 	return eachPassing(ctx, p, func(ctx context.Context, id string) error {
 		sb, err := e.Find(id)
 		if err == nil {
@@ -230,12 +231,12 @@ func (l *flowRun) takes() bool {
 }
 
 // readFlowFile reads a flow from its file.
-func (a *app) readFlowFile(path string) (*flow.Flow, error) {
+func (a *app) readFlowFile(path string) (*flowplan.Flow, error) {
 	text, err := a.ReadFile(path, maxPrompt)
 	if err != nil {
 		return nil, cmdline.NotOpened(spec.ErrUsage, "read the flow "+path, err)
 	}
-	return flow.Parse(filepath.Base(path), text)
+	return flowplan.Parse(filepath.Base(path), text)
 }
 
 // between returns a check for the number of arguments.

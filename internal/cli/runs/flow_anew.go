@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -19,7 +20,7 @@ import (
 
 // clearFlow removes the sandboxes of an ended flow if its plan says so. If the flow can still be
 // resumed, it puts them away instead.
-func clearFlow(ctx context.Context, e *engine.Engine, p *flow.Plan, s *flow.State) error {
+func clearFlow(ctx context.Context, e *engine.Engine, p *flowplan.Plan, s *flow.State) error {
 	switch {
 	case !p.Remove:
 		return nil
@@ -32,7 +33,7 @@ func clearFlow(ctx context.Context, e *engine.Engine, p *flow.Plan, s *flow.Stat
 }
 
 // putAway puts the sandboxes of a flow away. Nothing runs in them.
-func putAway(ctx context.Context, e *engine.Engine, p *flow.Plan) error {
+func putAway(ctx context.Context, e *engine.Engine, p *flowplan.Plan) error {
 	return eachPassing(ctx, p, func(ctx context.Context, id string) error {
 		sb, err := e.Find(id)
 		if err == nil {
@@ -47,7 +48,7 @@ func putAway(ctx context.Context, e *engine.Engine, p *flow.Plan) error {
 
 // eachPassing calls do for each sandbox of a flow that holds no changes waiting for a person. It has
 // a time limit, and ignores that ctx is canceled.
-func eachPassing(ctx context.Context, p *flow.Plan, do func(ctx context.Context, id string) error) error {
+func eachPassing(ctx context.Context, p *flowplan.Plan, do func(ctx context.Context, id string) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	var errs []error
@@ -59,7 +60,7 @@ func eachPassing(ctx context.Context, p *flow.Plan, do func(ctx context.Context,
 
 // passing returns the IDs of a flow's sandboxes, except those that hold changes waiting for a
 // person.
-func passing(p *flow.Plan) (ids []string) {
+func passing(p *flowplan.Plan) (ids []string) {
 	copies := p.Copies()
 	for _, room := range slices.Sorted(maps.Keys(p.Sandboxes)) {
 		if !slices.Contains(copies, room) {

@@ -11,19 +11,20 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // begunFlow returns a flow with no finished step, and its host.
-func begunFlow(t *testing.T, text string) (*engine.Engine, *flow.Plan, *run.Run, *run.Host) {
+func begunFlow(t *testing.T, text string) (*engine.Engine, *flowplan.Plan, *run.Run, *run.Host) {
 	t.Helper()
 	st, err := store.Open(t.TempDir())
 	must(t, err)
-	f, err := flow.Parse("f.yaml", []byte(text))
+	f, err := flowplan.Parse("f.yaml", []byte(text))
 	must(t, err)
-	plan := &flow.Plan{Flow: f, Values: map[string]string{}}
+	plan := &flowplan.Plan{Flow: f, Values: map[string]string{}}
 	must(t, plan.Check(nil))
 	r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", plan, func(dir string) error { return flow.Fill(dir, nil) })
 	must(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -51,7 +52,7 @@ func (a *app) flowBuild(cmd *cobra.Command, f *flowFlags, args []string) error {
 	}
 	p := &f.plan
 	var err error
-	if p.Flow, f.given, err = flow.Builder(); err != nil {
+	if p.Flow, f.given, err = flowplan.Builder(); err != nil {
 		return err
 	}
 	p.Values, p.Files, p.Sandboxes, p.Drafts = map[string]string{"description": args[0]}, []string{}, map[string]string{}, true
@@ -71,7 +72,7 @@ func (a *app) flowBuild(cmd *cobra.Command, f *flowFlags, args []string) error {
 
 // writeDraft writes the drafted flow to the file that was named at the start. The file must not
 // exist, except with the very content from an earlier attempt.
-func (a *app) writeDraft(p *flow.Plan, r *run.Run, s *flow.State) error {
+func (a *app) writeDraft(p *flowplan.Plan, r *run.Run, s *flow.State) error {
 	if s.Draft() == "" {
 		return nil
 	}

@@ -8,19 +8,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
-	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 func flowInitCommand(a *app) *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "init [NAME]", Short: "Write a flow that comes with bothy into this directory, to begin with; without NAME list them",
-		Args: cmdline.AtMost(1, "a name"), ValidArgsFunction: cmdline.OneOf(flow.ShippedNames()...),
+		Args: cmdline.AtMost(1, "a name"), ValidArgsFunction: cmdline.OneOf(flowplan.ShippedNames()...),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.listShipped()
 			}
-			text, err := flow.Shipped(args[0])
+			text, err := flowplan.Shipped(args[0])
 			if err != nil {
 				return err
 			}
@@ -48,12 +48,12 @@ func (a *app) listShipped() error {
 		Description string `json:"description"`
 	}
 	var list []one
-	for _, name := range flow.ShippedNames() {
-		text, err := flow.Shipped(name)
+	for _, name := range flowplan.ShippedNames() {
+		text, err := flowplan.Shipped(name)
 		if err != nil {
 			return err
 		}
-		f, err := flow.Parse(name+".yaml", text)
+		f, err := flowplan.Parse(name+".yaml", text)
 		if err != nil {
 			return err
 		}

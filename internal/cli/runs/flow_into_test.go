@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -22,7 +23,7 @@ import (
 func TestGone(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
-	f, err := flow.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
+	f, err := flowplan.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
 	must(t, err)
 	e := &engine.Engine{Store: st}
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
@@ -33,7 +34,7 @@ func TestGone(t *testing.T) {
 	for _, has := range []bool{true, false} {
 		flags := &flowFlags{into: into}
 		must(t, a.settleInto(t.Context(), e, flags))
-		plan := flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"shell": store.NewID()}}
+		plan := flowplan.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"shell": store.NewID()}}
 		if has {
 			plan.Sandboxes["shell"] = house(t, st, "r-shell")
 		}
@@ -79,13 +80,13 @@ func TestGone(t *testing.T) {
 func TestAway(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
-	f, err := flow.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
+	f, err := flowplan.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
 	must(t, err)
 	e := &engine.Engine{Store: st}
 	a, printed := captured(t)
 	flags := &flowFlags{into: filepath.Join(t.TempDir(), "place")}
 	must(t, a.settleInto(t.Context(), e, flags))
-	plan := flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"shell": house(t, st, "r-shell")}}
+	plan := flowplan.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"shell": house(t, st, "r-shell")}}
 	r, err := run.CreateFlowIn(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
 	must(t, err)
 	past(t, r, event(t, run.Ready, flow.Made{}), event(t, run.Began, nil), event(t, run.Ended, flow.End{Status: run.Failed, Reason: "step"})).Close()

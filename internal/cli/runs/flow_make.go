@@ -12,6 +12,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -48,7 +49,7 @@ func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 	if err := m.suits(rooms); err != nil {
 		return err
 	}
-	copies := slices.ContainsFunc(rooms, func(r flow.Room) bool { return r.Copy })
+	copies := slices.ContainsFunc(rooms, func(r flowplan.Room) bool { return r.Copy })
 	if err := m.settle(ctx, copies); err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 	for _, room := range rooms {
 		p.Sandboxes[room.Name] = store.NewID()
 	}
-	slices.SortStableFunc(rooms, func(a, b flow.Room) int { // first the sandboxes with PATH, to resolve it
+	slices.SortStableFunc(rooms, func(a, b flowplan.Room) int { // first the sandboxes with PATH, to resolve it
 		switch {
 		case a.Copy == b.Copy:
 			return 0
@@ -84,10 +85,10 @@ func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 }
 
 // house makes one of the sandboxes. Before the first one it makes the run.
-func (m *flowMaking) house(ctx context.Context, cmd *cobra.Command, room flow.Room, copies bool) (*spec.Sandbox, error) {
+func (m *flowMaking) house(ctx context.Context, cmd *cobra.Command, room flowplan.Room, copies bool) (*spec.Sandbox, error) {
 	req := m.request
 	req.Agent, req.Name, req.Workspaces = room.Agent, m.called(room), m.paths // which a base may have brought
-	if room.Agent == flow.Shell {
+	if room.Agent == flowplan.Shell {
 		req.Version, req.Config = "", nil
 	}
 	switch {
@@ -120,12 +121,12 @@ func (m *flowMaking) house(ctx context.Context, cmd *cobra.Command, room flow.Ro
 }
 
 // called returns the name of one of the sandboxes.
-func (m *flowMaking) called(room flow.Room) string {
+func (m *flowMaking) called(room flowplan.Room) string {
 	return cmp.Or(m.flags.Name, m.id) + "-" + room.Name
 }
 
 // suits refuses ways to work on PATH that do not fit the flow's sandboxes.
-func (m *flowMaking) suits(rooms []flow.Room) error {
+func (m *flowMaking) suits(rooms []flowplan.Room) error {
 	var names []string
 	copies := false
 	for _, r := range rooms {
@@ -200,7 +201,7 @@ func (m *flowMaking) fill(dir string) error {
 
 // free checks that the names of the flow's sandboxes are free. Sandboxes of a removed run may still
 // have them.
-func (m *flowMaking) free(rooms []flow.Room) error {
+func (m *flowMaking) free(rooms []flowplan.Room) error {
 	for _, room := range rooms {
 		_, err := m.engine.Find(m.called(room))
 		switch {

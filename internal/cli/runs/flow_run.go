@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
@@ -25,7 +26,7 @@ import (
 // flowFlags are the flags of a new flow.
 type flowFlags struct {
 	cmdline.CreateFlags
-	plan          flow.Plan
+	plan          flowplan.Plan
 	inputs, files []string
 	time          time.Duration
 	fork          flowFork
@@ -80,7 +81,7 @@ func (a *app) startFlow(cmd *cobra.Command, f *flowFlags, args []string) error {
 		return err
 	}
 	if cmd.Flags().Changed("parallel") && f.plan.Parallel < 1 {
-		return flow.TooMany(f.plan.Parallel)
+		return flowplan.TooMany(f.plan.Parallel)
 	}
 	if err := f.read(a, args[0]); err != nil {
 		return err
@@ -244,7 +245,7 @@ func (f *flowFlags) readFile(a *app, word string) error {
 }
 
 // flowAgents finds the agents that do the steps, without the shell.
-func flowAgents(e *engine.Engine, p *flow.Plan) (map[string]*spec.Agent, error) {
+func flowAgents(e *engine.Engine, p *flowplan.Plan) (map[string]*spec.Agent, error) {
 	agents := map[string]*spec.Agent{}
 	for _, n := range p.Nodes() {
 		if n.Step.Prompt == "" || p.Never(n) {
@@ -263,7 +264,7 @@ func flowAgents(e *engine.Engine, p *flow.Plan) (map[string]*spec.Agent, error) 
 }
 
 // named returns the agents by their own names, and replaces the names that the flow uses for them.
-func named(p *flow.Plan, agents map[string]*spec.Agent) (map[string]*spec.Agent, error) {
+func named(p *flowplan.Plan, agents map[string]*spec.Agent) (map[string]*spec.Agent, error) {
 	list, called := map[string]*spec.Agent{}, map[string]string{}
 	for as, of := range agents {
 		list[of.Name] = of

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -18,20 +18,20 @@ func TestFreeNames(t *testing.T) {
 	_, err = st.Create(&spec.Sandbox{ID: store.NewID(), Name: "one-2026-11-22-0001-shell"})
 	must(t, err)
 	m := &flowMaking{engine: &engine.Engine{Store: st}, flags: &flowFlags{}, id: "one-2026-11-22-0001"}
-	if err := m.free([]flow.Room{{Name: "mine"}, {Name: "shell"}}); !errors.Is(err, spec.ErrConflict) {
+	if err := m.free([]flowplan.Room{{Name: "mine"}, {Name: "shell"}}); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("its name is taken: %v", err)
 	}
 	m.id = "one-2026-11-22-0002"
-	must(t, m.free([]flow.Room{{Name: "shell"}}))
+	must(t, m.free([]flowplan.Room{{Name: "shell"}}))
 }
 
 // TestNamed checks that an agent which a flow names in two ways has one sandbox.
 func TestNamed(t *testing.T) {
-	f, err := flow.Parse("f.yaml", []byte("name: n\nsteps: [{id: a, agent: claude-code, prompt: p}, {id: b, agent: claude, prompt: p}, {id: c, needs: [b], prompt: p}]\n"))
+	f, err := flowplan.Parse("f.yaml", []byte("name: n\nsteps: [{id: a, agent: claude-code, prompt: p}, {id: b, agent: claude, prompt: p}, {id: c, needs: [b], prompt: p}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &flow.Plan{Flow: f, Agent: "claude-code"}
+	p := &flowplan.Plan{Flow: f, Agent: "claude-code"}
 	claude := &spec.Agent{Name: "claude"}
 	agents, err := named(p, map[string]*spec.Agent{"claude-code": claude, "claude": claude})
 	if err != nil || len(agents) != 1 || agents["claude"] != claude {

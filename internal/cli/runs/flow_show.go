@@ -14,6 +14,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -62,13 +63,13 @@ func flowShowCommand(a *app) *cobra.Command {
 }
 
 // stepBy names the agent or person for a step, as far as the flow tells.
-func stepBy(f *flow.Flow, s *flow.Step) string {
-	switch who := cmp.Or(s.Agent, (&flow.Plan{Flow: f}).AgentOf(&flow.Node{Step: s})); {
+func stepBy(f *flowplan.Flow, s *flowplan.Step) string {
+	switch who := cmp.Or(s.Agent, (&flowplan.Plan{Flow: f}).AgentOf(&flowplan.Node{Step: s})); {
 	case s.Each != "":
 		return "for each of " + s.Each
 	case s.Approval != nil || s.Question != nil:
 		return "you"
-	case who == flow.Shell:
+	case who == flowplan.Shell:
 		return "a command"
 	case who == "":
 		return "--agent"
@@ -81,7 +82,7 @@ func flowSchemaCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of a flow", Args: cmdline.Exactly(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := a.Out.WriteString(flow.Schema())
+			_, err := a.Out.WriteString(flowplan.Schema())
 			return err
 		},
 	}
@@ -203,7 +204,7 @@ func Shortened(text string, most int) string {
 func stepText(st *flow.StepState) string {
 	switch {
 	case st.Output != nil:
-		return fmt.Sprintf("  %s, %d bytes", filepath.Join(flow.OutputsDir, st.Output.Path), st.Output.Size)
+		return fmt.Sprintf("  %s, %d bytes", filepath.Join(flowplan.OutputsDir, st.Output.Path), st.Output.Size)
 	case st.Detail != "":
 		return "  " + term.Opening(st.Detail)
 	}
@@ -285,7 +286,7 @@ func workedText(st *flow.StepState, s *flow.State) string {
 	case st.Detail == flow.Exhausted, st.Detail == flow.Crowded:
 		return deniedText("its", st.Detail == flow.Crowded, s.Known(), s.Until)
 	case st.Status == run.Completed && st.Output != nil:
-		return "validated " + filepath.Join(flow.OutputsDir, st.Output.Path)
+		return "validated " + filepath.Join(flowplan.OutputsDir, st.Output.Path)
 	case st.Status == run.Completed:
 		return "done"
 	case st.Status == run.Failed:

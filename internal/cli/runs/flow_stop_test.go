@@ -7,6 +7,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -15,9 +16,9 @@ import (
 // TestStopTooLate checks that a flow which ended before it read the stop message stays completed.
 // The message is removed, so it cannot stop a resumed flow.
 func TestStopTooLate(t *testing.T) {
-	f, err := flow.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
+	f, err := flowplan.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
-	l := &flowRun{runRecord: runRecord{engine: emptyEngine(t)}, plan: flow.Plan{Flow: f}}
+	l := &flowRun{runRecord: runRecord{engine: emptyEngine(t)}, plan: flowplan.Plan{Flow: f}}
 	l.run, err = run.CreateFlow(t.TempDir(), "one-2026-11-22-0001", &l.plan, func(string) error { return nil })
 	must(t, err)
 	h, _, err := l.run.Host()
@@ -44,9 +45,9 @@ func TestStopTooLate(t *testing.T) {
 // TestStopSkipped checks that a completed flow with skipped steps, which could be resumed, can be
 // stopped and is over then.
 func TestStopSkipped(t *testing.T) {
-	f, err := flow.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
+	f, err := flowplan.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
-	l := &flowRun{runRecord: runRecord{engine: emptyEngine(t)}, plan: flow.Plan{Flow: f}}
+	l := &flowRun{runRecord: runRecord{engine: emptyEngine(t)}, plan: flowplan.Plan{Flow: f}}
 	l.run, err = run.CreateFlow(t.TempDir(), "one-2026-11-22-0001", &l.plan, func(string) error { return nil })
 	must(t, err)
 	h, _, err := l.run.Host()
@@ -70,9 +71,9 @@ func TestStopSkipped(t *testing.T) {
 func TestStopUnmade(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
-	f, err := flow.Parse("one.yaml", []byte("name: one\nrm: true\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
+	f, err := flowplan.Parse("one.yaml", []byte("name: one\nrm: true\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
-	l := &flowRun{runRecord: runRecord{engine: &engine.Engine{Store: st}}, plan: flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{}}}
+	l := &flowRun{runRecord: runRecord{engine: &engine.Engine{Store: st}}, plan: flowplan.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{}}}
 	for _, name := range []string{"new", "used"} {
 		sb := &spec.Sandbox{ID: store.NewID(), Name: name}
 		d, err := st.Create(sb)

@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -66,10 +67,10 @@ func TestFlowLeft(t *testing.T) {
 		for _, status := range []run.Status{run.Completed, run.Limited, run.Cancelled} {
 			st, err := store.Open(t.TempDir())
 			must(t, err)
-			f, err := flow.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
+			f, err := flowplan.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
 			must(t, err)
 			e := &engine.Engine{Store: st}
-			plan := flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"mine": house(t, st, "r-mine"), "shell": store.NewID()}}
+			plan := flowplan.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"mine": house(t, st, "r-mine"), "shell": store.NewID()}}
 			house(t, st, "other")
 			r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", &plan, func(string) error { return nil })
 			must(t, err)
@@ -161,9 +162,9 @@ func TestFlowAnew(t *testing.T) {
 		st, err := store.Open(t.TempDir())
 		must(t, err)
 		e := &engine.Engine{Store: st}
-		f, err := flow.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
+		f, err := flowplan.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
 		must(t, err)
-		plan := flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"mine": house(t, st, "r-mine"), "shell": house(t, st, "r-shell")}}
+		plan := flowplan.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"mine": house(t, st, "r-mine"), "shell": house(t, st, "r-shell")}}
 		rules := []byte("version: 1\ndefault: deny\n")
 		must(t, os.WriteFile(st.Sandbox(plan.Sandboxes["mine"]).Policy(), rules, 0o600))
 		r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", &plan, func(string) error { return nil })

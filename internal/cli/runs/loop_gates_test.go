@@ -10,7 +10,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
-	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
 )
@@ -32,7 +32,7 @@ func TestSchemasAgree(t *testing.T) {
 	var defs [2]struct {
 		Defs map[string]any `json:"$defs"`
 	}
-	for i, text := range []string{flow.Schema(), loop.Schema()} {
+	for i, text := range []string{flowplan.Schema(), loop.Schema()} {
 		if err := json.Unmarshal([]byte(text), &defs[i]); err != nil {
 			t.Fatal(err)
 		}

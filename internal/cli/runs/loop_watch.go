@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
-	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -117,7 +117,7 @@ func (p *loopPage) head(rows, cols int, now time.Time) []tui.Line {
 	s, plan := p.state, &p.plan
 	v := &vitals{
 		id: p.run.ID, now: p.standing(), took: s.Took(s.Status, now), state: s, used: &s.Usage,
-		most: flow.Limits{Time: plan.Limits.Time, Tokens: plan.Limits.Tokens, USD: plan.Limits.USD},
+		most: flowplan.Limits{Time: plan.Limits.Time, Tokens: plan.Limits.Tokens, USD: plan.Limits.USD},
 	}
 	page := v.head(
 		tui.Text(tui.Dim, plan.Agent+" in "+cmp.Or(s.Sandbox, plan.Sandbox)+", "+term.Sanitize(plan.Directory)),

@@ -13,6 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
@@ -131,7 +132,7 @@ type vitals struct {
 	took  time.Duration
 	state waiter
 	used  *run.Usage
-	most  flow.Limits
+	most  flowplan.Limits
 }
 
 // style returns the style of a status.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -249,10 +250,10 @@ steps:
 `
 
 func TestFlowPage(t *testing.T) {
-	f, err := flow.Parse("f.yaml", []byte(watchedFlow))
+	f, err := flowplan.Parse("f.yaml", []byte(watchedFlow))
 	must(t, err)
 	prd := map[string][]byte{"prd.json": []byte(`[{"id": "a", "title": "greets"}, {"id": "b", "title": "sums"}, {"id": "c"}]`)}
-	plan := flow.Plan{Flow: f, File: "/f.yaml", Directory: "/app", Agent: "mine", Values: map[string]string{}, Files: []string{"prd.json"}, Limits: flow.Limits{Tokens: 1000}}
+	plan := flowplan.Plan{Flow: f, File: "/f.yaml", Directory: "/app", Agent: "mine", Values: map[string]string{}, Files: []string{"prd.json"}, Limits: flowplan.Limits{Tokens: 1000}}
 	must(t, plan.Check(prd))
 	r, err := run.CreateFlow(t.TempDir(), "stories-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, prd) })
 	must(t, err)
@@ -339,10 +340,10 @@ refused    x.example (3)
 // TestFlowPageBeside checks that running steps are shown first if not all fit, and that the page
 // shows a question asked meanwhile.
 func TestFlowPageBeside(t *testing.T) {
-	f, err := flow.Parse("f.yaml", []byte("name: many\nparallel: 3\nsteps:\n"+
+	f, err := flowplan.Parse("f.yaml", []byte("name: many\nparallel: 3\nsteps:\n"+
 		"- {id: work, matrix: {os: ["+`"linux\x1b[2J\n"`+"], n: [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]}, command: c}\n- {id: good, approval: {message: Good?}}\n"))
 	must(t, err)
-	plan := flow.Plan{Flow: f, Values: map[string]string{}}
+	plan := flowplan.Plan{Flow: f, Values: map[string]string{}}
 	must(t, plan.Check(nil))
 	r, err := run.CreateFlow(t.TempDir(), "many-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
 	must(t, err)

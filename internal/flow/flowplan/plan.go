@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import (
 	"cmp"
@@ -82,7 +82,7 @@ func (p *Plan) Check(given map[string][]byte) error {
 		return err
 	}
 	for name, value := range p.Values {
-		if in := p.Flow.input(name); in == nil || in.File != "" {
+		if in := p.Flow.Input(name); in == nil || in.File != "" {
 			return spec.Errorf(spec.ErrUsage, "the flow %s has no input %s that is a text", p.Flow.Name, name).WithHint("it has %s", p.Flow.inputNames())
 		}
 		if len(value) > MaxValue {
@@ -201,7 +201,7 @@ func (p *Plan) varied(n *Node, text string) string {
 		if w.Kind == WordInput {
 			return strings.TrimSpace(p.Values[w.Name]), nil
 		}
-		return n.values()[w], nil
+		return n.Values()[w], nil
 	})
 	return text
 }
@@ -216,8 +216,8 @@ type Room struct {
 	Copy  bool   // it has a copy of the directory, and is for one step
 }
 
-// roomOf returns the name of the sandbox in which a node runs; empty if the node has one of its own.
-func (p *Plan) roomOf(n *Node) string {
+// RoomOf returns the name of the sandbox in which a node runs; empty if the node has one of its own.
+func (p *Plan) RoomOf(n *Node) string {
 	switch {
 	case n.Step.Of != "":
 		return ""
@@ -230,8 +230,8 @@ func (p *Plan) roomOf(n *Node) string {
 // Rooms returns all sandboxes that a flow needs, in the order of their names.
 func (p *Plan) Rooms() []Room {
 	all := map[string]Room{}
-	for name, count := range p.pools() {
-		for _, room := range roomsOf(name, count) {
+	for name, count := range p.Pools() {
+		for _, room := range RoomsOf(name, count) {
 			all[room] = Room{Name: room, Agent: name}
 		}
 	}
@@ -241,8 +241,8 @@ func (p *Plan) Rooms() []Room {
 	return slices.SortedFunc(maps.Values(all), func(a, b Room) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// roomsOf returns the rooms of an agent, or of commands, by their number.
-func roomsOf(name string, count int) []string {
+// RoomsOf returns the rooms of an agent, or of commands, by their number.
+func RoomsOf(name string, count int) []string {
 	list := []string{name}
 	for i := 2; i <= count; i++ {
 		list = append(list, name+"."+strconv.Itoa(i))
@@ -298,16 +298,16 @@ func (p *Plan) Sources(n *Node, all []*Node) (files, nodes []string) {
 		}
 	}
 	for _, other := range all {
-		if slices.Contains(steps, other.Step.ID) && n.sees(other) {
+		if slices.Contains(steps, other.Step.ID) && n.Sees(other) {
 			nodes = append(nodes, other.ID)
 		}
 	}
 	return files, nodes
 }
 
-// definition hashes the task of a node, without its inputs.
-func (p *Plan) definition(n *Node) string {
-	return digest(struct {
+// Definition hashes the task of a node, without its inputs.
+func (p *Plan) Definition(n *Node) string {
+	return Digest(struct {
 		Step    *Step
 		Matrix  map[string]string
 		Values  map[string]string
@@ -316,8 +316,8 @@ func (p *Plan) definition(n *Node) string {
 	}{n.Step, n.Matrix, p.Values, p.AgentOf(n), n.Element})
 }
 
-// digest hashes a value by its JSON, in which maps are sorted.
-func digest(v any) string {
+// Digest hashes a value by its JSON, in which maps are sorted.
+func Digest(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("hash %T: %v", v, err)) // only data that came from JSON
@@ -326,7 +326,7 @@ func digest(v any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func hashOf(data []byte) string {
+func HashOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }

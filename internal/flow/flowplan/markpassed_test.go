@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import "testing"
 
@@ -12,12 +12,12 @@ func TestMarkPassed(t *testing.T) {
 		`{"userStories": [{"id": "b", "why": "<a & \"a\" é>"}, {"id": "a", "nested": {"id": "b", "passes": false}}]}`:   `{"userStories": [{"id": "b", "why": "<a & \"a\" é>"}, {"id": "a", "nested": {"id": "b", "passes": false}, "passes": true}]}`,
 		`[{"id": "b"}]`: `[{"id": "b"}]`,
 	} {
-		got, err := markPassed([]byte(document), []string{"a"})
+		got, err := MarkPassed([]byte(document), []string{"a"})
 		if err != nil || string(got) != want {
 			t.Errorf("%s becomes\n%s (%v), not\n%s", document, got, err, want)
 		}
 	}
-	if got, err := markPassed([]byte(`[{"id": 7}]`), []string{"7"}); err != nil || string(got) != `[{"id": 7, "passes": true}]` {
+	if got, err := MarkPassed([]byte(`[{"id": 7}]`), []string{"7"}); err != nil || string(got) != `[{"id": 7, "passes": true}]` {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -38,7 +38,7 @@ func FuzzMarkPassed(f *testing.F) {
 				ids = append(ids, e.ID)
 			}
 		}
-		out, err := markPassed([]byte(document), ids)
+		out, err := MarkPassed([]byte(document), ids)
 		if err != nil {
 			t.Fatalf("%q: %v", document, err)
 		}

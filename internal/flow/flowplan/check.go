@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import (
 	"cmp"
@@ -73,8 +73,8 @@ func IsFileName(s string) bool {
 	return true
 }
 
-// input finds an input by its name.
-func (f *Flow) input(name string) *Input {
+// Input finds an input by its name.
+func (f *Flow) Input(name string) *Input {
 	i := slices.IndexFunc(f.Inputs, func(in Input) bool { return in.Name == name })
 	if i < 0 {
 		return nil
@@ -164,9 +164,9 @@ func (l *lint) kind(s *Step) error {
 		return errors.New("question: the output is missing, a file for what is answered")
 	case s.Question != nil && s.Back != nil:
 		return errors.New("question: it does not fail, so that nothing goes back")
-	case s.forPerson() && (s.Agent+s.Model != "" || s.Env != nil || s.Inputs != nil || s.Retry != nil || s.Timeout != nil || s.Matrix != nil):
+	case s.ForPerson() && (s.Agent+s.Model != "" || s.Env != nil || s.Inputs != nil || s.Retry != nil || s.Timeout != nil || s.Matrix != nil):
 		return errors.New("what a person is asked has needs, if and a message, a question an output too, and nothing else")
-	case s.forPerson() && strings.TrimSpace(s.asks()) == "":
+	case s.ForPerson() && strings.TrimSpace(s.QuestionText()) == "":
 		return errors.New("the message is missing")
 	case s.Fresh && (s.Command == "" || s.Of != ""):
 		return errors.New("fresh: it is for a command, and who judges a copy is that already")
@@ -230,7 +230,7 @@ func (l *lint) needs(s *Step) error {
 func (l *lint) known(s *Step, w Word) error {
 	switch w.Kind {
 	case WordInput:
-		in := l.flow.input(w.Name)
+		in := l.flow.Input(w.Name)
 		if in == nil {
 			return fmt.Errorf("there is no input %s", w.Name)
 		}
@@ -303,8 +303,8 @@ func (l *lint) condition(s *Step) error {
 // words checks the text in ${{ }}.
 func (l *lint) words(s *Step) error {
 	texts := map[string]string{"prompt": s.Prompt}
-	if s.forPerson() {
-		texts["message"] = s.asks()
+	if s.ForPerson() {
+		texts["message"] = s.QuestionText()
 	}
 	for where, text := range map[string]string{"agent": s.Agent, "model": s.Model} {
 		_, err := Expand(text, func(w Word) (string, error) {
@@ -312,7 +312,7 @@ func (l *lint) words(s *Step) error {
 				return "", fmt.Errorf("only an input, and what varies in the matrix or the group of the step, may stand in it, not %s", w)
 			}
 			err := l.known(s, w)
-			if err == nil && w.Kind == WordInput && l.flow.input(w.Name).File != "" {
+			if err == nil && w.Kind == WordInput && l.flow.Input(w.Name).File != "" {
 				err = fmt.Errorf("the input %s is a file", w.Name)
 			}
 			return "", err
@@ -329,7 +329,7 @@ func (l *lint) words(s *Step) error {
 			err := l.known(s, w)
 			switch {
 			case err != nil:
-			case !s.forPerson():
+			case !s.ForPerson():
 				err = l.gets(s, w)
 			case w.Kind == WordSandbox:
 				err = errors.New("a person has no sandbox")
@@ -365,7 +365,7 @@ func (l *lint) gets(s *Step, w Word) error {
 	case w.Kind == WordOutput && !slices.Contains(given, w.Name) && !slices.Contains(given, from):
 		return fmt.Errorf("what %s puts out is not among the files that the step gets: name it in needs, or in inputs if there are any", w.Name)
 	case w.Kind == WordInput && s.Inputs != nil:
-		if file := l.flow.input(w.Name).File; file != "" && !slices.Contains(given, InputsDir+"/"+file) {
+		if file := l.flow.Input(w.Name).File; file != "" && !slices.Contains(given, InputsDir+"/"+file) {
 			return fmt.Errorf("the file %s is not among inputs, the files that the step gets", w.Name)
 		}
 	}
@@ -393,7 +393,7 @@ func (f *Flow) source(s *Step, in string, step func(id string) error) (source, e
 	if inner, ok := strings.CutPrefix(text, "${{"); ok {
 		w, err := parseWord(strings.TrimSpace(strings.TrimSuffix(inner, "}}")))
 		if err == nil && w.Kind == WordInput {
-			i := f.input(w.Name)
+			i := f.Input(w.Name)
 			if i == nil || i.File == "" {
 				return source{}, fmt.Errorf("there is no file among the inputs that is called %s", w.Name)
 			}
@@ -438,8 +438,8 @@ func (l *lint) whole() error {
 	return nil
 }
 
-// checks returns the checks for the step's output.
-func (s *Step) checks() *gate.Checks {
+// Checks returns the checks for the step's output.
+func (s *Step) Checks() *gate.Checks {
 	if s.Validate == nil {
 		return &gate.Checks{}
 	}

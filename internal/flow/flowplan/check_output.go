@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import (
 	"errors"
@@ -30,7 +30,7 @@ func (l *lint) output(s *Step) error {
 		}
 	}
 	for _, n := range nodes {
-		if err := l.put.add(s, n.values()); err != nil {
+		if err := l.put.add(s, n.Values()); err != nil {
 			return err
 		}
 	}

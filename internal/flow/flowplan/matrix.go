@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import (
 	"bytes"
@@ -140,7 +140,7 @@ func (p *Plan) times(s *Step) []map[string]string {
 func (l *lint) matrix(s *Step) error {
 	times, makes := 1, false
 	for name, v := range l.flow.matrix(s) {
-		in := l.flow.input(v.Input)
+		in := l.flow.Input(v.Input)
 		switch {
 		case !strictyaml.IsName(name):
 			return fmt.Errorf("matrix: %q is no name", name)

@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import (
 	"errors"
@@ -58,7 +58,7 @@ func TestParallelChecked(t *testing.T) {
 		}
 		of := map[string]string{}
 		for _, n := range p.Nodes() {
-			room := p.roomOf(n)
+			room := p.RoomOf(n)
 			if who := p.AgentOf(n); of[room] != "" && (of[room] != who || n.Step.Copy) {
 				t.Errorf("%s is done in the sandbox %s, which is another's", n.ID, room)
 			}

@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/strictyaml"
 )
 
-// maxMissing bounds the text about one flaw, in bytes.
-const maxMissing = 2 << 10
+// MaxMissing bounds the text about one flaw, in bytes.
+const MaxMissing = 2 << 10
 
 // Expand replaces ${{ word }} by values. A value is data: words in it are not expanded. An unknown word
 // is an error.

@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import (
 	"github.com/bothy-dev/bothy/internal/gate"
@@ -59,11 +59,11 @@ Keep to this:
 - the last step that makes something is "final". Name no agent and no model.
 `
 
-// judgeFlow judges a document that must be a flow.
-func judgeFlow(r *gate.Result, document []byte) {
+// JudgeDraft judges a document that must be a flow.
+func JudgeDraft(r *gate.Result, document []byte) {
 	check := gate.Check{Name: "flow", Passed: true}
 	if _, err := Parse(builtName, document); err != nil {
-		check.Passed, check.Message, r.Passed = false, run.Tail(err.Error(), maxMissing), false
+		check.Passed, check.Message, r.Passed = false, run.Tail(err.Error(), MaxMissing), false
 	}
 	r.Checks = append(r.Checks, check)
 }

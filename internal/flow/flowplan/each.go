@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import (
 	"cmp"
@@ -68,7 +68,7 @@ func (p *Plan) readLists(given map[string][]byte) error {
 		if g.Each == "" {
 			continue
 		}
-		file := p.Flow.input(g.Each).File
+		file := p.Flow.Input(g.Each).File
 		list, err := readList(given[file])
 		if err == nil {
 			err = list.suits(g)
@@ -103,7 +103,7 @@ func readList(document []byte) (*List, error) {
 	if len(found) == 0 || len(found) > maxElements {
 		return nil, fmt.Errorf("it has %d elements, of 1 to %d", len(found), maxElements)
 	}
-	list := &List{SHA256: hashOf(document), Elements: []Element{}}
+	list := &List{SHA256: HashOf(document), Elements: []Element{}}
 	seen := map[string]bool{}
 	for i, v := range found {
 		o, ok := v.(map[string]any)
@@ -322,7 +322,7 @@ func fieldsOf(g *Step) (names []string) {
 	}
 	for i := range g.Steps {
 		s := &g.Steps[i]
-		texts := []string{s.Agent, s.Model, s.Prompt, s.Output, s.asks()}
+		texts := []string{s.Agent, s.Model, s.Prompt, s.Output, s.QuestionText()}
 		for _, value := range s.Env {
 			texts = append(texts, string(value))
 		}
@@ -352,7 +352,7 @@ func (p *Plan) fit() error {
 	for i := range p.Flow.Steps {
 		s := &p.Flow.Steps[i]
 		for _, m := range p.times(s) {
-			if err := put.add(s, (&Node{Matrix: m}).values()); err != nil {
+			if err := put.add(s, (&Node{Matrix: m}).Values()); err != nil {
 				return spec.Errorf(spec.ErrUsage, "step %s: %w", s.ID, err)
 			}
 		}
@@ -363,7 +363,7 @@ func (p *Plan) fit() error {
 		for k := range list {
 			for j := range s.Steps {
 				n := &Node{Element: &list[k], Number: k + 1}
-				if err := put.add(&s.Steps[j], n.values()); err != nil {
+				if err := put.add(&s.Steps[j], n.Values()); err != nil {
 					return spec.Errorf(spec.ErrUsage, "step %s, for %s: %w", s.Steps[j].ID, run.Head(list[k].ID, maxElementID), err).
 						WithHint("${{ each.number }} is a name for a file that every element has")
 				}

@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import (
 	"slices"
@@ -102,7 +102,7 @@ func (l *layout) needs(s *Step, time int) (list []string) {
 }
 
 func (l *layout) add(n *Node) {
-	n.Output, _ = outputOf(n.Step, n.values()) // it was checked
+	n.Output, _ = outputOf(n.Step, n.Values()) // it was checked
 	l.all = append(l.all, n)
 	l.of[n.Step.ID] = append(l.of[n.Step.ID], n.ID)
 }
@@ -134,8 +134,8 @@ func (l *layout) group(g *Step, needs []string, elements []Element) {
 // ofElement returns the node of a step of a group.
 func ofElement(step string, number int) string { return step + "." + strconv.Itoa(number) }
 
-// values returns the values that vary between the times of a step, by the words for them.
-func (n *Node) values() map[Word]string {
+// Values returns the values that vary between the times of a step, by the words for them.
+func (n *Node) Values() map[Word]string {
 	values := map[Word]string{}
 	for name, value := range n.Matrix {
 		values[Word{WordMatrix, name}] = value
@@ -149,25 +149,25 @@ func (n *Node) values() map[Word]string {
 	return values
 }
 
-// sees reports whether this node means the other one when it names that one's step: within a group, the
+// Sees reports whether this node means the other one when it names that one's step: within a group, the
 // node of the same element.
-func (n *Node) sees(other *Node) bool {
+func (n *Node) Sees(other *Node) bool {
 	if other.Step.ID == n.Step.Of {
 		return other.Time == n.Time
 	}
 	return n.Group == "" || n.Group != other.Group || n.Number == other.Number
 }
 
-// judges returns the node whose copy this one judges, or "".
-func (n *Node) judges() string {
+// Judges returns the node whose copy this one judges, or "".
+func (n *Node) Judges() string {
 	if n.Step.Of == "" {
 		return ""
 	}
 	return n.Step.Of + "." + strconv.Itoa(n.Time)
 }
 
-// goesBackTo returns the node that runs again if this one fails, or "".
-func (n *Node) goesBackTo() string {
+// GoesBackTo returns the node that runs again if this one fails, or "".
+func (n *Node) GoesBackTo() string {
 	switch {
 	case n.Step.Back == nil:
 		return ""
@@ -177,8 +177,8 @@ func (n *Node) goesBackTo() string {
 	return n.Step.Back.To
 }
 
-// retry returns how often a step is tried again.
-func (s *Step) retry() int {
+// Retries returns how often a step is tried again.
+func (s *Step) Retries() int {
 	if s.Retry != nil {
 		return *s.Retry
 	}
@@ -194,7 +194,7 @@ const (
 	usualCommand = 10 * time.Minute
 )
 
-func (s *Step) timeout() time.Duration {
+func (s *Step) TimeLimit() time.Duration {
 	switch {
 	case s.Timeout != nil:
 		return time.Duration(*s.Timeout)

@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import (
 	"cmp"
@@ -17,31 +17,31 @@ import (
 // Most returns how many steps may run side by side.
 func (p *Plan) Most() int { return cmp.Or(p.Parallel, p.Flow.Parallel, 1) }
 
-// onDirectory reports whether steps work on the directory of the host itself. If some work in
+// OnDirectory reports whether steps work on the directory of the host itself. If some work in
 // copies of it, the other steps do not see the directory.
-func (p *Plan) onDirectory() bool { return p.Directory != "" && len(p.Copies()) == 0 }
+func (p *Plan) OnDirectory() bool { return p.Directory != "" && len(p.Copies()) == 0 }
 
-// inTurn reports whether the elements of a list run one after the other, whatever they need.
-func (p *Plan) inTurn() bool { return p.Most() == 1 || p.onDirectory() }
+// InTurn reports whether the elements of a list run one after the other, whatever they need.
+func (p *Plan) InTurn() bool { return p.Most() == 1 || p.OnDirectory() }
 
 // Beside reports whether any two steps could run side by side where the flow works.
 func (p *Plan) Beside() bool {
-	fresh := p.onDirectory()
-	return p.Most() > 1 && chains(p.Nodes(), p.inTurn(), func(n *Node) bool { return !n.Step.forPerson() && !p.Never(n) && (n.Step.Fresh || !fresh) }) > 1
+	fresh := p.OnDirectory()
+	return p.Most() > 1 && chains(p.Nodes(), p.InTurn(), func(n *Node) bool { return !n.Step.ForPerson() && !p.Never(n) && (n.Step.Fresh || !fresh) }) > 1
 }
 
-// pools counts the sandboxes for each agent, and for commands.
-func (p *Plan) pools() map[string]int {
+// Pools counts the sandboxes for each agent, and for commands.
+func (p *Plan) Pools() map[string]int {
 	pools := map[string]int{}
-	nodes, turn := p.Nodes(), p.inTurn()
+	nodes, turn := p.Nodes(), p.InTurn()
 	for _, n := range nodes {
-		name := p.roomOf(n)
-		if name == "" || p.Never(n) || n.Step.Copy || n.Step.forPerson() || pools[name] > 0 {
+		name := p.RoomOf(n)
+		if name == "" || p.Never(n) || n.Step.Copy || n.Step.ForPerson() || pools[name] > 0 {
 			continue
 		}
 		pools[name] = 1
 		if !turn { // otherwise one step runs at a time
-			of := func(n *Node) bool { return p.roomOf(n) == name && !p.Never(n) && !n.Step.Fresh && !n.Step.forPerson() }
+			of := func(n *Node) bool { return p.RoomOf(n) == name && !p.Never(n) && !n.Step.Fresh && !n.Step.ForPerson() }
 			pools[name] = max(1, min(p.Most(), chains(nodes, false, of)))
 		}
 	}
@@ -116,9 +116,9 @@ func (p *Plan) checkParallel() error {
 	if err := p.checkCount(); err != nil {
 		return err
 	}
-	pools := p.pools()
+	pools := p.Pools()
 	for _, n := range p.Nodes() {
-		if pool := pools[n.Step.ID]; n.Step.Copy && pool > 1 && slices.Contains(roomsOf(n.Step.ID, pool), n.ID) {
+		if pool := pools[n.Step.ID]; n.Step.Copy && pool > 1 && slices.Contains(RoomsOf(n.Step.ID, pool), n.ID) {
 			return spec.Errorf(spec.ErrUsage, "the step %s is called like an agent, and so would its sandboxes be", n.Step.ID).WithHint("call the step otherwise")
 		}
 	}
@@ -133,7 +133,7 @@ func (l *lint) parallel() error {
 		return fmt.Errorf("parallel: %d is not from 1 to %d", f.Parallel, MaxParallel)
 	case f.Parallel < 2 || slices.ContainsFunc(f.Steps, func(s Step) bool { return s.Each != "" }): // the length of a list is not known yet
 		return nil
-	case chains((&Plan{Flow: f}).Nodes(), false, func(n *Node) bool { return !n.Step.forPerson() }) < 2:
+	case chains((&Plan{Flow: f}).Nodes(), false, func(n *Node) bool { return !n.Step.ForPerson() }) < 2:
 		return errors.New("parallel: no two steps could be done side by side, for each needs the one before it")
 	}
 	return nil

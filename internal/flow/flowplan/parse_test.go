@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import (
 	"strings"
@@ -48,7 +48,7 @@ steps:
 	if got := strings.Join(nodes[5].Needs, " "); got != "draft.1 draft.2 draft.3 draft.4" {
 		t.Errorf("check needs %s", got)
 	}
-	if f.Version != "2" || f.Steps[2].Env["N"] != "3" || f.Steps[2].Env["YES"] != "true" || f.Steps[2].retry() != 1 || f.Steps[0].retry() != 2 {
+	if f.Version != "2" || f.Steps[2].Env["N"] != "3" || f.Steps[2].Env["YES"] != "true" || f.Steps[2].Retries() != 1 || f.Steps[0].Retries() != 2 {
 		t.Errorf("it is %+v", f)
 	}
 }
@@ -281,7 +281,7 @@ func FuzzParse(f *testing.F) {
 			if p.Check(given) == nil {
 				p.Rooms()
 				for _, n := range p.Nodes() {
-					p.definition(n)
+					p.Definition(n)
 				}
 			}
 		}

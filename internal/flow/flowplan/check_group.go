@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import (
 	"cmp"
@@ -54,15 +54,15 @@ func (l *lint) back(s *Step) error {
 		return fmt.Errorf("back: %s is no prompt: nobody there could be told what was wrong", to.ID)
 	case to.Matrix != nil || s.Matrix != nil:
 		return errors.New("back: it does not go with a matrix")
-	case s.Back.times() < 1 || s.Back.times() > maxBack:
-		return fmt.Errorf("back: times: %d is not from 1 to %d", s.Back.times(), maxBack)
+	case s.Back.Rounds() < 1 || s.Back.Rounds() > maxBack:
+		return fmt.Errorf("back: times: %d is not from 1 to %d", s.Back.Rounds(), maxBack)
 	}
 	return nil
 }
 
 // kindOfGroup requires a list that is an input, and steps, and refuses all other fields.
 func (l *lint) kindOfGroup(g *Step) error {
-	in := l.flow.input(g.Each)
+	in := l.flow.Input(g.Each)
 	switch only := (Step{ID: g.ID, Needs: g.Needs, Each: g.Each, Steps: g.Steps, Passes: g.Passes, Recheck: g.Recheck}); {
 	case l.group != nil:
 		return errors.New("a group is in no other group")

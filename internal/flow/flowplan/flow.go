@@ -1,11 +1,7 @@
-// Package flow carries a flow on. A flow consists of steps that need each other. An agent or a command
-// in a sandbox does a step, or a person does. Each step's document is judged where no sandbox can write.
-//
-// The package decides and does nothing itself. The state of a flow is a fold over its events (see
-// package run), the next action is a function of that state, and an interface runs agents and commands.
-// So after a crash a flow continues with the first step without a result, and all of it can be tested
-// without a sandbox.
-package flow
+// Package flowplan reads a flow and checks it. A flow consists of steps that need each other. An agent or a
+// command in a sandbox does a step, or a person does. A plan is a flow with the inputs and settings of one
+// run; it says which nodes the run has and which sandboxes they need. Package flow carries it on.
+package flowplan
 
 import (
 	"encoding/json"
@@ -94,7 +90,7 @@ type Back struct {
 	Times *int   `json:"times,omitempty"` // how often all steps together send that step back; default 2
 }
 
-func (b *Back) times() int {
+func (b *Back) Rounds() int {
 	if b.Times != nil {
 		return *b.Times
 	}
@@ -111,11 +107,11 @@ type Question struct {
 	Message string `json:"message"`
 }
 
-// forPerson reports whether the step asks a person.
-func (s *Step) forPerson() bool { return s.Approval != nil || s.Question != nil }
+// ForPerson reports whether the step asks a person.
+func (s *Step) ForPerson() bool { return s.Approval != nil || s.Question != nil }
 
-// asks returns the question to a person; empty if the step has none.
-func (s *Step) asks() string {
+// QuestionText returns the question to a person; empty if the step has none.
+func (s *Step) QuestionText() string {
 	switch {
 	case s.Approval != nil:
 		return s.Approval.Message
@@ -172,8 +168,8 @@ const (
 	MaxValue = 32 << 10
 )
 
-// logName returns the name of a try's log file.
-func logName(n *Node, try string) string {
+// LogName returns the name of a try's log file.
+func LogName(n *Node, try string) string {
 	if n.Step.Prompt != "" {
 		return queries + try + ".log"
 	}

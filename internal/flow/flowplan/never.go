@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import (
 	"fmt"
@@ -50,16 +50,16 @@ func (p *Plan) value(n *Node, part *cond) string {
 	if name == WordInput {
 		return p.Values[value]
 	}
-	return n.values()[Word{name, value}]
+	return n.Values()[Word{name, value}]
 }
 
 // Never reports whether it is known when the flow begins that a node will be skipped.
 func (p *Plan) Never(n *Node) bool {
-	return !n.Step.Copy && p.excludes(n) // the judge of a copy needs the copy
+	return !n.Step.Copy && p.Excludes(n) // the judge of a copy needs the copy
 }
 
-// excludes reports whether the inputs and the node's own values already make its condition false.
-func (p *Plan) excludes(n *Node) bool {
+// Excludes reports whether the inputs and the node's own values already make its condition false.
+func (p *Plan) Excludes(n *Node) bool {
 	c, err := parseCond(n.Step.If)
 	if err != nil || c == nil {
 		return false

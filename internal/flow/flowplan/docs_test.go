@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 
 // TestDocumentedFlows checks that each flow in the documentation can run.
 func TestDocumentedFlows(t *testing.T) {
-	text, err := os.ReadFile("../../docs/guide/flows.md")
+	text, err := os.ReadFile("../../../docs/guide/flows.md")
 	if err != nil {
 		t.Fatal(err)
 	}

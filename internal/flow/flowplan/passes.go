@@ -1,4 +1,4 @@
-package flow
+package flowplan
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ import (
 // This file writes a list back with its finished elements marked, for people and programs that continue
 // with that document. The list follows from the events, and is never read.
 
-// markPassed marks the elements with these IDs as passing in a document that was read as a list.
+// MarkPassed marks the elements with these IDs as passing in a document that was read as a list.
 // It keeps all the rest byte for byte.
-func markPassed(document []byte, ids []string) ([]byte, error) {
+func MarkPassed(document []byte, ids []string) ([]byte, error) {
 	var out bytes.Buffer
 	kept := 0 // the number of copied bytes
 	err := eachElement(document, func(start, end int) error {
