@@ -1,6 +1,7 @@
 package image
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"strings"
 
@@ -157,3 +158,9 @@ func Hex(digest string) string { return strings.TrimPrefix(digest, algorithm) }
 
 // Digest writes a sum as a digest.
 func Digest(sum []byte) string { return algorithm + hex.EncodeToString(sum) }
+
+// DigestOf returns the digest of a text.
+func DigestOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return Digest(sum[:])
+}

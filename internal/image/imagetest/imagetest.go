@@ -5,7 +5,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -45,7 +44,7 @@ func New(t testing.TB, c Config, layers ...[]byte) *Image {
 	maps.Copy(labels, c.Labels)
 	var diffIDs []string
 	for _, plain := range layers {
-		diffIDs = append(diffIDs, sum(plain))
+		diffIDs = append(diffIDs, image.DigestOf(plain))
 		var packed bytes.Buffer
 		w := gzip.NewWriter(&packed)
 		_, err := w.Write(plain)
@@ -78,14 +77,9 @@ func List(t testing.TB, images ...*Image) *Image {
 }
 
 func (i *Image) add(mediaType string, b []byte) image.Descriptor {
-	d := image.Descriptor{MediaType: mediaType, Digest: sum(b), Size: int64(len(b))}
+	d := image.Descriptor{MediaType: mediaType, Digest: image.DigestOf(b), Size: int64(len(b))}
 	i.Blobs[d.Digest] = b
 	return d
-}
-
-func sum(b []byte) string {
-	s := sha256.Sum256(b)
-	return image.Digest(s[:])
 }
 
 func encode(t testing.TB, v any) []byte {
@@ -137,7 +131,7 @@ func (i *Image) archive(t testing.TB, tags ...string) []byte {
 	add(config, i.Blobs[i.Manifest.Config.Digest])
 	var layers []string
 	for n, plain := range i.Plain {
-		name := fmt.Sprintf("%s/layer.tar", image.Hex(sum(plain)))
+		name := fmt.Sprintf("%s/layer.tar", image.Hex(image.DigestOf(plain)))
 		if n > 0 && bytes.Equal(plain, i.Plain[n-1]) {
 			name = "again/layer.tar"
 		}

@@ -166,7 +166,7 @@ func (r *Registry) take(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	b, err := io.ReadAll(q.Body)
-	digest := sum(b)
+	digest := image.DigestOf(b)
 	if repository, tag, ok := strings.Cut(strings.TrimPrefix(q.URL.Path, "/v2/"), "/manifests/"); ok {
 		m := image.Manifest{}
 		err := json.Unmarshal(b, &m)

@@ -141,7 +141,11 @@ func (p *part) refused() error {
 	if err := os.Remove(p.f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return spec.Errorf(spec.ErrDenied, "blob %s is refused: %w", p.d.Digest, errMismatch).
+	return tampered(p.d)
+}
+
+func tampered(d image.Descriptor) error {
+	return spec.Errorf(spec.ErrDenied, "blob %s is refused: %w", d.Digest, errMismatch).
 		WithHint("it was damaged on its way or tampered with: try again, and do not trust where it is from if that does not help")
 }
 

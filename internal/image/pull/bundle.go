@@ -7,8 +7,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"io"
+	"maps"
 	"os"
 	"time"
 
@@ -52,21 +52,17 @@ func (b bundle) size() (sum int64) {
 }
 
 // export writes an image to a file, or sends it to a registry.
-func (w *worker) export(ctx context.Context, x image.Export) ([]image.Image, error) {
-	ref, err := image.ParseReference(x.Name)
-	if err == nil && ref.Digest != "" {
-		err = spec.Errorf(spec.ErrUsage, "a digest is no name: what an image is called may change, what it is may not")
-	}
+func (w *worker) export(ctx context.Context, x image.Export) (none image.Image, err error) {
+	ref, err := parseName(x.Name)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	var b bundle
-	kept, err := w.alone(ctx, func(ctx context.Context) (kept []image.Image, err error) {
+	kept, err := alone(ctx, w, func(ctx context.Context) (_ image.Image, err error) {
 		if b, err = w.bundle(ctx, x); err != nil || !x.Keep {
-			return nil, err
+			return none, err
 		}
-		img, err := w.retain(ctx, b)
-		return []image.Image{img}, err
+		return w.retain(ctx, b)
 	})
 	if b.close != nil {
 		defer b.close()
@@ -79,7 +75,16 @@ func (w *worker) export(ctx context.Context, x image.Export) ([]image.Image, err
 	} else {
 		err = failed("write the image", w.archive(ctx, b, ref, x.To))
 	}
-	return []image.Image{{Name: ref.Name(), Digest: b.manifest.Digest, Bytes: b.size()}}, err
+	return image.Image{Name: ref.Name(), Digest: b.manifest.Digest, Bytes: b.size()}, err
+}
+
+// parseName reads a name for an image, which a digest cannot be.
+func parseName(text string) (image.Reference, error) {
+	ref, err := image.ParseReference(text)
+	if err == nil && ref.Digest != "" {
+		err = spec.Errorf(spec.ErrUsage, "a digest cannot be a name: a name can move to another image, a digest cannot")
+	}
+	return ref, err
 }
 
 // bundle gathers an image from the shelf, or makes one on top of it.
@@ -97,14 +102,8 @@ func (w *worker) gather(digest string) (b bundle, m image.Manifest, config []byt
 	if err := image.CheckDigest(digest); err != nil {
 		return b, m, nil, err
 	}
-	text, err := w.read(image.Descriptor{Digest: digest}, maxManifest)
+	text, m, config, err := w.readImage(digest)
 	if err != nil {
-		return b, m, nil, err
-	}
-	if err := json.Unmarshal(text, &m); err != nil {
-		return b, m, nil, err
-	}
-	if config, err = w.read(m.Config, maxConfig); err != nil {
 		return b, m, nil, err
 	}
 	for _, l := range m.Layers {
@@ -125,53 +124,62 @@ func inMemory(mediaType string, text []byte) blob {
 
 // Media types of new layers.
 const (
+	typePlainLayer  = "application/vnd.oci.image.layer.v1.tar"
 	typeLayer       = "application/vnd.oci.image.layer.v1.tar+gzip"
 	typeDockerLayer = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 )
 
 // extend adds a layer to an image.
 func (w *worker) extend(ctx context.Context, b bundle, x image.Export, m image.Manifest, config []byte) (bundle, error) {
-	root, err := w.root(ctx, image.Descriptor{Digest: x.Digest})
+	layer, diffID, end, err := w.packLayer(ctx, x.Digest, export.Options{Layer: x.Layer, Home: x.Home, Places: x.Places})
 	if err != nil {
 		return b, err
 	}
-	f, err := os.Open(root.File())
-	if err != nil {
-		return b, err
-	}
-	defer f.Close()
-	base, err := erofs.Open(f)
-	if err != nil {
-		return b, err
-	}
-	layer, digest, diffID, err := w.pack(ctx, export.Options{
-		Layer: x.Layer, Home: x.Home, Root: root, Base: base, UID: w.order.UID, GID: w.order.GID, Places: x.Places,
-	})
-	if err != nil {
-		return b, err
-	}
-	b.close = func() { _ = layer.Close() }
-	info, err := layer.Stat()
-	if err != nil {
-		return b, err
-	}
-	d := image.Descriptor{MediaType: typeLayer, Digest: digest, Size: info.Size()}
+	b.close = end
 	if m.MediaType == image.TypeDockerManifest {
-		d.MediaType = typeDockerLayer
+		layer.MediaType = typeDockerLayer
 	}
-	b.layers = append(b.layers, blob{d, func() (io.ReadCloser, error) {
-		return io.NopCloser(io.NewSectionReader(layer, 0, d.Size)), nil
-	}})
+	b.layers = append(b.layers, layer)
 	if config, err = extendConfig(config, diffID, x.Made); err != nil {
 		return b, err
 	}
 	b.config = inMemory(m.Config.MediaType, config)
 	m.SchemaVersion, m.MediaType = 2, cmp.Or(m.MediaType, image.TypeManifest)
 	m.Config = b.config.Descriptor
-	m.Layers = append(m.Layers, d)
+	m.Layers = append(m.Layers, layer.Descriptor)
 	text, err := json.Marshal(m)
 	b.manifest = inMemory(m.MediaType, text)
 	return b, err
+}
+
+// packLayer makes a layer over a local image, and returns the digest of its uncompressed content, too. end
+// frees the layer.
+func (w *worker) packLayer(ctx context.Context, base string, o export.Options) (layer blob, diffID string, end func(), err error) {
+	if o.Root, err = w.root(ctx, base); err != nil {
+		return layer, "", nil, err
+	}
+	f, err := os.Open(o.Root.File())
+	if err != nil {
+		return layer, "", nil, err
+	}
+	defer f.Close()
+	if o.Base, err = erofs.Open(f); err != nil {
+		return layer, "", nil, err
+	}
+	o.UID, o.GID = w.order.UID, w.order.GID
+	packed, digest, diffID, err := w.pack(ctx, o)
+	if err != nil {
+		return layer, "", nil, err
+	}
+	info, err := packed.Stat()
+	if err != nil {
+		_ = packed.Close()
+		return layer, "", nil, err
+	}
+	layer = blob{image.Descriptor{MediaType: typeLayer, Digest: digest, Size: info.Size()}, func() (io.ReadCloser, error) {
+		return io.NopCloser(io.NewSectionReader(packed, 0, info.Size())), nil
+	}}
+	return layer, diffID, func() { _ = packed.Close() }, nil
 }
 
 // pack writes the new layer, compressed, to a file without a name. It returns the digests
@@ -197,39 +205,42 @@ func (w *worker) pack(ctx context.Context, o export.Options) (f *os.File, digest
 
 // extendConfig adds a layer to an image's configuration and keeps everything else.
 func extendConfig(text []byte, diffID string, made time.Time) ([]byte, error) {
-	c := map[string]json.RawMessage{}
-	var rootfs struct {
-		Type    string   `json:"type"`
-		DiffIDs []string `json:"diff_ids"`
+	var c struct {
+		RootFS struct {
+			Type    string   `json:"type"`
+			DiffIDs []string `json:"diff_ids"`
+		} `json:"rootfs"`
+		History []json.RawMessage `json:"history"`
 	}
-	var history []json.RawMessage
-	err := json.Unmarshal(text, &c)
-	if err == nil {
-		err = json.Unmarshal(c["rootfs"], &rootfs)
-	}
-	if err == nil && c["history"] != nil {
-		err = json.Unmarshal(c["history"], &history)
-	}
-	if err != nil {
+	if err := json.Unmarshal(text, &c); err != nil {
 		return nil, spec.Errorf(spec.ErrDenied, "its configuration cannot be read: %w", err)
 	}
-	rootfs.Type, rootfs.DiffIDs = cmp.Or(rootfs.Type, "layers"), append(rootfs.DiffIDs, diffID)
+	c.RootFS.Type, c.RootFS.DiffIDs = cmp.Or(c.RootFS.Type, "layers"), append(c.RootFS.DiffIDs, diffID)
 	made = made.UTC().Truncate(time.Second)
-	set := func(key string, v any) {
-		b, merr := json.Marshal(v)
-		c[key], err = b, errors.Join(err, merr)
+	set := map[string]any{"rootfs": c.RootFS, "created": made}
+	if len(c.History) > 0 { // a missing history is not added
+		step, err := json.Marshal(map[string]any{"created": made, "created_by": "bothy save"})
+		if err != nil {
+			return nil, err
+		}
+		set["history"] = append(c.History, step)
 	}
-	set("rootfs", rootfs)
-	set("created", made)
-	if len(history) > 0 { // a missing history is not added
-		step, merr := json.Marshal(map[string]any{"created": made, "created_by": "bothy save"})
-		err = errors.Join(err, merr)
-		set("history", append(history, step))
-	}
-	if err != nil {
+	return setConfig(text, set)
+}
+
+// setConfig sets keys of a configuration and keeps the others as they are. It removes keys without a value.
+func setConfig(text []byte, set map[string]any) ([]byte, error) {
+	var old map[string]json.RawMessage
+	if err := json.Unmarshal(text, &old); err != nil {
 		return nil, err
 	}
-	return json.Marshal(c)
+	config := map[string]any{}
+	for key, value := range old {
+		config[key] = value
+	}
+	maps.Copy(config, set)
+	maps.DeleteFunc(config, func(_ string, value any) bool { return value == nil })
+	return json.Marshal(config)
 }
 
 // retain stores an image that was gathered here.
@@ -256,7 +267,7 @@ func (w *worker) retainBlob(x blob) error {
 		return err
 	}
 	defer p.close()
-	defer p.remove() // later pulls do not resume it
+	defer p.remove() // later pulls do not resume it: its source is either complete or missing
 	if _, err := io.Copy(p, r); err != nil {
 		return err
 	}

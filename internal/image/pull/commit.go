@@ -1,47 +1,41 @@
 package pull
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/image"
-	"github.com/bothy-dev/bothy/internal/image/erofs"
 	"github.com/bothy-dev/bothy/internal/image/export"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ready returns an image with the files of another one, but with root as its user. Its root file system
+// plainBase returns an image with the files of another one, but with root as its user. Its root file system
 // then keeps all ids, so that build steps see those of the image. If the image is already like that,
-// ready returns it.
-func (w *worker) ready(ctx context.Context, digest string) ([]image.Image, error) {
+// plainBase returns it.
+func (w *worker) plainBase(ctx context.Context) (none image.Image, err error) {
+	digest := w.order.Plain
 	if digest == image.Scratch {
-		img, err := w.scratch(ctx)
-		return []image.Image{img}, err
+		return w.scratch(ctx)
 	}
-	b, m, config, err := w.gather(digest)
+	_, m, config, err := w.gather(digest)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	defer b.close()
-	root, err := w.root(ctx, image.Descriptor{Digest: digest})
+	root, err := w.root(ctx, digest)
 	if err != nil || root.Account.ImageUID == 0 {
-		return []image.Image{{Digest: digest, Bytes: root.Bytes, Root: &root}}, err
+		return image.Image{Digest: digest, Bytes: root.Bytes, Root: &root}, err
 	}
 	c, err := parseConfig(config)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	if config, err = json.Marshal(bare(c.Platform, c.DiffIDs)); err != nil {
-		return nil, err
+		return none, err
 	}
-	img, err := w.add(ctx, m.MediaType, m.Config.MediaType, config, m.Layers, "")
-	return []image.Image{img}, err
+	return w.add(ctx, m.MediaType, m.Config.MediaType, config, m.Layers, "")
 }
 
 // bare is an image configuration without any settings.
@@ -58,7 +52,7 @@ const typeConfig = "application/vnd.oci.image.config.v1+json"
 // scratch makes an image without files. It has one empty layer, because an image needs a layer.
 func (w *worker) scratch(ctx context.Context) (image.Image, error) {
 	empty := make([]byte, 1024) // the end of an archive
-	layer := describe("application/vnd.oci.image.layer.v1.tar", empty)
+	layer := describe(typePlainLayer, empty)
 	config, err := json.Marshal(bare(image.Host(), []string{layer.Digest}))
 	if err == nil {
 		err = w.keep(layer, empty)
@@ -91,50 +85,50 @@ func (w *worker) made(manifestType, configType string, config []byte, layers []i
 }
 
 // commit makes an image from a build's changes to another image.
-func (w *worker) commit(ctx context.Context, x image.Commit) ([]image.Image, error) {
-	name := ""
+func (w *worker) commit(ctx context.Context) (none image.Image, err error) {
+	x, name := w.order.Commit, ""
 	if x.Name != "" {
 		ref, err := image.ParseReference(x.Name)
 		if err != nil {
-			return nil, err
+			return none, err
 		}
 		name = ref.Name()
 	}
 	if x.Digest != "" {
 		b, _, _, err := w.gather(x.Digest)
 		if err != nil {
-			return nil, err
+			return none, err
 		}
-		b.close()
-		img, err := w.finish(ctx, resolved{Descriptor: b.manifest.Descriptor}, name)
-		return []image.Image{img}, err
+		return w.finish(ctx, resolved{Descriptor: b.manifest.Descriptor}, name)
 	}
-	b, m, config, err := w.gather(x.Base)
+	_, m, config, err := w.gather(x.Base)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	defer b.close()
 	base, err := parseConfig(config)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	layers, diffIDs := oci(m.Layers), base.DiffIDs
 	if x.Layer != "" {
-		d, diffID, err := w.layer(ctx, x, m)
+		layer, diffID, end, err := w.packLayer(ctx, x.Base, export.Options{Layer: x.Layer})
 		if err != nil {
-			return nil, err
+			return none, err
 		}
-		layers, diffIDs = append(layers, d), append(diffIDs, diffID)
+		defer end()
+		if err := w.retainBlob(layer); err != nil {
+			return none, err
+		}
+		layers, diffIDs = append(layers, layer.Descriptor), append(diffIDs, diffID)
 	}
 	if len(layers) > maxLayers {
-		return nil, spec.Errorf(spec.ErrDenied, "the image would have more than %d layers", maxLayers)
+		return none, spec.Errorf(spec.ErrDenied, "the image would have more than %d layers", maxLayers)
 	}
 	text, err := committed(x, len(m.Layers), diffIDs)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	img, err := w.add(ctx, image.TypeManifest, typeConfig, text, layers, name)
-	return []image.Image{img}, err
+	return w.add(ctx, image.TypeManifest, typeConfig, text, layers, name)
 }
 
 // oci replaces Docker's own media types of layers with those of OCI.
@@ -148,60 +142,22 @@ func oci(layers []image.Descriptor) []image.Descriptor {
 	return layers
 }
 
-// layer packs the changes of a build and stores them as a blob.
-func (w *worker) layer(ctx context.Context, x image.Commit, m image.Manifest) (d image.Descriptor, diffID string, err error) {
-	root, err := w.root(ctx, image.Descriptor{Digest: x.Base})
-	if err != nil {
-		return d, "", err
-	}
-	f, err := os.Open(root.File())
-	if err != nil {
-		return d, "", err
-	}
-	defer f.Close()
-	base, err := erofs.Open(f)
-	if err != nil {
-		return d, "", err
-	}
-	packed, digest, diffID, err := w.pack(ctx, export.Options{Layer: x.Layer, Root: root, Base: base, UID: w.order.UID, GID: w.order.GID})
-	if err != nil {
-		return d, "", err
-	}
-	defer packed.Close()
-	info, err := packed.Stat()
-	if err != nil {
-		return d, "", err
-	}
-	d = image.Descriptor{MediaType: typeLayer, Digest: digest, Size: info.Size()}
-	return d, diffID, w.retainBlob(blob{d, func() (io.ReadCloser, error) {
-		return io.NopCloser(io.NewSectionReader(packed, 0, d.Size)), nil
-	}})
-}
-
 // committed returns the configuration of the new image: the build's, but with the actual layers.
-func committed(x image.Commit, below int, diffIDs []string) ([]byte, error) {
-	c := map[string]json.RawMessage{}
-	d := json.NewDecoder(bytes.NewReader(x.Config))
-	if err := d.Decode(&c); err != nil {
+func committed(x *image.Commit, below int, diffIDs []string) ([]byte, error) {
+	var c struct {
+		Created *time.Time       `json:"created"`
+		History []map[string]any `json:"history"`
+	}
+	if err := json.Unmarshal(x.Config, &c); err != nil {
 		return nil, err
 	}
-	var history []map[string]any
-	if err := json.Unmarshal(orNull(c["history"]), &history); err != nil {
-		return nil, err
+	made := x.Made
+	if c.Created != nil {
+		made = *c.Created
 	}
-	made, err := madeAt(c["created"], x.Made)
-	if err != nil {
-		return nil, err
-	}
-	set := func(key string, v any) {
-		text, merr := json.Marshal(v)
-		c[key], err = text, errors.Join(err, merr)
-	}
-	set("rootfs", map[string]any{"type": "layers", "diff_ids": diffIDs})
-	set("created", made)
-	if history = told(history, below); history == nil {
-		delete(c, "history")
-	} else {
+	made = made.UTC().Truncate(time.Second)
+	set := map[string]any{"rootfs": map[string]any{"type": "layers", "diff_ids": diffIDs}, "created": made, "history": nil}
+	if history := told(c.History, below); history != nil {
 		for _, h := range history {
 			if h["created"] == nil {
 				h["created"] = made
@@ -210,29 +166,9 @@ func committed(x image.Commit, below int, diffIDs []string) ([]byte, error) {
 		if len(diffIDs) > below {
 			history = append(history, map[string]any{"created": made, "created_by": "bothy template build"})
 		}
-		set("history", history)
+		set["history"] = history
 	}
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(c)
-}
-
-// madeAt returns the creation time in an image's configuration, or now if there is none.
-func madeAt(created json.RawMessage, now time.Time) (time.Time, error) {
-	var at *time.Time
-	err := json.Unmarshal(orNull(created), &at)
-	if at == nil {
-		at = &now
-	}
-	return at.UTC().Truncate(time.Second), err
-}
-
-func orNull(text json.RawMessage) json.RawMessage {
-	if text == nil {
-		return json.RawMessage("null")
-	}
-	return text
+	return setConfig(x.Config, set)
 }
 
 // told returns a history in which the steps after the layers below have no layers of their own. It is

@@ -69,12 +69,12 @@ func (w *worker) save(ctx context.Context, d docker, ref image.Reference) ([]ima
 	if err != nil {
 		return nil, err
 	}
-	from, err := indexed(ctx, f)
+	from, err := index(ctx, f)
 	if err != nil {
 		return nil, err
 	}
 	w.order.Name, w.fresh = ref.String(), true
-	return w.alone(ctx, func(ctx context.Context) ([]image.Image, error) { return w.loadFrom(ctx, from) })
+	return alone(ctx, w, func(ctx context.Context) ([]image.Image, error) { return w.loadFrom(ctx, from) })
 }
 
 // docker is this machine's Docker engine, on a unix socket.

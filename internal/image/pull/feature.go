@@ -3,12 +3,12 @@ package pull
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"path"
 	"strings"
 	"time"
@@ -31,60 +31,53 @@ const featureConfig = "application/vnd.devcontainers"
 // feature fetches a feature of development containers: a manifest with one layer, an archive. It makes
 // an image from that, so that a build copies from it as from any other image. The archive is read in
 // memory and reaches the host's disk only as a layer.
-func (w *worker) feature(ctx context.Context) ([]image.Image, error) {
-	ref, err := image.ParseReference(w.order.Feature)
+func (w *worker) feature(ctx context.Context) (none image.Image, err error) {
+	ref, reg, err := w.connectSource(ctx, w.order.Feature)
 	if err != nil {
-		return nil, err
-	}
-	w.progress(image.Event{Phase: image.Resolving})
-	reg, err := w.connect(ctx, ref, w.order.Foreign, "repository:"+ref.Repository+":pull")
-	if err != nil {
-		return nil, err
+		return none, err
 	}
 	defer reg.http.CloseIdleConnections()
 	d, err := reg.featureLayer(ctx, ref)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	packed, err := reg.small(ctx, d)
+	packed, _, err := reg.fetchText(ctx, "blobs/"+d.Digest, nil, "blob "+d.Digest, maxFeature)
+	if err == nil {
+		packed, err = checked(d, packed)
+	}
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	return w.alone(ctx, func(ctx context.Context) ([]image.Image, error) { return w.featureOf(ctx, ref, packed) })
+	return alone(ctx, w, func(ctx context.Context) (image.Image, error) { return w.featureOf(ctx, ref, packed) })
 }
 
 // featureOf makes an image from a feature's archive.
-func (w *worker) featureOf(ctx context.Context, ref image.Reference, packed []byte) ([]image.Image, error) {
-	layer, about, err := featureImage(packed)
+func (w *worker) featureOf(ctx context.Context, ref image.Reference, packed []byte) (none image.Image, err error) {
+	files, about, err := featureImage(packed)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	config := bare(image.Host(), []string{describe("", layer).Digest})
+	layer := describe(typePlainLayer, files)
+	config := bare(image.Host(), []string{layer.Digest})
 	config["config"] = map[string]any{"Labels": map[string]string{image.FeatureLabel: string(about)}}
 	text, err := json.Marshal(config)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = w.keep(layer, files)
 	}
-	blob := describe("application/vnd.oci.image.layer.v1.tar", layer)
-	if err := w.keep(blob, layer); err != nil {
-		return nil, err
-	}
-	r, err := w.made(image.TypeManifest, typeConfig, text, []image.Descriptor{blob})
 	if err != nil {
-		return nil, err
+		return none, err
+	}
+	r, err := w.made(image.TypeManifest, typeConfig, text, []image.Descriptor{layer})
+	if err != nil {
+		return none, err
 	}
 	r.list = ref.Digest // the feature's digest, not the image's: lookups use it
-	img, err := w.finish(ctx, r, ref.Name())
-	return []image.Image{img}, err
+	return w.finish(ctx, r, ref.Name())
 }
 
 // featureLayer finds the archive of a feature.
 func (r *registry) featureLayer(ctx context.Context, ref image.Reference) (d image.Descriptor, err error) {
-	what := ref.Tag
-	if ref.Digest != "" {
-		what = ref.Digest
-	}
-	text, _, err := r.manifest(ctx, what)
+	text, _, err := r.manifest(ctx, cmp.Or(ref.Digest, ref.Tag))
 	if err == nil && ref.Digest != "" {
 		text, err = checked(image.Descriptor{Digest: ref.Digest}, text)
 	}
@@ -104,23 +97,6 @@ func (r *registry) featureLayer(ctx context.Context, ref image.Reference) (d ima
 		return d, spec.Errorf(spec.ErrDenied, "it has %d bytes, more than %d", d.Size, maxFeature)
 	}
 	return d, image.CheckDigest(d.Digest)
-}
-
-// small fetches a blob that fits into memory.
-func (r *registry) small(ctx context.Context, d image.Descriptor) ([]byte, error) {
-	resp, err := r.get(ctx, "blobs/"+d.Digest, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return nil, refused(r.base.Host, resp.StatusCode, "blob "+d.Digest)
-	}
-	text, err := store.ReadAll(resp.Body, maxFeature)
-	if err != nil {
-		return nil, err
-	}
-	return checked(d, text)
 }
 
 // featureImage makes a layer from a feature's archive, and finds its metadata. It refuses entries that

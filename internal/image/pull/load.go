@@ -76,16 +76,7 @@ func (w *worker) open(ctx context.Context, name string) (files, error) {
 	if f, err = w.plain(ctx, f); err != nil {
 		return nil, err
 	}
-	return indexed(ctx, f)
-}
-
-// indexed returns an archive that is not compressed.
-func indexed(ctx context.Context, f *os.File) (files, error) {
-	a, err := index(ctx, f)
-	if err != nil {
-		_ = f.Close()
-	}
-	return a, err
+	return index(ctx, f)
 }
 
 // plain returns an uncompressed archive: a nameless copy, if the file was compressed.
@@ -143,9 +134,15 @@ func errMany() error {
 	return spec.Errorf(spec.ErrDenied, "it holds more than %d images or names of them", maxLoaded)
 }
 
-// index finds the files of an archive. A link, as old versions of Docker write it, means its target.
-func index(ctx context.Context, f *os.File) (*archive, error) {
-	a := &archive{f, map[string][2]int64{}}
+// index finds the files of an archive, which it closes after an error. A link, as old versions of Docker
+// write it, means its target.
+func index(ctx context.Context, f *os.File) (a *archive, err error) {
+	a = &archive{f, map[string][2]int64{}}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+		}
+	}()
 	links := map[string]string{}
 	for tr := tar.NewReader(f); ; {
 		h, err := tr.Next()
@@ -345,12 +342,9 @@ func (w *worker) nameOf(annotations map[string]string, only bool) (string, error
 	if name == "" {
 		return "", nil
 	}
-	ref, err := image.ParseReference(name)
-	if (err != nil || ref.Digest != "") && w.order.Name == "" {
+	ref, err := parseName(name)
+	if err != nil && w.order.Name == "" {
 		return "", nil // its own name cannot be used
-	}
-	if err == nil && ref.Digest != "" {
-		err = spec.Errorf(spec.ErrUsage, "a digest is no name: what an image is called may change, what it is may not")
 	}
 	return ref.Name(), err
 }
@@ -361,36 +355,26 @@ func (w *worker) copyBlob(ctx context.Context, from files, name string, d image.
 		told(d.Size)
 		return nil
 	}
-	r, size, err := from.Open(name)
-	if err != nil {
-		return missing(err)
-	}
-	defer func() { _ = r.Close() }()
-	p, err := w.begin(d)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	defer p.remove() // later pulls do not resume it: its source is either complete or missing
-	if size != d.Size {
-		err = errMismatch
-	}
-	if err == nil {
-		_, err = io.Copy(p, &counted{ctx, r, told})
-	}
-	if err == nil {
-		err = p.finish()
-	}
+	err := w.retainBlob(blob{d, func() (io.ReadCloser, error) {
+		r, size, err := from.Open(name)
+		if err != nil {
+			return nil, missing(err)
+		}
+		if size != d.Size {
+			_ = r.Close()
+			return nil, errMismatch
+		}
+		return body{&counted{ctx, r, told}, r}, nil
+	}})
 	if errors.Is(err, errMismatch) {
-		return p.refused()
+		return tampered(d)
 	}
 	return err
 }
 
 // describe returns the descriptor of a document.
 func describe(mediaType string, text []byte) image.Descriptor {
-	sum := sha256.Sum256(text)
-	return image.Descriptor{MediaType: mediaType, Digest: image.Digest(sum[:]), Size: int64(len(text))}
+	return image.Descriptor{MediaType: mediaType, Digest: image.DigestOf(text), Size: int64(len(text))}
 }
 
 // sumOf returns the digest of a compressed layer. docker save only tells the digest of the uncompressed

@@ -3,7 +3,6 @@ package pull
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 
 	"github.com/bothy-dev/bothy/internal/image"
@@ -75,14 +74,10 @@ func (w *worker) translate(ctx context.Context, from files, s dockerImage) (reso
 	if len(c.DiffIDs) != len(s.Layers) {
 		return resolved{}, spec.Errorf(spec.ErrDenied, "its configuration tells of %d layers, its manifest.json of %d", len(c.DiffIDs), len(s.Layers))
 	}
-	m := image.Manifest{SchemaVersion: 2, MediaType: image.TypeManifest}
-	m.Config = describe("application/vnd.oci.image.config.v1+json", config)
-	if err := w.keep(m.Config, config); err != nil {
-		return resolved{}, err
-	}
+	m := image.Manifest{Config: describe(typeConfig, config)}
 	told := w.counter(image.Reading, 0)
 	for i, name := range s.Layers {
-		d := image.Descriptor{MediaType: "application/vnd.oci.image.layer.v1.tar", Digest: c.DiffIDs[i]}
+		d := image.Descriptor{MediaType: typePlainLayer, Digest: c.DiffIDs[i]}
 		if err := image.CheckDigest(d.Digest); err != nil {
 			return resolved{}, err
 		}
@@ -107,10 +102,5 @@ func (w *worker) translate(ctx context.Context, from files, s dockerImage) (reso
 	if err := checkManifest(m); err != nil {
 		return resolved{}, err
 	}
-	text, err := json.Marshal(m)
-	if err != nil {
-		return resolved{}, err
-	}
-	r := resolved{Descriptor: describe(image.TypeManifest, text), manifest: m, text: text}
-	return r, w.keep(r.Descriptor, text)
+	return w.made(image.TypeManifest, typeConfig, config, m.Layers)
 }

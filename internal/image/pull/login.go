@@ -11,14 +11,13 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 
 	"github.com/bothy-dev/bothy/internal/fetch"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// login adds the credentials that a registry asks for to its requests. Requests that follow
+// login adds the credentials that a registry asks for to its requests, one at a time. Requests that follow
 // a redirect to another host go without.
 type login struct {
 	next       http.RoundTripper
@@ -26,7 +25,6 @@ type login struct {
 	scopes     []string // scopes of the requested token
 	credential credential
 
-	mu            sync.Mutex
 	authorization string
 }
 
@@ -56,12 +54,9 @@ func (l *login) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // send sends a request with the current login.
 func (l *login) send(r *http.Request) (*http.Response, error) {
-	l.mu.Lock()
-	with := l.authorization
-	l.mu.Unlock()
-	if with != "" {
+	if l.authorization != "" {
 		r = r.Clone(r.Context())
-		r.Header.Set("Authorization", with)
+		r.Header.Set("Authorization", l.authorization)
 	}
 	return l.next.RoundTrip(r)
 }
@@ -103,10 +98,8 @@ func (l *login) answer(ctx context.Context, challenges []string) (answered bool,
 		if with == "" {
 			continue
 		}
-		l.mu.Lock()
 		fresh := with != l.authorization
 		l.authorization = with
-		l.mu.Unlock()
 		return fresh, nil
 	}
 	return false, nil

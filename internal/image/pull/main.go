@@ -67,33 +67,35 @@ func Do(ctx context.Context, o image.Order, progress func(image.Event)) (image.R
 	var list []image.Image
 	switch {
 	case o.Pull != "":
-		list, err = w.pull(ctx)
+		list, err = one(w.pull(ctx))
 		err = failed("pull "+o.Pull, err)
 	case o.Feature != "":
-		list, err = w.feature(ctx)
+		list, err = one(w.feature(ctx))
 		err = failed("pull "+o.Feature, err)
 	case o.Docker != "":
 		list, err = w.docker(ctx)
 		err = failed("take "+o.Docker+" from Docker", err)
 	case o.Load != "":
-		list, err = w.alone(ctx, w.load)
+		list, err = alone(ctx, w, w.load)
 		err = failed("load "+cmp.Or(o.From, o.Load), err)
 	case o.Export != nil:
-		list, err = w.export(ctx, *o.Export)
+		list, err = one(w.export(ctx, *o.Export))
 	case o.Plain != "":
-		list, err = w.alone(ctx, func(ctx context.Context) ([]image.Image, error) { return w.ready(ctx, o.Plain) })
+		list, err = one(alone(ctx, w, w.plainBase))
 		err = failed("ready image "+o.Plain+" for a build", err)
 	case o.Commit != nil:
-		list, err = w.alone(ctx, func(ctx context.Context) ([]image.Image, error) { return w.commit(ctx, *o.Commit) })
+		list, err = one(alone(ctx, w, w.commit))
 		err = failed("make an image of what was built", err)
 	case o.Build != "":
-		list, err = w.alone(ctx, w.rebuild)
+		list, err = one(alone(ctx, w, w.rebuild))
 		err = failed("make the root of "+o.Build, err)
 	default:
 		err = errors.New("it was given nothing to do")
 	}
 	return image.Result{Images: list, Fresh: w.fresh, Notice: w.notice}, advised(st, err)
 }
+
+func one(img image.Image, err error) ([]image.Image, error) { return []image.Image{img}, err }
 
 // advised adds a hint to the error of a full disk, if it is the disk of the images. An
 // export may write to a file on another disk; then it adds no hint.
@@ -119,10 +121,10 @@ const lockPoll = 50 * time.Millisecond
 
 // alone runs do while other processes cannot change the shelf. If two orders want the same
 // image, it is made once.
-func (w *worker) alone(ctx context.Context, do func(context.Context) ([]image.Image, error)) ([]image.Image, error) {
+func alone[T any](ctx context.Context, w *worker, do func(context.Context) (T, error)) (result T, err error) {
 	lock, err := w.lock(ctx, w.shelf.Lock())
 	if err != nil {
-		return nil, err
+		return result, err
 	}
 	defer lock.Unlock()
 	return do(ctx)
@@ -145,11 +147,10 @@ func (w *worker) lock(ctx context.Context, name string) (*store.Lock, error) {
 }
 
 // rebuild makes the root of an image again from its blobs on the shelf.
-func (w *worker) rebuild(ctx context.Context) ([]image.Image, error) {
-	d := image.Descriptor{Digest: w.order.Build}
-	if err := image.CheckDigest(d.Digest); err != nil {
-		return nil, err
+func (w *worker) rebuild(ctx context.Context) (image.Image, error) {
+	if err := image.CheckDigest(w.order.Build); err != nil {
+		return image.Image{}, err
 	}
-	root, err := w.root(ctx, d)
-	return []image.Image{{Digest: d.Digest, Bytes: root.Bytes, Root: &root}}, err
+	root, err := w.root(ctx, w.order.Build)
+	return image.Image{Digest: w.order.Build, Bytes: root.Bytes, Root: &root}, err
 }

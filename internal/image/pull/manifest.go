@@ -2,7 +2,6 @@ package pull
 
 import (
 	"context"
-	"crypto/sha256"
 	"slices"
 	"strings"
 	"time"
@@ -26,8 +25,7 @@ type document func(ctx context.Context, d image.Descriptor) ([]byte, error)
 
 // checked compares a document with its digest.
 func checked(d image.Descriptor, text []byte) ([]byte, error) {
-	sum := sha256.Sum256(text)
-	if got := image.Digest(sum[:]); got != d.Digest {
+	if got := image.DigestOf(text); got != d.Digest {
 		return nil, spec.Errorf(spec.ErrDenied, "%s is not what its digest says: it is %s", d.Digest, got).
 			WithHint("it was damaged on its way or tampered with: try again, and do not trust where it is from if that does not help")
 	}

@@ -1,7 +1,6 @@
 package pull
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -129,7 +128,7 @@ func (r *registry) send(ctx context.Context, x blob, from string, told func(int6
 	q := at.Query()
 	q.Set("digest", x.Digest)
 	at.RawQuery = q.Encode()
-	resp, err = r.do(ctx, http.MethodPut, at, http.Header{"Content-Type": {"application/octet-stream"}}, &payload{x.Size, func() (io.ReadCloser, error) {
+	resp, err = r.do(ctx, http.MethodPut, at, http.Header{"Content-Type": {"application/octet-stream"}}, &blob{x.Descriptor, func() (io.ReadCloser, error) {
 		f, err := x.open()
 		if err != nil {
 			return nil, err
@@ -152,18 +151,7 @@ type body struct {
 }
 
 func (r *registry) putManifest(ctx context.Context, m blob, tag string, told func(int64)) error {
-	f, err := m.open()
-	if err != nil {
-		return err
-	}
-	text, err := io.ReadAll(f)
-	_ = f.Close()
-	if err != nil {
-		return err
-	}
-	resp, err := r.do(ctx, http.MethodPut, r.base.JoinPath("manifests", tag), http.Header{"Content-Type": {m.MediaType}}, &payload{m.Size, func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(text)), nil
-	}})
+	resp, err := r.do(ctx, http.MethodPut, r.base.JoinPath("manifests", tag), http.Header{"Content-Type": {m.MediaType}}, &m)
 	if err != nil {
 		return err
 	}
@@ -178,15 +166,9 @@ func (r *registry) putManifest(ctx context.Context, m blob, tag string, told fun
 	return nil
 }
 
-// payload is a request body that can be opened again, because the registry may ask for a
-// login first.
-type payload struct {
-	size int64
-	open func() (io.ReadCloser, error)
-}
-
-// do sends a request, and gives up if it makes no progress for too long.
-func (r *registry) do(ctx context.Context, method string, u *url.URL, header http.Header, p *payload) (*http.Response, error) {
+// do sends a request, and gives up if it makes no progress for too long. The registry may ask for a login
+// first; then the content is opened again.
+func (r *registry) do(ctx context.Context, method string, u *url.URL, header http.Header, content *blob) (*http.Response, error) {
 	q, err := http.NewRequestWithContext(ctx, method, u.String(), http.NoBody)
 	if err != nil {
 		return nil, err
@@ -194,8 +176,8 @@ func (r *registry) do(ctx context.Context, method string, u *url.URL, header htt
 	if header != nil {
 		q.Header = header
 	}
-	if p != nil {
-		q.ContentLength, q.GetBody = p.size, p.open
+	if content != nil {
+		q.ContentLength, q.GetBody = content.Size, content.open
 	}
 	resp, err := fetch.Do(r.http, q, fetch.Patience)
 	if err != nil {

@@ -2,7 +2,6 @@ package pull
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"io"
 	"net/http"
@@ -21,34 +20,38 @@ type registry struct {
 	base *url.URL // of the repository
 }
 
-// pull fetches the image of a reference.
-func (w *worker) pull(ctx context.Context) ([]image.Image, error) {
-	ref, err := image.ParseReference(w.order.Pull)
-	if err != nil {
-		return nil, err
+// connectSource connects to the registry of a reference that is to be fetched.
+func (w *worker) connectSource(ctx context.Context, text string) (ref image.Reference, reg *registry, err error) {
+	if ref, err = image.ParseReference(text); err != nil {
+		return ref, nil, err
 	}
 	w.progress(image.Event{Phase: image.Resolving})
-	reg, err := w.connect(ctx, ref, w.order.Foreign, "repository:"+ref.Repository+":pull")
+	reg, err = w.connect(ctx, ref, w.order.Foreign, "repository:"+ref.Repository+":pull")
+	return ref, reg, err
+}
+
+// pull fetches the image of a reference.
+func (w *worker) pull(ctx context.Context) (none image.Image, err error) {
+	ref, reg, err := w.connectSource(ctx, w.order.Pull)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	defer reg.http.CloseIdleConnections()
 	r, err := reg.resolve(ctx, ref)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	told := w.counter(image.Downloading, total(r.manifest))
 	for _, d := range append(r.manifest.Layers, r.manifest.Config) {
 		if err := w.download(ctx, reg, d, told); err != nil {
-			return nil, err
+			return none, err
 		}
 	}
-	return w.alone(ctx, func(ctx context.Context) ([]image.Image, error) {
+	return alone(ctx, w, func(ctx context.Context) (image.Image, error) {
 		if err := w.keep(r.Descriptor, r.text); err != nil {
-			return nil, err
+			return none, err
 		}
-		img, err := w.finish(ctx, r, ref.Name())
-		return []image.Image{img}, err
+		return w.finish(ctx, r, ref.Name())
 	})
 }
 
@@ -158,8 +161,7 @@ func (r *registry) resolve(ctx context.Context, ref image.Reference) (resolved, 
 		if first, d.MediaType, err = r.manifest(ctx, ref.Tag); err != nil {
 			return resolved{}, err
 		}
-		sum := sha256.Sum256(first)
-		d.Digest = image.Digest(sum[:])
+		d.Digest = image.DigestOf(first)
 	}
 	return resolve(ctx, d, func(ctx context.Context, d image.Descriptor) ([]byte, error) {
 		text := first
@@ -183,15 +185,20 @@ func reference(path, what string) string {
 }
 
 func (r *registry) manifest(ctx context.Context, what string) (text []byte, mediaType string, err error) {
-	resp, err := r.get(ctx, "manifests/"+what, http.Header{"Accept": accept})
+	return r.fetchText(ctx, "manifests/"+what, http.Header{"Accept": accept}, reference(r.base.Path, what), maxManifest)
+}
+
+// fetchText fetches a resource that fits into memory. Errors call it name.
+func (r *registry) fetchText(ctx context.Context, path string, header http.Header, name string, most int64) (text []byte, mediaType string, err error) {
+	resp, err := r.get(ctx, path, header)
 	if err != nil {
 		return nil, "", err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return nil, "", refused(r.base.Host, resp.StatusCode, reference(r.base.Path, what))
+		return nil, "", refused(r.base.Host, resp.StatusCode, name)
 	}
-	text, err = store.ReadAll(resp.Body, maxManifest)
+	text, err = store.ReadAll(resp.Body, most)
 	mediaType, _, _ = strings.Cut(resp.Header.Get("Content-Type"), ";")
 	return text, mediaType, err
 }

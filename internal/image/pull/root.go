@@ -27,7 +27,7 @@ func (w *worker) finish(ctx context.Context, r resolved, name string) (image.Ima
 
 // shelve is finish for a name that may only be claimed.
 func (w *worker) shelve(ctx context.Context, r resolved, name string, claimed bool) (image.Image, error) {
-	root, err := w.root(ctx, r.Descriptor)
+	root, err := w.root(ctx, r.Digest)
 	if err != nil {
 		return image.Image{}, err
 	}
@@ -36,19 +36,12 @@ func (w *worker) shelve(ctx context.Context, r resolved, name string, claimed bo
 }
 
 // root returns the root of an image, and makes it if it is missing.
-func (w *worker) root(ctx context.Context, d image.Descriptor) (image.Root, error) {
-	if root, err := w.shelf.UsableRoot(d.Digest); err == nil {
+func (w *worker) root(ctx context.Context, digest string) (image.Root, error) {
+	if root, err := w.shelf.UsableRoot(digest); err == nil {
 		return root, nil
 	}
-	text, err := w.read(d, maxManifest)
+	_, m, text, err := w.readImage(digest)
 	if err != nil {
-		return image.Root{}, err
-	}
-	m := image.Manifest{}
-	if err := json.Unmarshal(text, &m); err != nil {
-		return image.Root{}, err
-	}
-	if text, err = w.read(m.Config, maxConfig); err != nil {
 		return image.Root{}, err
 	}
 	config, err := parseConfig(text)
@@ -58,21 +51,28 @@ func (w *worker) root(ctx context.Context, d image.Descriptor) (image.Root, erro
 	if len(config.DiffIDs) != len(m.Layers) {
 		return image.Root{}, spec.Errorf(spec.ErrDenied, "its configuration tells of %d layers, its manifest of %d", len(config.DiffIDs), len(m.Layers))
 	}
-	return w.build(ctx, d, m, config)
+	return w.build(ctx, digest, m, config)
+}
+
+// readImage reads the manifest of an image on the shelf, and its configuration.
+func (w *worker) readImage(digest string) (text []byte, m image.Manifest, config []byte, err error) {
+	if text, err = w.read(image.Descriptor{Digest: digest}, maxManifest); err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err == nil {
+		config, err = w.read(m.Config, maxConfig)
+	}
+	return text, m, config, err
 }
 
 // build makes a root in a temporary directory.
-func (w *worker) build(ctx context.Context, d image.Descriptor, m image.Manifest, c image.Config) (image.Root, error) {
+func (w *worker) build(ctx context.Context, digest string, m image.Manifest, c image.Config) (image.Root, error) {
 	dir, err := w.shelf.NewRoot()
 	if err != nil {
 		return image.Root{}, err
 	}
 	defer func() { _ = store.RemoveTree(dir) }() // once the root is in place, this name is gone
-	var total int64
-	for _, l := range m.Layers {
-		total += l.Size
-	}
-	told := w.counter(image.Unpacking, total)
+	told := w.counter(image.Unpacking, total(m)-m.Config.Size)
 	var open []func() (io.ReadCloser, error)
 	for i, l := range m.Layers {
 		open = append(open, func() (io.ReadCloser, error) {
@@ -83,7 +83,7 @@ func (w *worker) build(ctx context.Context, d image.Descriptor, m image.Manifest
 	if err != nil {
 		return root, err
 	}
-	root.Digest = d.Digest
+	root.Digest = digest
 	return w.shelf.PutRoot(dir, root)
 }
 
