@@ -2,6 +2,7 @@ package builder
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -245,22 +246,8 @@ func (x *box) talk(ctx context.Context, role string, in, out *os.File, line func
 
 func silent(string) {}
 
-// plain runs a role that returns no data.
-func (x *box) plain(ctx context.Context, role string, s build.Step) error {
-	return x.send(ctx, role, s, io.Discard)
-}
-
-// receive unpacks an archive into a directory.
-func (x *box) receive(ctx context.Context, s build.Step, archive io.Reader) error {
-	in, err := feed(s, archive)
-	if err != nil {
-		return err
-	}
-	return x.take(ctx, in)
-}
-
-// send copies the output of a role.
-func (x *box) send(ctx context.Context, role string, s build.Step, to io.Writer) error {
+// send copies the output of a role, and calls line with each of its messages.
+func (x *box) send(ctx context.Context, role string, s build.Step, to io.Writer, line func(string)) error {
 	in, err := feed(s, nil)
 	if err != nil {
 		return err
@@ -277,7 +264,7 @@ func (x *box) send(ctx context.Context, role string, s build.Step, to io.Writer)
 		copied <- err // before the program notices the closed stream, and fails
 		_ = r.Close()
 	}()
-	if err := x.talk(ctx, role, in, w, silent); err != nil {
+	if err := x.talk(ctx, role, in, w, line); err != nil {
 		select {
 		case why := <-copied:
 			return cmp.Or(why, err)
@@ -338,35 +325,14 @@ func widen(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSiz
 const maxOutcome = 1 << 20
 
 // do runs an operation.
-func (x *box) do(ctx context.Context, s build.Step, line func(string)) (build.Outcome, error) {
-	var none build.Outcome
-	in, err := feed(s, nil)
-	if err != nil {
-		return none, err
+func (x *box) do(ctx context.Context, s build.Step, line func(string)) (o build.Outcome, err error) {
+	var answer bytes.Buffer
+	if err := x.send(ctx, build.RoleDo, s, &bounded{&answer, maxOutcome}, line); err != nil {
+		return o, err
 	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		_ = in.Close()
-		return none, err
+	if err := json.NewDecoder(&answer).Decode(&o); err != nil {
+		return build.Outcome{}, fmt.Errorf("the step ended without an answer: %w", err)
 	}
-	type answer struct {
-		build.Outcome
-		err error
-	}
-	answered := make(chan answer, 1)
-	go func() {
-		defer r.Close()
-		var a answer
-		a.err = json.NewDecoder(io.LimitReader(r, maxOutcome)).Decode(&a.Outcome)
-		answered <- a
-	}()
-	if err := x.talk(ctx, build.RoleDo, in, w, line); err != nil {
-		return none, err
-	}
-	a := <-answered
-	if a.err != nil {
-		return none, fmt.Errorf("the step ended without an answer: %w", a.err)
-	}
-	a.Error = term.Sanitize(a.Error)
-	return a.Outcome, nil
+	o.Error = term.Sanitize(o.Error)
+	return o, nil
 }

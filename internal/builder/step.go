@@ -68,7 +68,7 @@ func (b *builder) step(ctx context.Context, i int, ev Event) error {
 			return fmt.Errorf("keep cache %s: %w", c.called, err)
 		}
 	}
-	if err := x.plain(ctx, build.RoleClean, build.Step{}); err != nil {
+	if err := x.send(ctx, build.RoleClean, build.Step{}, io.Discard, silent); err != nil {
 		return err
 	}
 	r := b.roots[i]
@@ -155,7 +155,10 @@ func (b *builder) takeCaches(ctx context.Context, x *box, v build.Vertex, s *bui
 		if err != nil {
 			return list, err
 		}
-		err = x.receive(ctx, build.Step{Name: name}, f)
+		in, err := feed(build.Step{Name: name}, f)
+		if err == nil {
+			err = x.take(ctx, in)
+		}
 		_ = f.Close()
 		if err != nil {
 			return list, fmt.Errorf("fill cache %s: %w", c.Called(), err)
@@ -215,7 +218,7 @@ func (b *builder) keepCache(ctx context.Context, x *box, c taken) error {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // after a rename this name no longer exists
-	err = x.send(ctx, build.RoleStore, build.Step{Name: c.name}, &bounded{f, most})
+	err = x.send(ctx, build.RoleStore, build.Step{Name: c.name}, &bounded{f, most}, silent)
 	if err == nil {
 		err = f.Sync()
 	}

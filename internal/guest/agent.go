@@ -24,23 +24,34 @@ func listen(q wire.Listen) error {
 	if err := os.RemoveAll(q.Path); err != nil {
 		return err
 	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err == nil {
-		if err = unix.Bind(fd, &unix.SockaddrUnix{Name: q.Path}); err == nil {
-			err = unix.Listen(fd, listenQueue)
-		}
-		if err == nil {
-			err = os.Chmod(q.Path, 0o666)
-		}
-		if err != nil {
-			_ = unix.Close(fd)
-		}
-	}
+	fd, err := listenAt(q.Path, listenQueue, -1, -1, 0o666)
 	if err != nil {
 		return fmt.Errorf("listen at %s: %w", q.Path, err)
 	}
 	go accept(fd, q)
 	return nil
+}
+
+// listenAt opens a socket at a free path. An owner of -1 is init itself.
+func listenAt(path string, queue, uid, gid int, mode os.FileMode) (int, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
+	if err == nil {
+		err = os.Chown(path, uid, gid)
+	}
+	if err == nil {
+		err = os.Chmod(path, mode)
+	}
+	if err == nil {
+		err = unix.Listen(fd, queue)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+	}
+	return fd, err
 }
 
 // acceptPause is how long a listener waits when accept fails temporarily.

@@ -2,7 +2,7 @@ package guest
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -32,7 +32,7 @@ func bounding() ([]string, error) {
 		}
 		return namedCapabilities(set), nil
 	}
-	return nil, fmt.Errorf("/proc/self/status has no CapBnd")
+	return nil, errors.New("/proc/self/status has no CapBnd")
 }
 
 func namedCapabilities(set uint64) (list []string) {

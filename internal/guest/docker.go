@@ -59,33 +59,30 @@ func (in *initProc) serveDocker(wish string) {
 	d := &docker{in: in}
 	err := d.parse(wish)
 	if err == nil && !d.on { // without a daemon, the socket only gives advice: the start does not wait for it
-		go func() { _ = d.begin() }()
+		go func() {
+			if d.listen() == nil {
+				d.serve()
+			}
+		}()
 		return
 	}
 	if err == nil {
-		err = d.begin()
+		err = d.listen()
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "init: listen at %s: %v\n", dockerSocket, err)
+		return
 	}
-}
-
-func (d *docker) begin() error {
-	err := d.listen()
-	if err == nil {
-		go d.serve()
-	}
-	return err
+	go d.serve()
 }
 
 func (d *docker) parse(wish string) error {
 	parts := strings.Split(wish, ":")
-	if len(parts) != 3 {
-		return fmt.Errorf("%q is no wish", wish)
+	if len(parts) == 3 {
+		d.on, d.uid, d.gid = parts[0] == "on", number(parts[1]), number(parts[2])
 	}
-	d.on, d.uid, d.gid = parts[0] == "on", number(parts[1]), number(parts[2])
-	if d.uid < 0 || d.gid < 0 {
-		return fmt.Errorf("%q is no wish", wish)
+	if len(parts) != 3 || d.uid < 0 || d.gid < 0 {
+		return fmt.Errorf("invalid settings for Docker: %q", wish)
 	}
 	return nil
 }
@@ -106,25 +103,15 @@ func (d *docker) listen() error {
 	if err := os.Remove(dockerSocket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fd, err := listenAt(dockerSocket, 128, d.uid, d.gid, 0o660)
 	if err != nil {
 		return err
 	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return errors.Join(err, unix.Close(fd))
+	}
 	d.listener = os.NewFile(uintptr(fd), dockerSocket)
-	err = unix.Bind(fd, &unix.SockaddrUnix{Name: dockerSocket})
-	if err == nil {
-		err = os.Chown(dockerSocket, d.uid, d.gid)
-	}
-	if err == nil {
-		err = os.Chmod(dockerSocket, 0o660)
-	}
-	if err == nil {
-		err = unix.Listen(fd, 128)
-	}
-	if err == nil {
-		d.raw, err = d.listener.SyscallConn()
-	}
-	if err != nil {
+	if d.raw, err = d.listener.SyscallConn(); err != nil {
 		d.listener.Close()
 	}
 	return err
@@ -152,9 +139,7 @@ func (d *docker) serve() {
 func (d *docker) await() bool {
 	ready := false
 	err := d.raw.Read(func(fd uintptr) bool {
-		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(p, 0)
-		ready = err == nil && n > 0
+		ready = pollEvents(int(fd), unix.POLLIN) != 0
 		return ready
 	})
 	return err == nil && ready
@@ -162,7 +147,7 @@ func (d *docker) await() bool {
 
 // run runs the daemon until it ends. It returns the reason if the daemon was never ready.
 func (d *docker) run() (said string) {
-	if !hasDockerd() {
+	if _, err := lookPath("dockerd", []string{dockerPath}, "/"); err != nil {
 		return noDockerd
 	}
 	pid, wait, err := d.start()
@@ -188,13 +173,8 @@ func (d *docker) run() (said string) {
 // dockerPath is the PATH of the daemon and its programs.
 const dockerPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-func hasDockerd() bool {
-	_, err := lookPath("dockerd", []string{dockerPath}, "/")
-	return err == nil
-}
-
 // start starts the daemon with the socket as its third descriptor, by way of a role that prepares what
-// it needs (Dockerd).
+// it needs (becomeDockerd).
 func (d *docker) start() (pid int, wait chan unix.WaitStatus, err error) {
 	if st, err := os.Stat(dockerLog); err == nil && st.Size() > maxDockerLog {
 		_ = os.Remove(dockerLog)
@@ -246,8 +226,7 @@ func askDocker(within time.Duration) error {
 		return err
 	}
 	defer unix.Close(fd)
-	limit := unix.NsecToTimeval(within.Nanoseconds())
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
+	if err := limitWaits(fd, within); err != nil {
 		return err
 	}
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: dockerSocket}); err != nil {
@@ -267,6 +246,14 @@ func askDocker(within time.Duration) error {
 	return nil
 }
 
+// limitWaits bounds how long a read or a write of a socket waits.
+func limitWaits(fd int, within time.Duration) error {
+	limit := unix.NsecToTimeval(within.Nanoseconds())
+	return errors.Join(
+		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit),
+		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit))
+}
+
 // refuse tells all waiting programs why there is no daemon.
 func (d *docker) refuse(why string) {
 	for {
@@ -283,8 +270,7 @@ func (d *docker) refuse(why string) {
 // no answer.
 func refuseOne(conn int, why string) {
 	defer unix.Close(conn)
-	limit := unix.NsecToTimeval(dockerAsk.Nanoseconds())
-	if unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit) != nil || unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit) != nil {
+	if limitWaits(conn, dockerAsk) != nil {
 		return
 	}
 	head := make([]byte, 0, maxDockerHead)

@@ -21,16 +21,8 @@ const DockerdName = "bothy-docker"
 // dockerTools is the directory in which the daemon finds our programs before those that they replace.
 const dockerTools = "/run/bothy-docker"
 
-// Dockerd prepares what the Docker daemon needs, and becomes the daemon. Its third descriptor is the
-// daemon's socket.
-func Dockerd() int {
-	if err := becomeDockerd(); err != nil {
-		fmt.Fprintf(os.Stderr, "bothy: start dockerd: %v\n", err)
-		return 1
-	}
-	return 0
-}
-
+// becomeDockerd prepares the sandbox for the Docker daemon, and becomes the daemon. Its third descriptor is
+// the daemon's socket.
 func becomeDockerd() error {
 	sweepDocker()
 	if err := linkDockerTools(); err != nil {
@@ -40,8 +32,7 @@ func becomeDockerd() error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
 		return err
 	}
-	path := dockerPath
-	program, err := lookPath("dockerd", []string{path}, "/")
+	program, err := lookPath("dockerd", []string{dockerPath}, "/")
 	if err != nil {
 		return err
 	}
@@ -53,7 +44,7 @@ func becomeDockerd() error {
 		return fmt.Errorf("pass the socket on: %w", err)
 	}
 	env := append(trust.Environment(),
-		"PATH="+dockerTools+":"+strings.TrimPrefix(path, "PATH="), "HOME=/root", "LANG=C.UTF-8",
+		"PATH="+dockerTools+":"+strings.TrimPrefix(dockerPath, "PATH="), "HOME=/root", "LANG=C.UTF-8",
 		"LISTEN_FDS=1", "LISTEN_PID="+strconv.Itoa(os.Getpid()))
 	return unix.Exec(program, append([]string{"dockerd", "--host=fd://"}, dockerFlags(given)...), env)
 }

@@ -47,7 +47,7 @@ func Init(args []string) int {
 		return 1
 	}
 	if len(args) > 1 && args[1] == "true" {
-		Trust()
+		reportError("bothy", renewTrust("/"))
 	}
 	setClock()
 	unix.CloseOnExec(initFD)

@@ -158,8 +158,7 @@ func dialNames(kind int, server *unix.SockaddrInet4) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	limit := unix.NsecToTimeval(namesWait.Nanoseconds())
-	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit)
+	_ = limitWaits(fd, namesWait)
 	if err := unix.Connect(fd, server); err != nil {
 		unix.Close(fd)
 		return -1, err
@@ -210,8 +209,7 @@ func carryStreams(server *unix.SockaddrInet4) {
 		go func() {
 			defer func() { <-free }()
 			defer unix.Close(conn)
-			limit := unix.NsecToTimeval(namesWait.Nanoseconds())
-			_ = unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit)
+			_ = limitWaits(conn, namesWait)
 			fd, err := dialNames(unix.SOCK_STREAM, server)
 			if err != nil {
 				return

@@ -78,8 +78,7 @@ func answered(f *os.File) error {
 	}
 	result := 0
 	err = raw.Write(func(fd uintptr) bool {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, 0)
-		if n == 0 || err != nil {
+		if pollEvents(int(fd), unix.POLLOUT) == 0 {
 			return false
 		}
 		result, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
@@ -89,6 +88,15 @@ func answered(f *os.File) error {
 		err = unix.Errno(result)
 	}
 	return err
+}
+
+// pollEvents returns which of these events a descriptor has now, including errors and hang-ups.
+func pollEvents(fd int, events int16) int16 {
+	p := []unix.PollFd{{Fd: int32(fd), Events: events}}
+	if _, err := unix.Poll(p, 0); err != nil {
+		return 0
+	}
+	return p[0].Revents
 }
 
 // relay carries bytes until both directions have ended. A reset on one side is passed to the other:

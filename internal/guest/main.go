@@ -1,8 +1,11 @@
 package guest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/bothy-dev/bothy/internal/wire"
 )
 
 // Main plays one of the roles inside a sandbox, if the process was started for one.
@@ -11,9 +14,9 @@ func Main(args []string) (code int, ok bool) {
 	case SudoName:
 		return Sudo(args[1:]), true
 	case TasksName:
-		return Tasks(args[1:]), true
+		return askGateway(TasksName+": ask for the tasks of this project", wire.TasksHost, args[1:]), true
 	case LoopName:
-		return Loop(args[1:]), true
+		return askGateway(LoopName+": ask for the state of the loop", wire.LoopHost, args[1:]), true
 	case RuncName:
 		return Runc(args[1:]), true
 	case IptablesName, IP6tablesName:
@@ -31,11 +34,20 @@ func Main(args []string) (code int, ok bool) {
 	case CopyName:
 		return Copy(args[2:]), true
 	case DockerdName:
-		return Dockerd(), true
+		return reportError("bothy: start dockerd", becomeDockerd()), true
 	case DockerNamesName:
 		return DockerNames(args[2:]), true
 	case TrustName:
-		return Trust(), true
+		return reportError("bothy", renewTrust("/")), true
 	}
 	return 0, false
+}
+
+// reportError prints an error, and returns the exit code.
+func reportError(what string, err error) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(os.Stderr, "%s: %v\n", what, err)
+	return 1
 }

@@ -110,10 +110,10 @@ func trusting(text []byte, whole bool) ([]byte, error) {
 		return nil, err
 	}
 	if !whole {
-		if err := within(doc, had); err != nil {
+		if err := errors.Join(within(doc, had), addTrust(doc)); err != nil {
 			return nil, err
 		}
-		return withTrust(doc)
+		return json.Marshal(doc)
 	}
 	var mounts []json.RawMessage
 	var process map[string]json.RawMessage
@@ -126,22 +126,18 @@ func trusting(text []byte, whole bool) ([]byte, error) {
 	if err := within(process, had); err != nil {
 		return nil, err
 	}
-	if !ownDev(mounts) {
-		if doc["process"], err = json.Marshal(process); err != nil {
+	if ownDev(mounts) {
+		show, err := json.Marshal(map[string]any{
+			"destination": containerTrust, "type": "bind", "source": trust.Dir, "options": []string{"rbind", "ro", "nosuid", "nodev", "noexec"},
+		})
+		if err == nil {
+			doc["mounts"], err = json.Marshal(append(mounts, show))
+		}
+		if err = errors.Join(err, addTrust(process)); err != nil {
 			return nil, err
 		}
-		return json.Marshal(doc)
 	}
-	show, err := json.Marshal(map[string]any{
-		"destination": containerTrust, "type": "bind", "source": trust.Dir, "options": []string{"rbind", "ro", "nosuid", "nodev", "noexec"},
-	})
-	if err != nil {
-		return nil, err
-	}
-	if doc["process"], err = withTrust(process); err != nil {
-		return nil, err
-	}
-	if doc["mounts"], err = json.Marshal(append(mounts, show)); err != nil {
+	if doc["process"], err = json.Marshal(process); err != nil {
 		return nil, err
 	}
 	return json.Marshal(doc)
@@ -165,11 +161,11 @@ func ownDev(mounts []json.RawMessage) bool {
 	return false
 }
 
-// withTrust returns a process with those of the variables that it does not set itself.
-func withTrust(process map[string]json.RawMessage) ([]byte, error) {
+// addTrust gives a process those of the variables that it does not set itself.
+func addTrust(process map[string]json.RawMessage) error {
 	var env []string
 	if err := decode(process["env"], &env); err != nil {
-		return nil, err
+		return err
 	}
 	set := map[string]bool{}
 	for _, kv := range env {
@@ -181,9 +177,7 @@ func withTrust(process map[string]json.RawMessage) ([]byte, error) {
 			env = append(env, strings.ReplaceAll(kv, trust.Dir, containerTrust))
 		}
 	}
-	var err error
-	if process["env"], err = json.Marshal(env); err != nil {
-		return nil, err
-	}
-	return json.Marshal(process)
+	text, err := json.Marshal(env)
+	process["env"] = text
+	return err
 }

@@ -262,15 +262,10 @@ const maxBuffered = 4 << 20
 // be late.
 func waiting(outputs []output) bool {
 	for _, o := range outputs {
-		c, err := o.f.SyscallConn()
-		if err != nil {
-			continue
-		}
 		ready := false
-		_ = c.Control(func(fd uintptr) {
-			p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-			n, err := unix.Poll(p, 0)
-			ready = err == nil && n > 0 && p[0].Revents&unix.POLLIN != 0
+		_ = control(o.f, func(fd int) error {
+			ready = pollEvents(fd, unix.POLLIN)&unix.POLLIN != 0
+			return nil
 		})
 		if ready {
 			return true

@@ -74,8 +74,8 @@ type sudoOptions struct {
 	command []string
 }
 
-func parseSudo(args []string) (sudoOptions, error) {
-	o := sudoOptions{user: "root"}
+func parseSudo(args []string) (o sudoOptions, err error) {
+	o.user = "root"
 	for len(args) > 0 {
 		a := args[0]
 		args = args[1:]
@@ -84,22 +84,17 @@ func parseSudo(args []string) (sudoOptions, error) {
 			o.command = args
 			return o, nil
 		case strings.HasPrefix(a, "--"):
-			rest, err := o.long(a, args)
-			if err != nil {
-				return o, err
-			}
-			args = rest
+			args, err = o.long(a, args)
 		case strings.HasPrefix(a, "-") && len(a) > 1:
-			rest, err := o.short(a[1:], args)
-			if err != nil {
-				return o, err
-			}
-			args = rest
+			args, err = o.short(a[1:], args)
 		case strings.Contains(a, "=") && !strings.HasPrefix(a, "/"):
 			o.env = append(o.env, a)
 		default:
 			o.command = append([]string{a}, args...)
 			return o, nil
+		}
+		if err != nil {
+			return o, err
 		}
 	}
 	return o, nil

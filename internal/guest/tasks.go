@@ -25,17 +25,8 @@ const maxTasks = 64 << 20
 // that of open-ralph, which users know.
 const LoopName = "ralph"
 
-// Tasks sends a command to the gateway, which knows the tasks if they are shared with this sandbox.
-func Tasks(args []string) int {
-	return askGateway(TasksName+": ask for the tasks of this project", wire.TasksHost, args)
-}
-
-// Loop does the same with a command about the loop that works in this sandbox.
-func Loop(args []string) int {
-	return askGateway(LoopName+": ask how the loop stands", wire.LoopHost, args)
-}
-
-// askGateway sends a command to the gateway, and prints the result.
+// askGateway sends a command to the gateway, and prints the result. The gateway knows the tasks and the loop
+// that are shared with this sandbox.
 func askGateway(what, host string, args []string) int {
 	text, err := askCommand(host, args)
 	var r struct {

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -74,26 +73,19 @@ func (s *session) resize(w wire.Winsize) {
 }
 
 func getSize(tty *os.File) (w wire.Winsize, err error) {
-	raw, err := tty.SyscallConn()
-	if err != nil {
-		return w, err
-	}
-	cerr := raw.Control(func(fd uintptr) {
-		var got *unix.Winsize
-		if got, err = unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ); err == nil {
+	err = control(tty, func(fd int) error {
+		got, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+		if err == nil {
 			w = wire.Winsize{Rows: got.Row, Cols: got.Col, Width: got.Xpixel, Height: got.Ypixel}
 		}
+		return err
 	})
-	return w, errors.Join(cerr, err)
+	return w, err
 }
 
 // setSize does nothing to a terminal that is closed.
 func setSize(tty *os.File, w wire.Winsize) {
-	raw, err := tty.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = raw.Control(func(fd uintptr) {
-		_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: w.Rows, Col: w.Cols, Xpixel: w.Width, Ypixel: w.Height})
+	_ = control(tty, func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: w.Rows, Col: w.Cols, Xpixel: w.Width, Ypixel: w.Height})
 	})
 }

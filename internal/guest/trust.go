@@ -19,16 +19,7 @@ const TrustName = "bothy-trust"
 // maxBundle bounds a bundle that is read.
 const maxBundle = 32 << 20
 
-// Trust adds the sandbox's own authority to every bundle that was written inside.
-func Trust() int {
-	if err := renewTrust("/"); err != nil {
-		fmt.Fprintf(os.Stderr, "bothy: %v\n", err)
-		return 1
-	}
-	return 0
-}
-
-// renewTrust does that in the tree at root.
+// renewTrust adds the sandbox's own authority to every bundle that was written inside, in the tree at root.
 func renewTrust(root string) error {
 	authority, err := os.ReadFile(filepath.Join(root, trust.Own))
 	if err != nil {

@@ -146,27 +146,20 @@ var databases = []struct {
 func (h *Host) Assemble(dir string, o Options) error {
 	plant := func(root int) (*tree, error) { return newTree(dir, root, h.mounts) }
 	return h.assemble(dir, &o, plant, func(t *tree) error {
-		if err := h.bindPrograms(t); err != nil {
-			return err
-		}
-		if err := h.openClosed(t); err != nil {
-			return err
-		}
-		if err := h.bindDatabases(t); err != nil {
-			return err
-		}
-		if err := h.bindEtc(t, &o); err != nil {
-			return err
-		}
-		if err := h.bindTrust(t, o.Authorities); err != nil {
-			return err
-		}
-		if o.Hidden != "" {
-			if err := t.hide(o.Hidden); err != nil {
+		for _, step := range []func() error{
+			func() error { return h.bindPrograms(t) },
+			func() error { return h.openClosed(t) },
+			func() error { return h.bindDatabases(t) },
+			func() error { return h.bindEtc(t, &o) },
+			func() error { return h.bindTrust(t, o.Authorities) },
+			func() error { return t.hide(o.Hidden) },
+			func() error { return t.mountPoints(o.User.Home, o.Targets) },
+		} {
+			if err := step(); err != nil {
 				return err
 			}
 		}
-		return t.mountPoints(o.User.Home, o.Targets)
+		return nil
 	})
 }
 
@@ -357,7 +350,7 @@ func (h *Host) bindPrograms(t *tree) error {
 }
 
 func (h *Host) bindDir(t *tree, path string) error {
-	if err := t.mkdirAll(path); err != nil {
+	if err := t.mountPoint(Target{Path: path, Dir: true}); err != nil {
 		return err
 	}
 	return t.bind(h.shown(path), t.path(path))
@@ -385,14 +378,7 @@ func (h *Host) copyLink(t *tree, path string) error {
 }
 
 // allowed reports whether a clean path is in the allow-list.
-func allowed(path string) bool {
-	for _, p := range programs {
-		if path == p.path || strings.HasPrefix(path, p.path+"/") {
-			return true
-		}
-	}
-	return false
-}
+func allowed(path string) bool { return Visible(path + "/") }
 
 // bindDatabases shows the package managers their databases, so that they work inside.
 func (h *Host) bindDatabases(t *tree) error {

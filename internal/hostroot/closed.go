@@ -66,11 +66,6 @@ func (s source) findClosed() []string {
 	return list
 }
 
-// listClosed writes the list into a new snapshot.
-func (s source) listClosed(dir int) error {
-	return writeFileAt(dir, closedName, []byte(strings.Join(s.findClosed(), "\x00")), 0o644)
-}
-
 // openClosed replaces each directory of the host that the sandbox's user may not read by an empty
 // directory.
 func (h *Host) openClosed(t *tree) error {

@@ -2,7 +2,7 @@ package hostroot
 
 import (
 	"io"
-	"slices"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,12 +12,7 @@ import (
 // kept.
 type copier struct {
 	dirs  []int // destination directories, the current one last
-	buf   []byte
 	total int
-}
-
-func newCopier(dst int) *copier {
-	return &copier{dirs: []int{dst}, buf: make([]byte, 64<<10)}
 }
 
 // close closes the directories that a failed scan left open.
@@ -51,11 +46,11 @@ func (c *copier) entry(dirfd int, name string, st *unix.Stat_t) error {
 }
 
 func (c *copier) link(dirfd int, name string) error {
-	n, err := unix.Readlinkat(dirfd, name, c.buf[:unix.PathMax])
+	target, err := readLink(dirfd, name)
 	if err != nil {
 		return unlessGone(err)
 	}
-	return unix.Symlinkat(string(c.buf[:n]), c.dst(), name)
+	return unix.Symlinkat(target, c.dst(), name)
 }
 
 // file copies a regular file, unless its content looks like a secret. The file may have changed since
@@ -66,7 +61,8 @@ func (c *copier) file(dirfd int, name string) error {
 	if err != nil {
 		return unlessGone(err)
 	}
-	defer unix.Close(fd)
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
@@ -74,7 +70,7 @@ func (c *copier) file(dirfd int, name string) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Mode&othersRead == 0 || st.Size > maxFile {
 		return nil
 	}
-	content, err := c.read(fd)
+	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return err
 	}
@@ -83,27 +79,6 @@ func (c *copier) file(dirfd int, name string) error {
 	}
 	c.total += len(content)
 	return writeFileAt(c.dst(), name, content, 0o644|st.Mode&0o111)
-}
-
-// read returns the content of a file, at most one byte more than maxFile. It is valid until the
-// next call.
-func (c *copier) read(fd int) ([]byte, error) {
-	n := 0
-	for n <= maxFile {
-		if n == len(c.buf) {
-			c.buf = slices.Grow(c.buf, min(n, maxFile+1-n))
-			c.buf = c.buf[:min(cap(c.buf), maxFile+1)]
-		}
-		m, err := unix.Read(fd, c.buf[n:])
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || m == 0 {
-			return c.buf[:n], err
-		}
-		n += m
-	}
-	return c.buf[:n], nil
 }
 
 // makeDirAt makes a directory with exactly this mode and opens it.
@@ -128,19 +103,10 @@ func writeFileAt(dirfd int, name string, content []byte, mode uint32) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	for len(content) > 0 {
-		n, err := unix.Write(fd, content)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return io.ErrShortWrite
-		}
-		content = content[n:]
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	if _, err := f.Write(content); err != nil {
+		return err
 	}
 	return unix.Fchmod(fd, mode)
 }

@@ -4,10 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"path"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -48,7 +50,7 @@ func ownFiles() []ownFile {
 	return []ownFile{
 		{"nsswitch.conf", nsswitch},
 		{"profile.d/bothy.sh", pathProfile + trustProfile()},
-		{"environment", trustEnvironment()}, // for su, cron and other users of PAM
+		{"environment", strings.Join(trust.Environment(), "\n") + "\n"}, // for su, cron and other users of PAM
 	}
 }
 
@@ -79,9 +81,7 @@ func (s source) addOwnFiles(dst int) error {
 			return fmt.Errorf("add %s: %w", g.name, err)
 		}
 	}
-	if err := unix.Mkdirat(dst, "profile.d", 0o755); err != nil && err != unix.EEXIST {
-		return fmt.Errorf("add profile.d: %w", err)
-	}
+
 	for _, f := range ownFiles() {
 		err := addFile(dst, f.name, f.content)
 		if err != nil && unlessGone(err) != nil { // the host's profile.d may be a link: then it is not ours
@@ -99,19 +99,15 @@ func (s source) addOwnFiles(dst int) error {
 
 // addFile writes a file in place of any other.
 func addFile(dst int, name, content string) error {
-	dir, base, deeper := strings.Cut(name, "/")
-	if !deeper {
-		return writeFileAt(dst, name, []byte(content), 0o644)
-	}
-	fd, err := unix.Openat(dst, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := openDirs(dst, path.Dir(name), true)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := unix.Unlinkat(fd, base, 0); err != nil && err != unix.ENOENT {
+	if err := unix.Unlinkat(fd, path.Base(name), 0); err != nil && err != unix.ENOENT {
 		return err
 	}
-	return writeFileAt(fd, base, []byte(content), 0o644)
+	return writeFileAt(fd, path.Base(name), []byte(content), 0o644)
 }
 
 func hosts(_ source, o *Options) []byte {

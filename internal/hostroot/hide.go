@@ -11,8 +11,11 @@ import (
 )
 
 // hide covers a directory of the host that the tree may show: one in a directory of the host's programs,
-// such as a state directory in /opt. dir has no links.
+// such as a state directory in /opt. dir has no links; empty hides nothing.
 func (t *tree) hide(dir string) error {
+	if dir == "" {
+		return nil
+	}
 	shown, err := t.showsDir(dir)
 	if err != nil || !shown {
 		return err

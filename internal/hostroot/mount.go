@@ -36,18 +36,9 @@ func parseMounts(table string) []mount {
 		if !ok || len(f) < 6 {
 			continue
 		}
-		list = append(list, mount{point: unescape(f[4]), fstype: fstype, idMapped: hasOption(f[5], "idmapped")})
+		list = append(list, mount{point: unescape(f[4]), fstype: fstype, idMapped: slices.Contains(strings.Split(f[5], ","), "idmapped")})
 	}
 	return list
-}
-
-func hasOption(options, name string) bool {
-	for o := range strings.SplitSeq(options, ",") {
-		if o == name {
-			return true
-		}
-	}
-	return false
 }
 
 // unescape undoes the kernel's octal escapes of blanks and backslashes.

@@ -152,7 +152,7 @@ func discard(temp string, lock int) {
 
 // fill copies /etc into the directory open as dst.
 func (s source) fill(dst int, mounts []mount) (fingerprint string, err error) {
-	c := newCopier(dst)
+	c := &copier{dirs: []int{dst}}
 	defer c.close()
 	fingerprint, err = s.scan(s.path("/etc"), mounts, c)
 	if err != nil {

@@ -160,7 +160,7 @@ func TestFileThatWasClosedMeanwhile(t *testing.T) {
 	must(t, err)
 	defer unix.Close(to)
 	for _, name := range []string{"closed", "fifo", "link", "missing"} {
-		must(t, newCopier(to).file(from, name))
+		must(t, (&copier{dirs: []int{to}}).file(from, name))
 	}
 	if got := list(t, dst); got != "" {
 		t.Errorf("copied %s", got)

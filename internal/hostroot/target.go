@@ -146,7 +146,12 @@ func (t *tree) create(at int, name string, target Target, dir bool) error {
 	if st.Dev != t.dev {
 		return target.cannot("")
 	}
-	err := t.createAt(at, name, dir)
+	var err error
+	if fd := -1; !dir {
+		err = writeFileAt(at, name, nil, 0o644)
+	} else if fd, err = makeDirAt(at, name, 0o755); err == nil {
+		err = unix.Close(fd)
+	}
 	if err == unix.EROFS { // in the empty directory that covers a directory of the host
 		return target.cannot("")
 	}
@@ -154,17 +159,6 @@ func (t *tree) create(at int, name string, target Target, dir bool) error {
 		return fmt.Errorf("make mount point %s: %w", target.Path, err)
 	}
 	return nil
-}
-
-func (t *tree) createAt(at int, name string, dir bool) error {
-	if !dir {
-		return writeFileAt(at, name, nil, 0o644)
-	}
-	fd, err := makeDirAt(at, name, 0o755)
-	if err != nil {
-		return err
-	}
-	return unix.Close(fd)
 }
 
 // enter is open for a directory in which names are looked up. If the sandbox's user may not enter it,
@@ -195,11 +189,6 @@ func (t *tree) open(at int, name string) (int, error) {
 		return -1, &os.PathError{Op: "open", Path: name, Err: err}
 	}
 	return fd, nil
-}
-
-// mkdirAll makes a directory and those above it in the skeleton.
-func (t *tree) mkdirAll(p string) error {
-	return t.mountPoint(Target{Path: p, Dir: true})
 }
 
 // cannot returns the error for a target that cannot have a mount point. why may be empty if it is

@@ -63,20 +63,19 @@ func (s source) addTrust(dst int) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	links := []struct{ dir, name, target string }{
+	for _, l := range []struct{ dir, name, target string }{
 		{certsDir, "bothy.pem", trust.Own},
 		{certsDir, trust.Hash + ".0", "bothy.pem"},
-	}
-	links = append(links, struct{ dir, name, target string }{"ssh", KnownHosts, trust.KnownHosts})
-	for _, dir := range anchors {
-		links = append(links, struct{ dir, name, target string }{dir, "bothy.pem", trust.Own})
-	}
-	for _, l := range links {
-		if err := addLink(dst, l.dir, l.name, l.target); unlessGone(err) != nil {
+		{"ssh", KnownHosts, trust.KnownHosts},
+		{anchors[0], "bothy.pem", trust.Own},
+		{anchors[1], "bothy.pem", trust.Own},
+	} {
+		err := inDir(dst, l.dir, false, func(fd int) error { return unix.Symlinkat(l.target, fd, l.name) })
+		if unlessGone(err) != nil {
 			return fmt.Errorf("%s: %w", l.dir, err)
 		}
 	}
-	return unlessGone(addHook(dst))
+	return unlessGone(inDir(dst, hookDir, true, func(fd int) error { return writeFileAt(fd, hookName, []byte(hook), 0o755) }))
 }
 
 func (s source) prepareTrust(dst int) error {
@@ -90,13 +89,13 @@ func (s source) prepareTrust(dst int) error {
 			return err
 		}
 	}
-	return s.listClosed(fd)
+	return writeFileAt(fd, closedName, []byte(strings.Join(s.findClosed(), "\x00")), 0o644)
 }
 
 // ownCertsDir replaces a link to certificates that do not exist inside.
 func ownCertsDir(dst int) error {
-	target, ok := readLink(dst, certsDir)
-	if !ok || !path.IsAbs(target) || strings.HasPrefix(target, "/etc/") || allowed(path.Clean(target)) {
+	target, err := readLink(dst, certsDir)
+	if err != nil || !path.IsAbs(target) || strings.HasPrefix(target, "/etc/") || allowed(path.Clean(target)) {
 		return nil
 	}
 	return unix.Unlinkat(dst, certsDir, 0)
@@ -119,7 +118,7 @@ func addBundle(dst int, name string, must bool) error {
 	case err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG:
 		return nil
 	case err == nil:
-		if target, ok := readLink(dir, base); ok && leadsToBundle(name, target) {
+		if target, err := readLink(dir, base); err == nil && leadsToBundle(name, target) {
 			return nil
 		}
 		if err := unix.Unlinkat(dir, base, 0); err != nil {
@@ -138,35 +137,20 @@ func leadsToBundle(name, target string) bool {
 	return ok && rel != name && slices.Contains(trust.Bundles, rel)
 }
 
-func readLink(dir int, name string) (target string, ok bool) {
+func readLink(dir int, name string) (target string, err error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(dir, name, buf)
-	if err != nil {
-		return "", false
-	}
-	return string(buf[:n]), true
+	return string(buf[:max(n, 0)]), err
 }
 
-// addLink makes a link in a directory the host has.
-func addLink(dst int, dir, name, target string) error {
-	fd, err := openDirs(dst, dir, false)
+// inDir adds a file to a directory below dst, unless it exists.
+func inDir(dst int, dir string, create bool, add func(fd int) error) error {
+	fd, err := openDirs(dst, dir, create)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := unix.Symlinkat(target, fd, name); err != unix.EEXIST {
-		return err
-	}
-	return nil
-}
-
-func addHook(dst int) error {
-	fd, err := openDirs(dst, hookDir, true)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	if err := writeFileAt(fd, hookName, []byte(hook), 0o755); err != unix.EEXIST {
+	if err := add(fd); err != unix.EEXIST {
 		return err
 	}
 	return nil
@@ -281,6 +265,3 @@ func trustProfile() string {
 	}
 	return b.String()
 }
-
-// trustEnvironment sets the same for users of PAM.
-func trustEnvironment() string { return strings.Join(trust.Environment(), "\n") + "\n" }

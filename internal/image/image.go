@@ -125,6 +125,19 @@ type Account struct {
 	ImageGID int `json:"image_gid"`
 }
 
+// SwapIDs returns an id after a and b are exchanged. Applied again, it reverts that. If one of them is root's,
+// both stay.
+func SwapIDs(id, a, b int) int {
+	switch {
+	case a == 0 || b <= 0:
+	case id == a:
+		return b
+	case id == b:
+		return a
+	}
+	return id
+}
+
 // Image is an image on this machine.
 type Image struct {
 	Name   string `json:"name,omitempty"` // in full; empty if another image took it

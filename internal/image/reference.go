@@ -100,47 +100,27 @@ func Short(name string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(name, hub+"/"), library)
 }
 
-func isLower(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
+// Characters of references.
+const (
+	smallLetters = "abcdefghijklmnopqrstuvwxyz0123456789"
+	letters      = smallLetters + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
 
-func isUpper(c byte) bool { return c >= 'A' && c <= 'Z' }
+// hasOnly reports whether a text has only these characters, and at least one.
+func hasOnly(s, set string) bool { return s != "" && strings.Trim(s, set) == "" }
 
 // component is a part of a repository's name.
 func component(s string) bool {
-	if s == "" || !isLower(s[0]) || !isLower(s[len(s)-1]) {
-		return false
-	}
-	for i := range len(s) {
-		if !isLower(s[i]) && s[i] != '.' && s[i] != '_' && s[i] != '-' {
-			return false
-		}
-	}
-	return !strings.Contains(s, "..") && !strings.Contains(s, "___")
+	return hasOnly(s, smallLetters+"._-") && hasOnly(s[:1], smallLetters) && hasOnly(s[len(s)-1:], smallLetters) &&
+		!strings.Contains(s, "..") && !strings.Contains(s, "___")
 }
 
 func tag(s string) bool {
-	if s == "" || len(s) > 128 || s[0] == '.' || s[0] == '-' {
-		return false
-	}
-	for i := range len(s) {
-		if !isLower(s[i]) && !isUpper(s[i]) && s[i] != '.' && s[i] != '_' && s[i] != '-' {
-			return false
-		}
-	}
-	return true
+	return hasOnly(s, letters+"._-") && len(s) <= 128 && s[0] != '.' && s[0] != '-'
 }
 
 // host reports whether s is a registry: a name or an address, with an optional port.
-func host(s string) bool {
-	if s == "" || !isLower(s[0]) && s[0] != '[' {
-		return false
-	}
-	for i := range len(s) {
-		if !isLower(s[i]) && !strings.ContainsRune(".-:[]", rune(s[i])) {
-			return false
-		}
-	}
-	return true
-}
+func host(s string) bool { return hasOnly(s, smallLetters+".-:[]") && hasOnly(s[:1], smallLetters+"[") }
 
 const algorithm = "sha256:"
 

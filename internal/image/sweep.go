@@ -67,11 +67,14 @@ func (s Shelf) Forget(img Image) error {
 // killed processes. While another process holds the images, it returns [ErrHeld]. The caller holds the
 // lock.
 func (s Shelf) Sweep(used map[string]bool) (freed int64, err error) {
-	hold, err := s.alone()
-	if err != nil {
-		return 0, err
-	}
-	defer hold.Unlock()
+	err = s.whileUnheld(func() (err error) {
+		freed, err = s.sweepUnused(used)
+		return err
+	})
+	return freed, err
+}
+
+func (s Shelf) sweepUnused(used map[string]bool) (freed int64, err error) {
 	i, err := s.index()
 	if err != nil {
 		return 0, err
@@ -106,13 +109,17 @@ func (s Shelf) Sweep(used map[string]bool) (freed int64, err error) {
 	return roots + blobs, err
 }
 
-// alone keeps other processes from holding the images until the lock is released.
-func (s Shelf) alone() (*store.Lock, error) {
+// whileUnheld calls do while no process holds the images, or returns [ErrHeld].
+func (s Shelf) whileUnheld(do func() error) error {
 	hold, err := store.TryLock(s.held())
 	if errors.Is(err, store.ErrLocked) {
-		err = spec.Errorf(spec.ErrConflict, "%w", ErrHeld).WithHint("try again when that is done")
+		return spec.Errorf(spec.ErrConflict, "%w", ErrHeld).WithHint("try again when that is done")
 	}
-	return hold, err
+	if err != nil {
+		return err
+	}
+	defer hold.Unlock()
+	return do()
 }
 
 // Strays returns the paths of the blobs and roots that belong to no image of the list and
@@ -152,20 +159,17 @@ func without(dir string, keep func(name string) bool) (list []string, err error)
 // RemoveStray removes a path that Strays returned, unless an image uses it by now. While another process
 // holds the images, it returns [ErrHeld]. The caller holds the lock, so that no image is being made.
 func (s Shelf) RemoveStray(path string, used map[string]bool) error {
-	hold, err := s.alone()
-	if err != nil {
+	return s.whileUnheld(func() error {
+		list, err := s.Strays(used)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Lstat(path); err == nil && !slices.Contains(list, path) {
+			return spec.Errorf(spec.ErrConflict, "an image has it by now")
+		}
+		_, err = s.sweep(filepath.Dir(path), func(name string) bool { return name != filepath.Base(path) })
 		return err
-	}
-	defer hold.Unlock()
-	list, err := s.Strays(used)
-	if err != nil {
-		return err
-	}
-	if _, err := os.Lstat(path); err == nil && !slices.Contains(list, path) {
-		return spec.Errorf(spec.ErrConflict, "an image has it by now")
-	}
-	_, err = s.sweep(filepath.Dir(path), func(name string) bool { return name != filepath.Base(path) })
-	return err
+	})
 }
 
 // awaited reports whether a later pull may resume a download.
@@ -186,31 +190,21 @@ func (s Shelf) Parts() ([]string, error) {
 // SweepParts removes incomplete downloads. While another process may be working on them, it
 // returns [ErrHeld]. The caller holds the lock.
 func (s Shelf) SweepParts() (freed int64, err error) {
-	hold, err := s.alone()
-	if err != nil {
-		return 0, err
-	}
-	defer hold.Unlock()
-	return s.sweep(s.blobs(), func(name string) bool { return !strings.HasPrefix(name, partPrefix) })
+	err = s.whileUnheld(func() (err error) {
+		freed, err = s.sweep(s.blobs(), func(name string) bool { return !strings.HasPrefix(name, partPrefix) })
+		return err
+	})
+	return freed, err
 }
 
 // RemovePart is SweepParts for one download, by its path.
 func (s Shelf) RemovePart(path string) error {
-	hold, err := s.alone()
-	if err != nil {
-		return err
-	}
-	defer hold.Unlock()
-	return os.RemoveAll(path)
+	return s.whileUnheld(func() error { return os.RemoveAll(path) })
 }
 
 // Busy returns the reason why unfinished files must not be removed now, or nil.
 func (s Shelf) Busy() error {
-	hold, err := s.alone()
-	if err == nil {
-		hold.Unlock()
-	}
-	return err
+	return s.whileUnheld(func() error { return nil })
 }
 
 // leads holds the digests that images and digests in use depend on.

@@ -89,17 +89,7 @@ func changed(path string) (time.Time, error) {
 
 // Blobs returns the paths of all complete blobs.
 func (s Shelf) Blobs() ([]string, error) {
-	entries, err := os.ReadDir(s.blobs())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var list []string
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), ".") {
-			list = append(list, filepath.Join(s.blobs(), e.Name()))
-		}
-	}
-	return list, err
+	return without(s.blobs(), func(name string) bool { return strings.HasPrefix(name, ".") })
 }
 
 // VerifyBlob compares a blob with the digest in its name.

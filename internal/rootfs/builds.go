@@ -83,20 +83,12 @@ func isolated() *syscall.SysProcAttr {
 // Base returns the image below the steps of a build that begins with another image, or with
 // [image.Scratch].
 func (b *Builds) Base(ctx context.Context, digest string, progress func(image.Event)) (image.Image, error) {
-	result, err := b.Images.carryOut(ctx, image.Order{Plain: digest}, progress)
-	if err != nil {
-		return image.Image{}, err
-	}
-	return result.Images[0], nil
+	return single(b.Images.carryOut(ctx, image.Order{Plain: digest}, progress))
 }
 
 // Commit makes an image of a build's result.
 func (b *Builds) Commit(ctx context.Context, c image.Commit, progress func(image.Event)) (image.Image, error) {
-	result, err := b.Images.add(ctx, image.Order{Commit: &c}, progress)
-	if err != nil {
-		return image.Image{}, err
-	}
-	return result.Images[0], nil
+	return single(b.Images.add(ctx, image.Order{Commit: &c}, progress))
 }
 
 // SaveStep saves a running sandbox's root layer, and links its files into a new directory.

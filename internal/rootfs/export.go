@@ -68,15 +68,8 @@ func (i *Images) Push(ctx context.Context, of Source, name string, progress func
 
 func (i *Images) export(ctx context.Context, of Source, x image.Export, progress func(image.Event)) (image.Image, error) {
 	x.Digest, x.Mount = of.Image.Digest, of.Image.Name
-	order := func() (image.Image, error) {
-		result, err := i.carryOut(ctx, image.Order{Export: &x}, progress)
-		if err != nil {
-			return image.Image{}, err
-		}
-		return result.Images[0], nil
-	}
 	if of.Saved == nil {
-		return order()
+		return single(i.carryOut(ctx, image.Order{Export: &x}, progress))
 	}
 	var img image.Image
 	err := i.templates().Use(of.Saved.Name, func(t savedtemplate.Template, layer, home string) (err error) {
@@ -84,7 +77,7 @@ func (i *Images) export(ctx context.Context, of Source, x image.Export, progress
 			return spec.Errorf(spec.ErrConflict, "template %s was saved anew just now", t.Name).WithHint("run it again")
 		}
 		x.Layer, x.Home, x.Places, x.Made = layer, home, t.Places, t.SavedAt
-		img, err = order()
+		img, err = single(i.carryOut(ctx, image.Order{Export: &x}, progress))
 		return err
 	})
 	return img, err

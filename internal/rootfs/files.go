@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -38,14 +36,13 @@ func (i *Files) Lacks(r *spec.Agent, least string) (why string) {
 		i.Sandbox.Devcontainer != nil && slices.ContainsFunc(i.Sandbox.Devcontainer.Env, sets) {
 		return "the sandbox has a PATH of its own"
 	}
-	f, err := store.OpenRegular(i.Root.File(), 0)
-	if err != nil {
-		return err.Error()
-	}
-	defer f.Close()
-	version, err := i.programVersion(f, r)
+	var version string
+	err := i.read(func(files *erofs.Reader) (err error) {
+		version, err = i.programVersion(files, r)
+		return err
+	})
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, errNoProgram):
 		return fmt.Sprintf("the image has no %s", r.Program)
 	case err != nil:
 		return err.Error()
@@ -56,27 +53,32 @@ func (i *Files) Lacks(r *spec.Agent, least string) (why string) {
 }
 
 // Has reports whether the image has a directory or file; in doubt it is false.
-func (i *Files) Has(name string) bool {
+func (i *Files) Has(name string) (has bool) {
+	err := i.read(func(files *erofs.Reader) error {
+		_, n, err := find(files, name)
+		has = n != nil
+		return err
+	})
+	return err == nil && has
+}
+
+// read calls do with the files of the image.
+func (i *Files) read(do func(*erofs.Reader) error) error {
 	f, err := store.OpenRegular(i.Root.File(), 0)
 	if err != nil {
-		return false
+		return err
 	}
 	defer f.Close()
 	files, err := erofs.Open(f)
 	if err != nil {
-		return false
+		return err
 	}
-	_, n, err := find(files, name)
-	return err == nil && n != nil
+	return do(files)
 }
 
 // programVersion returns the version of a runtime's program, as a file states it. If the image lacks the
-// program, the error is fs.ErrNotExist.
-func (i *Files) programVersion(f *os.File, r *spec.Agent) (string, error) {
-	files, err := erofs.Open(f)
-	if err != nil {
-		return "", err
-	}
+// program, the error is errNoProgram.
+func (i *Files) programVersion(files *erofs.Reader, r *spec.Agent) (string, error) {
 	program, err := i.findProgram(files, r.Program)
 	if err != nil {
 		return "", err
@@ -130,8 +132,10 @@ func (i *Files) findProgram(files *erofs.Reader, name string) (string, error) {
 		}
 		return program, nil
 	}
-	return "", fs.ErrNotExist
+	return "", errNoProgram
 }
+
+var errNoProgram = errors.New("the image lacks the program")
 
 // hidden reports whether the sandbox may see something else at a path.
 func (i *Files) hidden(name string) bool {

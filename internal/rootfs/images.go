@@ -36,12 +36,25 @@ func (i *Images) Shelf() image.Shelf {
 // Pull asks a registry for the image of a reference, and fetches its missing parts. foreign says that a
 // file of a project names the image: see [image.Order].
 func (i *Images) Pull(ctx context.Context, r image.Reference, foreign bool, progress func(image.Event)) (image.Image, error) {
-	result, err := i.add(ctx, image.Order{Pull: r.String(), Foreign: foreign}, progress)
+	return single(i.replace(ctx, image.Order{Pull: r.String(), Foreign: foreign}, progress))
+}
+
+// replace carries out an order whose image may take a name from another one.
+func (i *Images) replace(ctx context.Context, o image.Order, progress func(image.Event)) (image.Result, error) {
+	result, err := i.add(ctx, o, progress)
+	if err == nil && result.Notice != "" {
+		i.Say("%s", result.Notice)
+	}
+	if err == nil && result.Fresh {
+		i.sweepSoon() // the image that had the name before
+	}
+	return result, err
+}
+
+// single returns the only image of a result.
+func single(result image.Result, err error) (image.Image, error) {
 	if err != nil {
 		return image.Image{}, err
-	}
-	if result.Fresh {
-		i.sweepSoon() // the image that had the name before
 	}
 	return result.Images[0], nil
 }
@@ -67,27 +80,13 @@ func (i *Images) askDocker(ctx context.Context, r image.Reference, progress func
 		}
 		return img, err
 	}
-	result, err := i.add(ctx, image.Order{Docker: r.String(), Socket: socket}, progress)
-	if err != nil {
-		return image.Image{}, err
-	}
-	if result.Notice != "" {
-		i.Say("%s", result.Notice)
-	}
-	if result.Fresh {
-		i.sweepSoon() // the image that had the name before
-	}
-	return result.Images[0], nil
+	return single(i.replace(ctx, image.Order{Docker: r.String(), Socket: socket}, progress))
 }
 
 // PullFeature fetches a feature of development containers, as an image. Files of projects name
 // them.
 func (i *Images) PullFeature(ctx context.Context, r image.Reference, progress func(image.Event)) (image.Image, error) {
-	result, err := i.add(ctx, image.Order{Feature: r.String(), Foreign: true}, progress)
-	if err != nil {
-		return image.Image{}, err
-	}
-	return result.Images[0], nil
+	return single(i.add(ctx, image.Order{Feature: r.String(), Foreign: true}, progress))
 }
 
 // Load reads images from an archive, or from a directory with an image layout. name replaces the

@@ -250,17 +250,5 @@ func (e *exporter) open(name string, f *content.File) (io.Reader, int64, error) 
 }
 
 // user and group return the ids in the image.
-func (e *exporter) user(id int) int  { return exchange(id, e.UID, e.Root.Account.ImageUID) }
-func (e *exporter) group(id int) int { return exchange(id, e.GID, e.Root.Account.ImageGID) }
-
-// exchange swaps two ids. Applied again, it reverts the swap made when the root was built.
-func exchange(id, a, b int) int {
-	switch {
-	case a == 0 || b <= 0:
-	case id == a:
-		return b
-	case id == b:
-		return a
-	}
-	return id
-}
+func (e *exporter) user(id int) int  { return image.SwapIDs(id, e.UID, e.Root.Account.ImageUID) }
+func (e *exporter) group(id int) int { return image.SwapIDs(id, e.GID, e.Root.Account.ImageGID) }

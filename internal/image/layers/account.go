@@ -201,16 +201,7 @@ func number(s string) int {
 }
 
 // write adds a file of ours to the tree.
-func (b *builder) write(dir, name string, content []byte) error {
-	return b.writeMode(dir, name, content, 0o644)
-}
-
-// writeProgram is write for a script.
-func (b *builder) writeProgram(dir, name, content string) error {
-	return b.writeMode(dir, name, []byte(content), 0o755)
-}
-
-func (b *builder) writeMode(dir, name string, content []byte, mode uint16) error {
+func (b *builder) write(dir, name string, content []byte, mode uint16) error {
 	d, err := b.out.Add(bytes.NewReader(content))
 	if err != nil {
 		return err
@@ -220,11 +211,7 @@ func (b *builder) writeMode(dir, name string, content []byte, mode uint16) error
 	return nil
 }
 
-// symlink adds a link of ours to the tree.
-func (b *builder) symlink(dir, name, target string) {
-	b.mkdir(dir, 0o755).kids[name] = link(target, b.layer)
-}
-
-func link(target string, layer int) entry {
-	return entry{&node{Node: erofs.Node{Mode: unix.S_IFLNK | 0o777, Target: target}}, layer}
+// newLink makes a link of ours.
+func (b *builder) newLink(target string) entry {
+	return entry{&node{Node: erofs.Node{Mode: unix.S_IFLNK | 0o777, Target: target}}, b.layer}
 }

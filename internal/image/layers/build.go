@@ -88,16 +88,7 @@ func (b *builder) shape(o Options, a image.Account) (*erofs.Node, map[uint32]boo
 	return &b.root.Node, kept
 }
 
-// swap exchanges two ids, unless one of them is root's: then both stay.
+// swap returns a function that exchanges two ids.
 func swap(a, b int) func(uint32) uint32 {
-	return func(id uint32) uint32 {
-		switch {
-		case a == 0 || b <= 0:
-		case id == uint32(a):
-			return uint32(b)
-		case id == uint32(b):
-			return uint32(a)
-		}
-		return id
-	}
+	return func(id uint32) uint32 { return uint32(image.SwapIDs(int(id), a, b)) }
 }

@@ -38,12 +38,12 @@ func (b *builder) settle(o Options) (image.Root, error) {
 	for name, content := range map[string][]byte{
 		"passwd": b.passwd, "group": b.group, "resolv.conf": []byte(o.Resolver),
 	} {
-		if err := b.write("etc", name, content); err != nil {
+		if err := b.write("etc", name, content, 0o644); err != nil {
 			return image.Root{}, err
 		}
 	}
 	for _, name := range hostroot.OwnEtc {
-		b.symlink("etc", name, "/"+hostroot.Own+"/etc/"+name)
+		b.mkdir("etc", 0o755).kids[name] = b.newLink("/" + hostroot.Own + "/etc/" + name)
 	}
 	if err := b.settleTrust(); err != nil {
 		return image.Root{}, err
@@ -90,22 +90,22 @@ func (b *builder) settleTrust() error {
 		}
 		kid, ok := dir.kids[path.Base(name)]
 		if ok && kid.IsFile() || !ok && i == 0 {
-			dir.kids[path.Base(name)] = link(trust.Bundle, b.layer)
+			dir.kids[path.Base(name)] = b.newLink(trust.Bundle)
 		}
 	}
 	if dir := b.lookup("etc/ssl/certs"); dir != nil && dir.IsDir() {
-		dir.kids["bothy.pem"] = link(trust.Own, b.layer)
-		dir.kids[trust.Hash+".0"] = link("bothy.pem", b.layer)
+		dir.kids["bothy.pem"] = b.newLink(trust.Own)
+		dir.kids[trust.Hash+".0"] = b.newLink("bothy.pem")
 	}
 	if dir := b.lookup("etc/ssh"); dir != nil && dir.IsDir() {
 		if _, ok := dir.kids[hostroot.KnownHosts]; !ok {
-			dir.kids[hostroot.KnownHosts] = link(trust.KnownHosts, b.layer)
+			dir.kids[hostroot.KnownHosts] = b.newLink(trust.KnownHosts)
 		}
 	}
-	if err := b.writeProgram("etc/ca-certificates/update.d", "bothy", hostroot.TrustHook); err != nil {
+	if err := b.write("etc/ca-certificates/update.d", "bothy", []byte(hostroot.TrustHook), 0o755); err != nil {
 		return err
 	}
-	return b.write("etc/profile.d", "bothy.sh", []byte(hostroot.Profile()))
+	return b.write("etc/profile.d", "bothy.sh", []byte(hostroot.Profile()), 0o644)
 }
 
 // clean returns the elements of a path of the image's configuration.
