@@ -99,23 +99,17 @@ func read(text []byte, x *expander, take func(string, json.RawMessage) (bool, er
 
 // each is read for a value that is already expanded.
 func each(raw json.RawMessage, take func(string, json.RawMessage) (bool, error)) (unknown []string, err error) {
-	list, err := members(raw)
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range list {
-		if string(m.raw) == "null" {
-			continue
+	err = eachMember(raw, func(name string, raw json.RawMessage) error {
+		if string(raw) == "null" {
+			return nil
 		}
-		known, err := take(m.name, m.raw)
-		if err != nil {
-			return nil, &spec.Error{Op: m.name, Err: err, Hint: spec.Hint(err)}
+		known, err := take(name, raw)
+		if err == nil && !known && !slices.Contains(silent, name) {
+			unknown = append(unknown, name)
 		}
-		if !known && !slices.Contains(silent, m.name) {
-			unknown = append(unknown, m.name)
-		}
-	}
-	return unknown, nil
+		return err
+	})
+	return unknown, err
 }
 
 // silent are ignored keys that need no note: they are for editors, or ask for something that is always
@@ -210,48 +204,36 @@ func (f *File) dockerfile() *Build {
 }
 
 func (f *File) build(raw json.RawMessage) error {
-	list, err := members(raw)
-	if err != nil {
-		return err
-	}
 	b := f.dockerfile()
-	for _, m := range list {
-		switch m.name {
+	return eachMember(raw, func(name string, raw json.RawMessage) (err error) {
+		switch name {
 		case "dockerfile":
-			b.Dockerfile, err = line(m.raw)
+			b.Dockerfile, err = line(raw)
 		case "context":
-			b.Context, err = line(m.raw)
+			b.Context, err = line(raw)
 		case "target":
-			b.Target, err = line(m.raw)
+			b.Target, err = line(raw)
 		case "args":
-			b.Args, err = pairs(m.raw)
+			b.Args, err = pairs(raw, text)
 		case "cacheFrom":
 			f.note("build.cacheFrom", "Bothy keeps what steps made by itself")
 		case "options":
 			f.note("build.options", "there is no docker build; bothy template build has flags of its own")
 		default:
-			f.note("build."+told(m.name), "not known, and without effect")
+			f.note("build."+told(name), "not known, and without effect")
 		}
-		if err != nil {
-			return &spec.Error{Op: m.name, Err: err}
-		}
-	}
-	return nil
+		return err
+	})
 }
 
-// pairs reads an object of strings.
-func pairs(raw json.RawMessage) (map[string]string, error) {
-	list, err := members(raw)
-	if err != nil {
-		return nil, err
-	}
+// pairs reads an object whose values read accepts.
+func pairs(raw json.RawMessage, read func(json.RawMessage) (string, error)) (map[string]string, error) {
 	m := map[string]string{}
-	for _, p := range list {
-		if m[p.name], err = text(p.raw); err != nil {
-			return nil, &spec.Error{Op: p.name, Err: err}
-		}
-	}
-	return m, nil
+	err := eachMember(raw, func(name string, raw json.RawMessage) (err error) {
+		m[name], err = read(raw)
+		return err
+	})
+	return m, err
 }
 
 // variables reads environment variables.
@@ -349,7 +331,7 @@ func (f *File) settle() error {
 		f.note("containerUser", "all commands run as the remoteUser, "+f.RemoteUser)
 	}
 	if len(f.forward) > 0 {
-		f.note("forwardPorts", "no file opens ports of this host; to have them: "+forwarded(f.forward))
+		f.note("forwardPorts", "no file opens ports of this host; to have them: "+listed(f.forward, ""))
 	}
 	return nil
 }

@@ -65,17 +65,7 @@ func chosen(raw json.RawMessage) (map[string]string, error) {
 	if string(raw) == "true" || string(raw) == "{}" {
 		return nil, nil
 	}
-	list, err := members(raw)
-	if err != nil {
-		return nil, err
-	}
-	options := map[string]string{}
-	for _, m := range list {
-		if options[m.name], err = option(m.raw); err != nil {
-			return nil, &spec.Error{Op: m.name, Err: err}
-		}
-	}
-	return options, nil
+	return pairs(raw, option)
 }
 
 // option reads a string, or true or false.
@@ -167,25 +157,15 @@ func (f *Feature) key(inner *File, name string, raw json.RawMessage) (known bool
 
 // defaults sets the default values of options.
 func (f *Feature) defaults(raw json.RawMessage) error {
-	list, err := members(raw)
-	if err != nil {
-		return err
-	}
-	for _, m := range list {
-		fields, err := members(m.raw)
-		if err != nil {
-			return &spec.Error{Op: m.name, Err: err}
-		}
+	return eachMember(raw, func(name string, raw json.RawMessage) error {
+		fields, err := members(raw)
 		for _, field := range fields {
-			if field.name != "default" {
-				continue
-			}
-			if f.Options[m.name], err = option(field.raw); err != nil {
-				return &spec.Error{Op: m.name, Err: err}
+			if err == nil && field.name == "default" {
+				f.Options[name], err = option(field.raw)
 			}
 		}
-	}
-	return nil
+		return err
+	})
 }
 
 // InOrder returns features in the order of their installation. The file's order comes first. A

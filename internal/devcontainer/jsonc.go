@@ -98,6 +98,20 @@ func members(raw json.RawMessage) ([]member, error) {
 	return list, nil
 }
 
+// eachMember calls do with each member of an object. Its errors name the member.
+func eachMember(raw json.RawMessage, do func(name string, raw json.RawMessage) error) error {
+	list, err := members(raw)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		if err := do(m.name, m.raw); err != nil {
+			return &spec.Error{Op: m.name, Err: err, Hint: spec.Hint(err)}
+		}
+	}
+	return nil
+}
+
 // wants returns the error for a value of another type.
 func wants(what string) error { return spec.Errorf(spec.ErrUsage, "it is not %s", what) }
 

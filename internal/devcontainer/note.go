@@ -28,22 +28,18 @@ func told(word string) string {
 
 // notKnown reports unknown keys.
 func notKnown(keys []string) string {
-	var list []string
-	for _, key := range keys[:min(len(keys), maxTold)] {
-		list = append(list, told(key))
+	list := make([]string, len(keys))
+	for i, key := range keys {
+		list[i] = told(key)
 	}
-	text := "not known, and without effect: " + strings.Join(list, ", ")
-	if more := len(keys) - maxTold; more > 0 {
-		text += fmt.Sprintf(", and %d more", more)
-	}
-	return text
+	return "not known, and without effect: " + listed(list, ",")
 }
 
-// forwarded suggests the flags for ports.
-func forwarded(flags []string) string {
-	text := strings.Join(flags[:min(len(flags), maxTold)], " ")
-	if more := len(flags) - maxTold; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+// listed joins words with a mark and blanks, and counts those beyond maxTold.
+func listed(words []string, mark string) string {
+	text := strings.Join(words[:min(len(words), maxTold)], mark+" ")
+	if more := len(words) - maxTold; more > 0 {
+		text += fmt.Sprintf("%s and %d more", mark, more)
 	}
 	return text
 }

@@ -79,7 +79,7 @@ func take(ctx context.Context, o build.Order, attrs map[string]string) (*snapsho
 		return nil, spec.Errorf(spec.ErrUsage, ".dockerignore: %w", err)
 	}
 	s := &snapshot{o.Snapshot, maxContext, map[[2]uint64]string{}}
-	var dirs []dirMode
+	var dirs []metadata
 	var failed error // the filter would skip a missing file and continue
 	err = filtered.Walk(ctx, "", func(name string, e fs.DirEntry, err error) error {
 		if failed = err; err == nil {
@@ -119,27 +119,23 @@ func filters(o build.Order, attrs map[string]string) (*fsutil.FilterOpt, error) 
 	return opt, nil
 }
 
-// dirMode is the metadata for a directory, applied once its contents are complete.
-type dirMode struct {
+// metadata is the mode and time of a file or directory, applied once its contents are complete.
+type metadata struct {
 	path string
 	info fs.FileInfo
 }
 
-func (d dirMode) settle() error {
-	if err := os.Chmod(d.path, permissions(d.info)); err != nil {
+func (d metadata) settle() error {
+	mode := d.info.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
+	if err := os.Chmod(d.path, mode); err != nil {
 		return err
 	}
 	return os.Chtimes(d.path, d.info.ModTime(), d.info.ModTime())
 }
 
-// permissions returns the mode bits of a file, with setuid, setgid and sticky.
-func permissions(info fs.FileInfo) fs.FileMode {
-	return info.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
-}
-
 // add copies one entry. It does not copy pipes and devices; a socket becomes an empty file,
 // as in BuildKit.
-func (s *snapshot) add(from inContext, name string, e fs.DirEntry, dirs *[]dirMode) error {
+func (s *snapshot) add(from inContext, name string, e fs.DirEntry, dirs *[]metadata) error {
 	info, err := e.Info()
 	if err != nil {
 		return err
@@ -147,7 +143,7 @@ func (s *snapshot) add(from inContext, name string, e fs.DirEntry, dirs *[]dirMo
 	to := filepath.Join(s.dir, name)
 	switch {
 	case info.IsDir():
-		*dirs = append(*dirs, dirMode{to, info})
+		*dirs = append(*dirs, metadata{to, info})
 		return os.Mkdir(to, 0o700)
 	case info.Mode()&fs.ModeSymlink != 0:
 		st, ok := info.Sys().(*types.Stat)
@@ -178,7 +174,7 @@ func empty(to string, info fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), os.Chmod(to, permissions(info)), os.Chtimes(to, info.ModTime(), info.ModTime()))
+	return errors.Join(f.Close(), metadata{to, info}.settle())
 }
 
 // file copies a file. A file that was removed meanwhile is skipped.
@@ -207,17 +203,10 @@ func (s *snapshot) file(from inContext, name, to string, info fs.FileInfo) error
 	if err != nil {
 		return err
 	}
-	err = s.fill(out, in)
-	if cerr := out.Close(); err == nil {
-		err = cerr
+	if err := errors.Join(s.fill(out, in), out.Close()); err != nil {
+		return err
 	}
-	if err == nil {
-		err = os.Chmod(to, permissions(info))
-	}
-	if err == nil {
-		err = os.Chtimes(to, info.ModTime(), info.ModTime())
-	}
-	return err
+	return metadata{to, info}.settle()
 }
 
 // fill copies a file, up to the size that it had at the beginning. Holes stay holes: the

@@ -90,11 +90,8 @@ func (at root) findUser(c *pb.ChownOpt) (*copy.User, error) {
 	case *pb.UserOpt_ByID:
 		u.UID, u.GID = int(o.ByID), int(o.ByID)
 	case *pb.UserOpt_ByName:
-		if err := named(o.ByName); err != nil {
-			return nil, err
-		}
 		is := func(x user.User) bool { return x.Name == o.ByName.Name }
-		list, err := accounts(at, "/etc/passwd", func(f io.Reader) ([]user.User, error) { return user.ParsePasswdFilter(f, is) })
+		list, err := accounts(at, "/etc/passwd", o.ByName, func(f io.Reader) ([]user.User, error) { return user.ParsePasswdFilter(f, is) })
 		if err != nil {
 			return nil, err
 		}
@@ -106,11 +103,8 @@ func (at root) findUser(c *pb.ChownOpt) (*copy.User, error) {
 	case *pb.UserOpt_ByID:
 		u.GID = int(o.ByID)
 	case *pb.UserOpt_ByName:
-		if err := named(o.ByName); err != nil {
-			return nil, err
-		}
 		is := func(x user.Group) bool { return x.Name == o.ByName.Name }
-		list, err := accounts(at, "/etc/group", func(f io.Reader) ([]user.Group, error) { return user.ParseGroupFilter(f, is) })
+		list, err := accounts(at, "/etc/group", o.ByName, func(f io.Reader) ([]user.Group, error) { return user.ParseGroupFilter(f, is) })
 		if err != nil {
 			return nil, err
 		}
@@ -121,17 +115,13 @@ func (at root) findUser(c *pb.ChownOpt) (*copy.User, error) {
 	return u, nil
 }
 
-// named refuses a name in a stage that begins with nothing, which has no accounts.
-func named(o *pb.NamedUserOpt) error {
+// accounts reads the accounts of a name in a root; none if the file is missing. A stage that begins with
+// nothing cannot have accounts.
+func accounts[T any](at root, file string, o *pb.NamedUserOpt, parse func(io.Reader) ([]T, error)) ([]T, error) {
 	if o.Input < 0 {
-		return fmt.Errorf("there is no account %q in a stage that begins with nothing: name an id", o.Name)
+		return nil, fmt.Errorf("there is no account %q in a stage that begins with nothing: name an id", o.Name)
 	}
-	return nil
-}
-
-// accounts reads the wanted accounts of a root; none if the file is missing.
-func accounts[T any](at root, name string, parse func(io.Reader) ([]T, error)) ([]T, error) {
-	p, err := continuity.RootPath(string(at), name)
+	p, err := continuity.RootPath(string(at), file)
 	if err != nil {
 		return nil, err
 	}
@@ -146,12 +136,16 @@ func accounts[T any](at root, name string, parse func(io.Reader) ([]T, error)) (
 	return parse(f)
 }
 
-func (at root) mkdir(a *pb.FileActionMkDir) error {
-	u, err := at.findUser(a.Owner)
-	if err != nil {
-		return err
+// place returns the owner of a new file, and its path on this machine.
+func (at root) place(owner *pb.ChownOpt, name string) (u *copy.User, p string, err error) {
+	if u, err = at.findUser(owner); err == nil {
+		p, err = continuity.RootPath(string(at), filepath.Join("/", name))
 	}
-	p, err := continuity.RootPath(string(at), a.Path)
+	return u, p, err
+}
+
+func (at root) mkdir(a *pb.FileActionMkDir) error {
+	u, p, err := at.place(a.Owner, a.Path)
 	if err != nil {
 		return err
 	}
@@ -178,11 +172,7 @@ func own(p string, u *copy.User, at *time.Time) error {
 }
 
 func (at root) mkfile(a *pb.FileActionMkFile) error {
-	u, err := at.findUser(a.Owner)
-	if err != nil {
-		return err
-	}
-	p, err := continuity.RootPath(string(at), filepath.Join("/", a.Path))
+	u, p, err := at.place(a.Owner, a.Path)
 	if err != nil {
 		return err
 	}
@@ -193,11 +183,7 @@ func (at root) mkfile(a *pb.FileActionMkFile) error {
 }
 
 func (at root) symlink(a *pb.FileActionSymlink) error {
-	u, err := at.findUser(a.Owner)
-	if err != nil {
-		return err
-	}
-	p, err := continuity.RootPath(string(at), filepath.Join("/", a.Newpath))
+	u, p, err := at.place(a.Owner, a.Newpath)
 	if err != nil {
 		return err
 	}
