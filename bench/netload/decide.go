@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 )
 
 // Decided is how long decisions take, in microseconds.
@@ -45,7 +46,7 @@ func thousand() (*policy.Policy, error) {
 	}
 	text.WriteString("  - {host: \"**.example.net\", methods: [GET, HEAD], paths: [\"/repos/acme/**\"]}\n")
 	text.WriteString("deny:\n  - \"*.evil.example\"\n  - {host: \"**.example.net\", methods: [DELETE]}\n  - \"192.0.2.0/24\"\n")
-	f, err := policy.DecodeFile([]byte(text.String()))
+	f, err := policyfile.Decode([]byte(text.String()))
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gctune"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -69,7 +70,7 @@ func readPolicy(file string) (*policy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := policy.DecodeFile(data)
+	f, err := policyfile.Decode(data)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/oauthfile"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -216,7 +217,7 @@ func checkEndpoint(endpoint string) error {
 	if err != nil {
 		return err
 	}
-	if _, address := r.Target.Prefix(); address || strings.ContainsRune(host, '*') {
+	if r.Target.Kind == target.Range || strings.ContainsRune(host, '*') {
 		return spec.Errorf(spec.ErrUsage, "%q is not the name of one server", host)
 	}
 	return nil

@@ -196,7 +196,6 @@ var largePackages = map[string]int{
 	"internal/cli/runs":   7500,
 	"internal/engine":     5100,
 	"internal/loop":       5100,
-	"internal/policy":     5700,
 	"internal/review":     6600,
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -110,7 +110,7 @@ func (b *Broker) openReach(ctx context.Context, sb *spec.Sandbox, a *spec.Agent,
 	if err != nil || len(presets) == 0 {
 		return err
 	}
-	return b.sandboxes.EditPolicy(ctx, sb, func(f *policy.File) error {
+	return b.sandboxes.EditPolicy(ctx, sb, func(f *policyfile.File) error {
 		if slices.Contains(f.Presets, "none") {
 			return nil
 		}

@@ -10,7 +10,7 @@ package credential
 import (
 	"context"
 
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -27,7 +27,7 @@ type Sandboxes interface {
 	// not run: the next start reads the leases. The error says that the keeper could not be told.
 	TellLoans(ctx context.Context, sb *spec.Sandbox, change wire.LoanChange) error
 	// EditPolicy changes the rules of a sandbox, and puts them into force.
-	EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*policy.File) error) error
+	EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*policyfile.File) error) error
 	// RevokeAway ends the chosen leases of sandboxes that are put away, and calls revoked for each
 	// sandbox that had some. The caller holds the lock of the vault.
 	RevokeAway(which func(*spec.Lease) bool, revoked func(*spec.Sandbox, []spec.Lease)) error

@@ -11,7 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/credential/credentialtest"
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/vault/sealer"
@@ -102,8 +102,8 @@ func (l *life) TellLoans(_ context.Context, sb *spec.Sandbox, change wire.LoanCh
 	return nil
 }
 
-func (l *life) EditPolicy(_ context.Context, _ *spec.Sandbox, edit func(*policy.File) error) error {
-	return edit(&policy.File{})
+func (l *life) EditPolicy(_ context.Context, _ *spec.Sandbox, edit func(*policyfile.File) error) error {
+	return edit(&policyfile.File{})
 }
 
 func (l *life) RevokeAway(func(*spec.Lease) bool, func(*spec.Sandbox, []spec.Lease)) error {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -33,7 +34,7 @@ func (e *Engine) PresetHosts(a *spec.Agent) ([]string, error) {
 	}
 	var list []string
 	for _, r := range rules {
-		if _, exact := r.Target.Name(); exact && r.Target.Port() != 0 && !slices.Contains(list, r.Target.String()) {
+		if r.Target.Kind == target.Exact && r.Target.Port != 0 && !slices.Contains(list, r.Target.String()) {
 			list = append(list, r.Target.String())
 		}
 	}

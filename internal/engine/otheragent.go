@@ -7,6 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -49,7 +50,7 @@ func (r *Replacement) Describe(sb *spec.Sandbox) {
 // WriteRules writes the other sandbox's own rules into the directory of a new sandbox, with the
 // presets of this agent in the place of those of the other agent.
 func (r *Replacement) WriteRules(d store.Sandbox) error {
-	return store.WriteFile(d.Policy(), (&policy.File{Block: r.rules}).Encode())
+	return store.WriteFile(d.Policy(), (&policyfile.File{Block: r.rules}).Encode())
 }
 
 // rulesFor returns a sandbox's own rules, changed for another agent than the one it was made for.

@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -68,7 +69,7 @@ func Rules(b policy.Block) func(store.Sandbox) error {
 		if reflect.DeepEqual(b, policy.Block{}) {
 			return nil
 		}
-		f := policy.File{Block: b}
+		f := policyfile.File{Block: b}
 		return store.WriteFile(d.Policy(), f.Encode())
 	}
 }

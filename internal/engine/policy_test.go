@@ -10,6 +10,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -55,7 +56,7 @@ func TestHasRules(t *testing.T) {
 	must(t, e.Create(t.Context(), sb, Rules(policy.Block{Presets: []string{"npm", "go"}, Allow: []policy.Rule{rule(t, policy.Allow, "a.example")}})))
 	ended := rule(t, policy.Allow, "b.example")
 	ended.Until = time.Now().Add(time.Hour)
-	must(t, e.EditPolicy(t.Context(), sb, func(f *policy.File) error { return f.Add(ended) }))
+	must(t, e.EditPolicy(t.Context(), sb, func(f *policyfile.File) error { return f.Add(ended) }))
 	for _, tt := range []struct {
 		asked policy.Block
 		want  bool
@@ -90,7 +91,7 @@ func TestRulesWhileStarting(t *testing.T) {
 	defer lock.Unlock()
 	done := make(chan error, 1)
 	go func() {
-		done <- e.EditPolicy(here, sb, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, "evil.example")) })
+		done <- e.EditPolicy(here, sb, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, "evil.example")) })
 	}()
 	select {
 	case err := <-done:
@@ -114,7 +115,7 @@ func TestRulesWhileItEnds(t *testing.T) {
 	k := &fakeKeeper{}
 	k.ends.Store(true)
 	k.serve(t, e.Store.Sandbox(sb.ID))
-	must(t, e.EditPolicy(here, sb, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, "evil.example")) }))
+	must(t, e.EditPolicy(here, sb, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, "evil.example")) }))
 	if rules := <-k.rules; !strings.Contains(string(rules), "evil.example") {
 		t.Errorf("the keeper was told %s", rules)
 	}
@@ -131,11 +132,11 @@ func TestUnreadProjectKeepsNoRules(t *testing.T) {
 	var said []string
 	e.Progress = func(s string) { said = append(said, s) }
 	deny := func(host string) error {
-		return e.EditPolicy(here, sb, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, host)) })
+		return e.EditPolicy(here, sb, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, host)) })
 	}
 	must(t, os.Mkdir(filepath.Join(dir, projectFile), 0o700))
 	must(t, deny("idle.example"))
-	must(t, e.EditPolicy(here, nil, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, "all.example")) }))
+	must(t, e.EditPolicy(here, nil, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, "all.example")) }))
 	if len(said) != 2 || !strings.Contains(said[0], "does not start") || !strings.Contains(said[1], projectFile) {
 		t.Errorf("of a sandbox that does not run: %q", said)
 	}
@@ -167,7 +168,7 @@ func TestUnfitRulesAreNotWritten(t *testing.T) {
 	before, err := os.ReadFile(e.Store.Sandbox(sb.ID).Policy())
 	must(t, err)
 	must(t, store.WriteFile(e.Store.Policy(), []byte("version: 1\nallow: [bad..example]\n")))
-	err = e.EditPolicy(here, sb, func(f *policy.File) error { return f.SetDefault(policy.Allow) })
+	err = e.EditPolicy(here, sb, func(f *policyfile.File) error { return f.SetDefault(policy.Allow) })
 	if !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "nothing is changed") || !strings.Contains(err.Error(), e.Store.Policy()+": line 2") {
 		t.Errorf("the error is %v", err)
 	}
@@ -194,7 +195,7 @@ func TestRulesForAllThatCanBeTold(t *testing.T) {
 			keepers[i].serve(t, e.Store.Sandbox(sb.ID))
 		}
 	}
-	err := e.EditPolicy(here, nil, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, "evil.example")) })
+	err := e.EditPolicy(here, nil, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, "evil.example")) })
 	if spec.ExitCode(err) != spec.ExitError || !strings.Contains(err.Error(), "are written") || !strings.Contains(err.Error(), "sandbox "+unread.Name) ||
 		strings.Contains(err.Error(), "sandbox "+runs.Name) || strings.Contains(err.Error(), "sandbox "+idle.Name) {
 		t.Errorf("the error is %v", err)
@@ -219,7 +220,7 @@ func TestRulesForBroken(t *testing.T) {
 	d := e.Store.Sandbox(sb.ID)
 	must(t, os.WriteFile(d.Spec(), []byte("{"), 0o600))
 	deny := func(host string) error {
-		return e.EditPolicy(here, nil, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, host)) })
+		return e.EditPolicy(here, nil, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, host)) })
 	}
 	must(t, deny("idle.example"))
 	k := &fakeKeeper{}
@@ -249,7 +250,7 @@ func TestEndedRulesGo(t *testing.T) {
 	ended, goes := rule(t, policy.Allow, "a.example"), rule(t, policy.Allow, "b.example")
 	ended.Until, goes.Until = time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
 	must(t, e.Create(t.Context(), sb, Rules(policy.Block{Allow: []policy.Rule{ended, goes}})))
-	must(t, e.EditPolicy(here, sb, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, "c.example")) }))
+	must(t, e.EditPolicy(here, sb, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, "c.example")) }))
 	text, err := os.ReadFile(e.Store.Sandbox(sb.ID).Policy())
 	must(t, err)
 	if s := string(text); strings.Contains(s, "a.example") || !strings.Contains(s, "b.example") || !strings.Contains(s, "c.example") {

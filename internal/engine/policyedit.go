@@ -11,6 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -27,7 +28,7 @@ import (
 // EditPolicy writes nothing if the result is not a valid policy. It also writes nothing for a
 // sandbox if the user's file keeps the rules from taking effect. Once written, the rules apply to
 // every later start. The error then names the sandboxes that could not be told, and has no class.
-func (e *Engine) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*policy.File) error) error {
+func (e *Engine) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*policyfile.File) error) error {
 	lock, err := e.Store.PolicyLock()
 	if err != nil {
 		return err
@@ -50,7 +51,7 @@ func (e *Engine) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*po
 }
 
 // rewritePolicy changes the policy file.
-func (e *Engine) rewritePolicy(sb *spec.Sandbox, edit func(*policy.File) error) error {
+func (e *Engine) rewritePolicy(sb *spec.Sandbox, edit func(*policyfile.File) error) error {
 	path := e.Store.Policy()
 	if sb != nil {
 		path = e.Store.Sandbox(sb.ID).Policy()
@@ -74,7 +75,7 @@ func (e *Engine) rewritePolicy(sb *spec.Sandbox, edit func(*policy.File) error) 
 // fits refuses rules of a sandbox that cannot take effect, because the user's file is invalid. If
 // they were written, they would take effect some day by surprise, and until then be shown as if
 // they did. fits never refuses rules because of the project's file.
-func (e *Engine) fits(sb *spec.Sandbox, own *policy.File) error {
+func (e *Engine) fits(sb *spec.Sandbox, own *policyfile.File) error {
 	if sb == nil {
 		return nil // the user's file depends on no other, and every change of it was checked
 	}

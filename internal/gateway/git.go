@@ -17,6 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/hostproxy"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/gitrepo"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -111,7 +112,7 @@ func (c *gitCommand) judgeCommand(cmd gitssh.Command) (func(error) error, error)
 	d := c.g.judge.judgeGit(c.f.asJudged(), asked)
 	c.g.uploads.afford(&d)
 	r := c.g.journal.decided(c.record(cmd.Service, pathOf(cmd.Repository)), &d)
-	if cmd.User != policy.GitUser {
+	if cmd.User != gitrepo.DefaultUser {
 		r.User = cmd.User
 	}
 	if !d.Allowed() {
@@ -129,7 +130,7 @@ func (c *gitCommand) judgeCommand(cmd gitssh.Command) (func(error) error, error)
 
 // pathOf returns a repository in the form of records and URLs.
 func pathOf(repository string) string {
-	name, err := policy.CleanRepository(repository)
+	name, err := gitrepo.CleanName(repository)
 	switch {
 	case err != nil:
 		return repository

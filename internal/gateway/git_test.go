@@ -26,6 +26,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/gateway/sshagent"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -678,7 +679,7 @@ func TestKnownHostsAreKept(t *testing.T) {
 // says.
 func TestGitAtPrivateAddress(t *testing.T) {
 	o := newSSH(t, "git.example.com")
-	f, err := policy.DecodeFile([]byte(fmt.Sprintf("version: 1\nallow: [{host: 'git.example.com:%d', git: ['**']}, {host: '127.0.0.1:%d', git: [acme/app]}]\n", o.port, o.port)))
+	f, err := policyfile.Decode([]byte(fmt.Sprintf("version: 1\nallow: [{host: 'git.example.com:%d', git: ['**']}, {host: '127.0.0.1:%d', git: [acme/app]}]\n", o.port, o.port)))
 	must(t, err)
 	p, err := policy.Compile(1, policy.Input{Layer: policy.LayerUser, Block: f.Block})
 	must(t, err)

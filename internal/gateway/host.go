@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/specialaddr"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 )
 
 // host knows the addresses of the machine that the gateway runs on. The policy closes its loopback
@@ -48,12 +50,12 @@ func (j *judge) notHost(to netip.AddrPort) error {
 	if a.IsLoopback() { // the policy closes it
 		return nil
 	}
-	if !slices.ContainsFunc(append(policy.Embedded(a), a), j.host.hasAddr) {
+	if !slices.ContainsFunc(append(specialaddr.Embedded(a), a), j.host.hasAddr) {
 		return nil
 	}
 	d := j.policy.Load().Decide(policy.Query{Stage: policy.StageConnect, Addr: a, Port: to.Port(), Now: time.Now()})
 	if d.Allowed() && d.Rule != nil {
-		if p, ok := d.Rule.Target.Prefix(); ok && p.Bits() > 0 {
+		if t := d.Rule.Target; t.Kind == target.Range && t.Prefix.Bits() > 0 {
 			return nil
 		}
 	}

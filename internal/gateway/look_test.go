@@ -25,13 +25,14 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // document compiles a policy file, and adds the loopback.
 func document(t testing.TB, generation uint64, yaml string) *policy.Policy {
 	t.Helper()
-	f, err := policy.DecodeFile([]byte("version: 1\n" + yaml))
+	f, err := policyfile.Decode([]byte("version: 1\n" + yaml))
 	must(t, err)
 	open, err := policy.ParseRule(policy.Allow, "127.0.0.0/8")
 	must(t, err)

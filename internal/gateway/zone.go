@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/namepool"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -76,7 +77,7 @@ func (z zone) lookupMocked(name string) (v4, v6 netip.Addr, err error) {
 // rule spells out: the inside cannot choose that.
 func (z zone) ration(name string, d *policy.Decision) error {
 	if d.Rule != nil {
-		if only, ok := d.Rule.Target.Name(); ok && only == name {
+		if t := d.Rule.Target; t.Kind == target.Exact && t.Name == name {
 			return nil
 		}
 	}

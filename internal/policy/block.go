@@ -100,7 +100,7 @@ func (b *Block) checkPreset(i int, name string) error {
 	if slices.Contains(b.Presets[:i], name) {
 		return spec.Errorf(spec.ErrUsage, "preset %s stands twice", name)
 	}
-	if err := checkPreset(name); err != nil {
+	if err := CheckPreset(name); err != nil {
 		return err
 	}
 	if name == presetNone && len(b.Presets) > 1 {
@@ -127,7 +127,7 @@ func checkRule(a Action, r *Rule, seen map[string]bool) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
-	key := r.key()
+	key := r.Key()
 	if seen[key] {
 		return spec.Errorf(spec.ErrUsage, "rule %q stands twice in the list of rules that %s", r.Target, a)
 	}

@@ -36,8 +36,8 @@ func (b *Budget) room() int64 {
 	return b.Limit
 }
 
-// room returns how much a rule lets out.
-func (r *Rule) room() int64 {
+// UploadLimit returns how much a rule lets out.
+func (r *Rule) UploadLimit() int64 {
 	if r.MaxUpload == 0 {
 		return math.MaxInt64
 	}

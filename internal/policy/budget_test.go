@@ -132,27 +132,6 @@ func TestUsedUp(t *testing.T) {
 	}
 }
 
-// TestSuggestedBudgetCounts checks that the suggested rule replaces the used-up one,
-// whatever layer that one is in. The same command again allows more.
-func TestSuggestedBudgetCounts(t *testing.T) {
-	user := Input{LayerUser, Block{Allow: []Rule{{Action: Allow, Target: rule(t, Allow, "a.example.com").Target, Text: "a.example.com", MaxUpload: 5}}}}
-	f := &File{}
-	for _, want := range []int64{10, 20} {
-		more := rule(t, Allow, "a.example.com")
-		more.MaxUpload = want
-		if err := f.Add(more); err != nil || len(f.Allow) != 1 {
-			t.Fatal(err, f.Allow)
-		}
-		p, err := Compile(1, user, Input{LayerSandbox, f.Block})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := p.Decide(asks(t, "a.example.com")); d.Budget == nil || d.Budget.Limit != want {
-			t.Errorf("%+v, want %d", d.Budget, want)
-		}
-	}
-}
-
 // TestProjectHasNoBudget checks that a project only narrows. It sets no budget and removes
 // none.
 func TestProjectHasNoBudget(t *testing.T) {
@@ -188,7 +167,7 @@ allow:
 	} {
 		d := p.Decide(asks(t, text))
 		s := d.Suggest()
-		r, ok := s.rule()
+		r, ok := s.Rule()
 		if !ok || r.MaxUpload != want || strings.Contains(s.Command(""), "--max-upload") != (want > 0) {
 			t.Errorf("%s: %+v, %q", text, r, s.Command(""))
 		}

@@ -44,8 +44,8 @@ type Conditions struct {
 	User string
 }
 
-// none reports whether every request meets the conditions.
-func (c *Conditions) none() bool {
+// IsEmpty reports whether every request meets the conditions.
+func (c *Conditions) IsEmpty() bool {
 	return len(c.Methods) == 0 && len(c.Paths) == 0 && len(c.Queries) == 0 && len(c.Headers) == 0 && c.MaxBody == 0 && len(c.RPC) == 0 && len(c.Git) == 0
 }
 
@@ -172,7 +172,7 @@ func (c Conditions) compile(a Action) *cond {
 		}
 		k.paths = append(k.paths, p)
 	}
-	if k.none() {
+	if k.IsEmpty() {
 		return nil
 	}
 	if len(c.RPC) > 0 && len(c.Methods) == 0 {

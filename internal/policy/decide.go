@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
+	"github.com/bothy-dev/bothy/internal/policy/specialaddr"
 )
 
 // Stage is the moment of a flow at which a question is asked.
@@ -61,11 +62,11 @@ type subject struct {
 	addr       netip.Addr
 	port       uint16
 	now        time.Time
-	guard      bool        // private name: a rule must name it
-	block      *block      // special address: a rule must be within it
-	req        judged      // its Request is nil except at StageRequest
-	git        *GitRequest // a command of git that is asked about
-	repository string      // of that, clean
+	guard      bool               // private name: a rule must name it
+	block      *specialaddr.Range // special address: a rule must be within it
+	req        judged             // its Request is nil except at StageRequest
+	git        *GitRequest        // a command of git that is asked about
+	repository string             // of that, clean
 }
 
 // understand turns a question into a subject.
@@ -89,9 +90,9 @@ func (q *Query) understand(s *subject) Cause {
 	}
 	switch {
 	case named && literal:
-		s.block = special(q.Addr)
+		s.block = specialaddr.Find(q.Addr)
 	case literal:
-		s.block = direct(q.Addr)
+		s.block = specialaddr.FindInside(q.Addr)
 	}
 	if named {
 		name, err := hostname.Clean(q.Name)

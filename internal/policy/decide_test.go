@@ -24,7 +24,7 @@ func decodeBlock(yaml string) (Block, error) {
 	if err != nil {
 		return Block{}, err
 	}
-	return readBlock(n, "the block", blockKeys)
+	return ReadBlock(n, "the block")
 }
 
 // policyOf compiles blocks that are given as layer and YAML in turn.
@@ -476,4 +476,22 @@ func ruleID(t *testing.T, a Action, text string) string {
 	t.Helper()
 	r := rule(t, a, text)
 	return r.ID()
+}
+
+// TestInner checks addresses of the sandbox's own network. They belong to the gateway, so
+// no rule is about them and no command is proposed. A name outside may resolve to the same
+// addresses.
+func TestInner(t *testing.T) {
+	p := policyOf(t, LayerUser, `{default: allow, allow: ["198.18.0.0/15", "198.18.0.1:22", "[fd62:6f74:6879::1]", named.example.com]}`)
+	for _, a := range []string{"198.18.0.1", "198.19.255.255", "fd62:6f74:6879::1"} {
+		d := p.Decide(Query{Stage: StageConnect, Addr: netip.MustParseAddr(a), Port: 22, Now: noon})
+		if s := d.Suggest(); d.Allowed() || s.Command("box") != "" || !strings.Contains(d.Reason(), "own network, about which no rule decides") {
+			t.Errorf("%s: %v, %s; %s", a, d.Action, d.Reason(), s.Command("box"))
+		}
+	}
+	x := p.Explain(Query{Stage: StageConnect, Addr: netip.MustParseAddr("198.18.0.1"), Port: 22, Now: noon})
+	if text := x.Text("box"); strings.Contains(text, "too wide") || !strings.Contains(text, "where a name may lead") {
+		t.Errorf("explained is %s", text)
+	}
+	expect(t, p, "+dial named.example.com:443 198.18.0.1", "+dial named.example.com:443 fd62:6f74:6879::1")
 }

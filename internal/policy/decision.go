@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/bothy-dev/bothy/internal/policy/specialaddr"
+
 // Inspection is how far a connection must be inspected.
 type Inspection uint8
 
@@ -79,7 +81,7 @@ type Decision struct {
 
 	query   Query
 	policy  *Policy // the policy that made it; nil if none did
-	special *block
+	Special *specialaddr.Range
 	missed  *Rule // would have allowed another request
 	ended   *Rule // allowed it before it ended
 	sent    int64 // by rules with the target of one that is used up
@@ -117,9 +119,9 @@ func (d Decision) unread(e *entry) Decision {
 	return d
 }
 
-func (d Decision) blocked(b *block) Decision {
+func (d Decision) blocked(b *specialaddr.Range) Decision {
 	d = d.deny(CauseSpecial, nil)
-	d.special = b
+	d.Special = b
 	return d
 }
 
@@ -139,3 +141,6 @@ func (d Decision) refuse(s *subject, g *grant) Decision {
 	}
 	return d
 }
+
+// ToHost returns the answer about a literal address that turns out to be the host's own.
+func (d Decision) ToHost() Decision { return d.blocked(&specialaddr.HostsOwn) }

@@ -10,5 +10,4 @@
 // [Compile] turns layers into an immutable [Policy]. [Policy.Decide] is asked at every stage of a flow:
 // whether a name may be looked up, a connection made, a resolved address dialled, a request sent. Doubt
 // is a denial: a name, path, address or question that cannot be understood is refused.
-// name, path, address or question that cannot be understood is refused.
 package policy

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
+	"github.com/bothy-dev/bothy/internal/policy/gitrepo"
+	"github.com/bothy-dev/bothy/internal/policy/specialaddr"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -19,7 +22,7 @@ import (
 func ParseQuery(s, method string, now time.Time) (Query, error) {
 	scheme, rest, isURL := strings.Cut(s, "://")
 	if !isURL {
-		if user, host, repository, ok := splitSCP(s); ok {
+		if user, host, repository, ok := gitrepo.SplitSCP(s); ok {
 			return parseSSHQuery(user, host, repository, method, now)
 		}
 		if method != "" {
@@ -28,7 +31,7 @@ func ParseQuery(s, method string, now time.Time) (Query, error) {
 		return parseHostQuery(s, 443, now)
 	}
 	if scheme == "ssh" || scheme == "git+ssh" {
-		user, host, repository, err := splitSSH(rest)
+		user, host, repository, err := gitrepo.SplitSSH(rest)
 		if user == "" && strings.Contains(rest, "@") {
 			return Query{}, hasUser()
 		}
@@ -68,7 +71,7 @@ func ParseQuery(s, method string, now time.Time) (Query, error) {
 }
 
 func parseSSHQuery(user, host, repository, method string, now time.Time) (Query, error) {
-	q, err := parseHostQuery(host, portSSH, now)
+	q, err := parseHostQuery(host, PortSSH, now)
 	if err != nil {
 		return Query{}, err
 	}
@@ -86,19 +89,19 @@ func parseHostQuery(s string, port uint16, now time.Time) (Query, error) {
 	if strings.Contains(s, "@") {
 		return Query{}, hasUser()
 	}
-	t, err := ParseTarget(s)
+	t, err := target.Parse(s)
 	if err != nil {
 		return Query{}, err
 	}
 	q := Query{Stage: StageConnect, Port: port, Now: now}
-	if t.port != 0 {
-		q.Port = t.port
+	if t.Port != 0 {
+		q.Port = t.Port
 	}
 	switch {
-	case t.kind == exact:
-		q.Name = t.name
-	case t.kind == net && t.prefix.IsSingleIP():
-		q.Addr = t.prefix.Addr()
+	case t.Kind == target.Exact:
+		q.Name = t.Name
+	case t.Kind == target.Range && t.Prefix.IsSingleIP():
+		q.Addr = t.Prefix.Addr()
 	default:
 		return Query{}, spec.Errorf(spec.ErrUsage, "%s is not one host", ascii.Quote(s)).WithHint("ask about one name or address")
 	}
@@ -142,15 +145,15 @@ func (p *Policy) Explain(q Query) Explanation {
 }
 
 // isAbout reports whether a rule's target has the name or any address of the question.
-func (s *subject) isAbout(t Target) bool {
-	if s.name != "" && t.matchesName(s.name) {
+func (s *subject) isAbout(t target.Target) bool {
+	if s.name != "" && t.MatchesName(s.name) {
 		return true
 	}
 	if !s.addr.IsValid() {
 		return false
 	}
-	list, n := embedded(s.addr)
-	return t.matchesAddr(s.addr) || slices.ContainsFunc(list[:n], func(a netip.Addr) bool { return t.matchesAddr(a) })
+	list, n := specialaddr.EmbeddedPair(s.addr)
+	return t.MatchesAddr(s.addr) || slices.ContainsFunc(list[:n], func(a netip.Addr) bool { return t.MatchesAddr(a) })
 }
 
 // outcome describes the effect of a rule on the question.
@@ -161,11 +164,11 @@ func (s *subject) outcome(r *Rule) string {
 	}
 	k := r.HTTP.compile(r.Action)
 	switch {
-	case s.port != 0 && !r.Target.matchesPort(s.port):
-		return "is for port " + strconv.Itoa(int(r.Target.port))
+	case s.port != 0 && !r.Target.MatchesPort(s.port):
+		return "is for port " + strconv.Itoa(int(r.Target.Port))
 	case !r.Live(s.now):
 		return "ended at " + r.Until.UTC().Format(time.RFC3339)
-	case r.Action == Allow && s.block == &inner:
+	case r.Action == Allow && s.block == &specialaddr.Inner:
 		return "is about such an address outside, where a name may lead"
 	case r.Action == Allow && r.Source.Layer != LayerProject && s.shields(&r.Target):
 		return "is too wide: a rule has to name it"

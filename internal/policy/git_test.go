@@ -1,14 +1,12 @@
 package policy
 
 import (
-	"encoding/json"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/bothy-dev/bothy/spec"
+	"github.com/bothy-dev/bothy/internal/policy/gitrepo"
 )
 
 func TestCleanRepository(t *testing.T) {
@@ -21,9 +19,9 @@ func TestCleanRepository(t *testing.T) {
 		"./acme/app": "", "acme/app/.": "", "acme/...": "", "acme/app.": "", ".git": "", "acme/.git": "", "acme/app.git.git": "", "acme/app.git/objects": "",
 		"acme/.git/config": "", "acme/app.GIT": "", "acme/app.Git/x": "", "-x": "", "/-x/app": "", "--upload-pack=x": "", "~": "", "~/app": "", "/~me/app": "", "acme/~me": "",
 		"~~me/app": "", "acme/a b": "", "acme/a'b": "", "acme/a;b": "", "acme/$x": "", "acme/a\nb": "", "acme/a\x00": "", "acme/a%2fb": "", "acme/a\\b": "",
-		"acme/a:b": "", "acme/*": "", "acme/é": "", "acme/`id`": "", strings.Repeat("a", maxRepository+1): "",
+		"acme/a:b": "", "acme/*": "", "acme/é": "", "acme/`id`": "", strings.Repeat("a", gitrepo.MaxRepository+1): "",
 	} {
-		got, err := CleanRepository(name)
+		got, err := gitrepo.CleanName(name)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", name, got, err)
 		}
@@ -37,7 +35,7 @@ func TestOddRepositories(t *testing.T) {
 		"acme/app.GIT": "ends in .git twice", "acme//app": "an empty part", "acme/a b": `has " "`, "acme/a%20b": `has "%", a character that is in no rule: git reads '%' in ssh://`,
 		"acme/a%": `has "%", a character that is in no rule`, "22:acme/app": `has ":"`, "acme/é": `has "\xc3"`, "": "is none", "-x": "as an option does",
 	} {
-		if _, err := CleanRepository(name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := gitrepo.CleanName(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -50,15 +48,15 @@ func FuzzCleanRepository(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		clean, err := CleanRepository(name)
+		clean, err := gitrepo.CleanName(name)
 		if err != nil {
 			return
 		}
-		again, err := CleanRepository(clean)
+		again, err := gitrepo.CleanName(clean)
 		if err != nil || again != clean || strings.ContainsAny(clean, "'\"\\ \n$`;&|<>*?%") || slices.Contains(strings.Split(clean, "/"), "..") || clean[0] == '-' || clean[0] == '/' {
 			t.Errorf("%q is %q, and that %q, %v", name, clean, again, err)
 		}
-		if _, err := parseRepository(clean); err != nil {
+		if _, err := gitrepo.ParsePattern(clean); err != nil {
 			t.Errorf("%q cannot stand in a rule: %v", clean, err)
 		}
 	})
@@ -115,7 +113,7 @@ func TestGitRules(t *testing.T) {
 	if d := p.Decide(get); d.Allowed() {
 		t.Errorf("HTTP: %s", d.Reason())
 	}
-	for _, q := range []Query{gitQuery("git.example.com", 22, "git-upload-archive", "acme/app"), gitQuery("git.example.com", 0, GitFetch, "acme/app"), {Stage: StageGit, Name: "git.example.com", Port: 22, Now: noon}, {Stage: StageConnect, Name: "git.example.com", Port: 22, Git: &GitRequest{GitFetch, "acme/app", "git"}, Now: noon}} {
+	for _, q := range []Query{gitQuery("git.example.com", 22, "git-upload-archive", "acme/app"), gitQuery("git.example.com", 0, gitrepo.Fetch, "acme/app"), {Stage: StageGit, Name: "git.example.com", Port: 22, Now: noon}, {Stage: StageConnect, Name: "git.example.com", Port: 22, Git: &GitRequest{gitrepo.Fetch, "acme/app", "git"}, Now: noon}} {
 		if d := p.Decide(q); d.Allowed() || d.Cause != CauseQuestion {
 			t.Errorf("%+v: %s", q, d.Reason())
 		}
@@ -138,7 +136,7 @@ func TestGitAmongLayers(t *testing.T) {
 		`{allow: [example.com]}`:                                     false,
 	} {
 		p := compile(t, user, Input{LayerProject, blockOf(t, text)})
-		if d := p.Decide(gitQuery("git.example.com", 22, GitFetch, "acme/app")); d.Allowed() != want {
+		if d := p.Decide(gitQuery("git.example.com", 22, gitrepo.Fetch, "acme/app")); d.Allowed() != want {
 			t.Errorf("%s: %s", text, d.Reason())
 		}
 	}
@@ -147,7 +145,7 @@ func TestGitAmongLayers(t *testing.T) {
 	if d.Inspection != InspectMust || !d.Git {
 		t.Errorf("a project's rule narrows unseen: %s, %v", d.Inspection, d.Git)
 	}
-	if d := p.Decide(gitQuery("git.example.com", 22, GitPush, "acme/app")); d.Allowed() {
+	if d := p.Decide(gitQuery("git.example.com", 22, gitrepo.Push, "acme/app")); d.Allowed() {
 		t.Errorf("a push: %s", d.Reason())
 	}
 }
@@ -160,7 +158,7 @@ func TestGitOpensNoAddress(t *testing.T) {
 	if d := p.Decide(dial); d.Allowed() {
 		t.Error(d.Reason())
 	}
-	for git, want := range map[GitRequest]bool{{GitFetch, "app", "git"}: true, {GitPush, "app", "git"}: false, {GitFetch, "other", "git"}: false, {GitFetch, "app", "me"}: false} {
+	for git, want := range map[GitRequest]bool{{gitrepo.Fetch, "app", "git"}: true, {gitrepo.Push, "app", "git"}: false, {gitrepo.Fetch, "other", "git"}: false, {gitrepo.Fetch, "app", "me"}: false} {
 		dial.Git = &git
 		if d := p.Decide(dial); d.Allowed() != want {
 			t.Errorf("%v: %s", git, d.Reason())
@@ -170,13 +168,13 @@ func TestGitOpensNoAddress(t *testing.T) {
 		}
 	}
 	name := Input{LayerUser, blockOf(t, `{allow: [{host: "git.example.com:22", git: ["**"], push: true}]}`)}
-	dial.Git = &GitRequest{GitPush, "/team/app.git", "git"}
+	dial.Git = &GitRequest{gitrepo.Push, "/team/app.git", "git"}
 	d := compile(t, name).Decide(dial)
 	s := d.Suggest()
 	if d.Cause != CauseSpecial || s.Command("") != "bothy policy allow 10.1.2.3:22 --git team/app --push" {
 		t.Errorf("%s: %s", d.Reason(), s.Command(""))
 	}
-	r, _ := s.rule()
+	r, _ := s.Rule()
 	if d := compile(t, name, Input{LayerSandbox, Block{Allow: []Rule{r}}}).Decide(dial); !d.Allowed() {
 		t.Errorf("it does not help: %s", d.Reason())
 	}
@@ -188,7 +186,7 @@ func TestGitStill(t *testing.T) {
 	for repository, want := range map[string]bool{"": true, "acme/app": true, "acme/other": false} {
 		f := at
 		if repository != "" {
-			f.Git = &GitRequest{GitFetch, repository, "git"}
+			f.Git = &GitRequest{gitrepo.Fetch, repository, "git"}
 		}
 		if d := p.Still(f, noon); d.Allowed() != want {
 			t.Errorf("%q: %s", repository, d.Reason())
@@ -197,84 +195,6 @@ func TestGitStill(t *testing.T) {
 	at.Seen = false
 	if d := p.Still(at, noon); d.Allowed() || d.Cause != CauseInspection {
 		t.Errorf("nobody looks: %s", d.Reason())
-	}
-}
-
-func TestGitRulesThatAreNone(t *testing.T) {
-	for text, want := range map[string]string{
-		`{host: "a.example:22", git: []}`:                          "is empty",
-		`{host: "a.example:22", git: null}`:                        "has to be a list",
-		`{host: "a.example:22", git: acme/app}`:                    "has to be a list",
-		`{host: "a.example:22", git: [""]}`:                        "is none",
-		`{host: "a.example:22", git: [acme/app, acme/app]}`:        "stands twice",
-		`{host: "a.example:22", git: [acme/app.git]}`:              "form names are compared in",
-		`{host: "a.example:22", git: [/acme/app]}`:                 "form names are compared in",
-		`{host: "a.example:22", git: ["acme/a*"]}`:                 "not a whole part",
-		`{host: "a.example:22", git: ["**/app"]}`:                  "not a whole part",
-		`{host: "a.example:22", git: ["~*/app"]}`:                  "not a whole part",
-		`{host: "a.example:22", git: [acme/..]}`:                   "ends in '.'",
-		`{host: "a.example:22", git: ["acme//**"]}`:                "form names are compared in",
-		`{host: "a.example:22", push: true}`:                       "push is for a rule with git",
-		`{host: "a.example", git: [acme/app]}`:                     "needs a port",
-		`{host: "a.example:22", git: [acme/app], methods: [GET]}`:  "exclude each other",
-		`{host: "a.example:22", git: [acme/app], paths: [/x]}`:     "exclude each other",
-		`{host: "a.example:22", git: [acme/app], max_body: 1}`:     "exclude each other",
-		`{host: "a.example:22", git: [acme/app], websocket: true}`: "exclude each other",
-		`{host: "a.example:22", git: [acme/app], inspect: true}`:   "does not go with",
-		`{host: "a.example:22", git: [x], passthrough: true}`:      "passthrough",
-		`{host: "a.example:22", git: [acme/app], push: yes}`:       "has to be true or false",
-		`{host: "a.example:22", user: me}`:                         "user is for a rule with git",
-		`{host: "a.example:22", git: [x], user: ""}`:               "user is empty",
-		`{host: "a.example:22", git: [x], user: null}`:             "user",
-		`{host: "a.example:22", git: [x], user: "*"}`:              "no name to log in with",
-		`{host: "a.example:22", git: [x], user: -oProxy}`:          "no name to log in with",
-		`{host: "a.example:22", gits: [acme/app]}`:                 "unknown key",
-	} {
-		_, err := DecodeFile([]byte("version: 1\nallow: [" + text + "]\n"))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-	_, err := DecodeFile([]byte("version: 1\ndeny: [{host: \"a.example:22\", git: [acme/app]}]\n"))
-	if err == nil || !strings.Contains(err.Error(), "git belongs to rules that allow") {
-		t.Errorf("a deny: %v", err)
-	}
-}
-
-// TestGitRuleSurvives checks that a rule about git is the same after a file, JSON, and its own command.
-func TestGitRuleSurvives(t *testing.T) {
-	r, err := ParseRule(Allow, "git.example.com:22")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.HTTP = Conditions{Git: []string{"acme/app", "acme/libs/*"}, Push: true}
-	var f File
-	if err := f.Add(r); err != nil {
-		t.Fatal(err)
-	}
-	again, err := DecodeFile(f.Encode())
-	if err != nil || len(again.Allow) != 1 || again.Allow[0].ID() != r.ID() || !again.Allow[0].HTTP.Push {
-		t.Errorf("%s: %v", f.Encode(), err)
-	}
-	data, err := json.Marshal(again.Block)
-	var b Block
-	if err == nil {
-		err = json.Unmarshal(data, &b)
-	}
-	if err != nil || b.Allow[0].ID() != r.ID() {
-		t.Errorf("%s: %v", data, err)
-	}
-	if got := r.String(); got != "git.example.com:22 git push acme/app acme/libs/*" {
-		t.Error(got)
-	}
-	fetches, plain := r, r
-	fetches.HTTP.Push = false
-	plain.HTTP = Conditions{}
-	if fetches.ID() == r.ID() || plain.ID() == r.ID() || plain.ID() == fetches.ID() {
-		t.Error("rules that differ have one ID")
-	}
-	if err := again.Put(plain); err != nil || len(again.Allow) != 2 {
-		t.Errorf("a rule without conditions takes one about git out: %v", again.Allow)
 	}
 }
 
@@ -287,17 +207,17 @@ func TestGitSuggestions(t *testing.T) {
 		`{allow: ["git.example.com:22"], deny: [git.example.com]}`: "bothy policy rm --id",
 	} {
 		b := blockOf(t, rules)
-		d := compile(t, Input{LayerUser, b}).Decide(gitQuery("git.example.com", 22, GitPush, "/acme/app.git"))
+		d := compile(t, Input{LayerUser, b}).Decide(gitQuery("git.example.com", 22, gitrepo.Push, "/acme/app.git"))
 		s := d.Suggest()
 		if got := s.Command(""); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %q, not %q", rules, got, want)
 		}
-		r, ok := s.rule()
+		r, ok := s.Rule()
 		if !ok {
 			continue
 		}
 		b.Allow = append(slices.Clone(b.Allow), r)
-		if d := compile(t, Input{LayerUser, b}).Decide(gitQuery("git.example.com", 22, GitPush, "/acme/app.git")); !d.Allowed() {
+		if d := compile(t, Input{LayerUser, b}).Decide(gitQuery("git.example.com", 22, gitrepo.Push, "/acme/app.git")); !d.Allowed() {
 			t.Errorf("%s does not help: %s", s.Command(""), d.Reason())
 		}
 	}
@@ -307,28 +227,9 @@ func TestGitSuggestions(t *testing.T) {
 	if s.Command("box") != "bothy policy allow git.example.com:22 --git '**' --sandbox box" || !strings.Contains(s.Note, "a tunnel") {
 		t.Errorf("%q, %q", s.Command("box"), s.Note)
 	}
-	d = p.Decide(gitQuery("git.example.com", 22, GitPush, "../x"))
+	d = p.Decide(gitQuery("git.example.com", 22, gitrepo.Push, "../x"))
 	if s := d.Suggest(); len(s.Args) != 0 {
 		t.Errorf("a repository that is none: %v", s.Args)
-	}
-}
-
-func TestGitLearned(t *testing.T) {
-	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: "git.example.com:22", git: [acme/app]}]}`)})
-	l := NewLearner(p, noon)
-	for _, r := range []spec.NetworkRecord{
-		{Method: GitPush, Path: "/acme/app"}, {Method: GitFetch, Path: "/acme/app"}, {Method: GitFetch, Path: "../x"}, {Method: "exec id"}, {Method: "tcpip-forward"}, {Method: GitFetch, Path: "~me/x"},
-	} {
-		r.Time, r.Event, r.Verdict, r.Protocol = noon, spec.NetworkRequest, spec.VerdictDeny, spec.ProtocolSSH
-		r.Name, r.Port, r.Addr = "git.example.com", 22, netip.MustParseAddr("93.184.216.34")
-		l.See(&r)
-	}
-	var got []string
-	for _, x := range l.Proposals() {
-		got = append(got, x.Command("box"))
-	}
-	if want := []string{"bothy policy allow git.example.com:22 --git acme/app --push --sandbox box", "bothy policy allow git.example.com:22 --git '~me/x' --sandbox box"}; !slices.Equal(got, want) && !slices.Equal(got, []string{want[1], want[0]}) {
-		t.Errorf("%q", got)
 	}
 }
 
@@ -389,39 +290,6 @@ func TestGitQueries(t *testing.T) {
 	}
 }
 
-// TestLintGit checks that the linter names tunnels, and rules that let data go to anyone.
-func TestLintGit(t *testing.T) {
-	for rule, want := range map[string]Kind{
-		`"github.com:22"`: KindTunnel,
-		`"10.1.2.3:22"`:   KindTunnel,
-		`{host: "github.com:22", git: [acme/app]}`:             "",
-		`{host: "github.com:22", git: ["**"]}`:                 "",
-		`{host: "github.com:22", git: [acme/app], push: true}`: "",
-		`{host: "github.com:22", git: ["acme/*"], push: true}`: "",
-		`{host: "github.com:22", git: ["*/*"], push: true}`:    KindWide,
-		`{host: "github.com:22", git: ["**"], push: true}`:     KindWide,
-		`{host: "github.com:22", methods: [GET], paths: [/x]}`: "",
-		`{host: "github.com:22", inspect: true}`:               "",
-		`"github.com:443"`:                                     "",
-	} {
-		found, err := Lint(time.Now(), Input{LayerUser, blockOf(t, `{allow: [`+rule+`]}`)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		kinds := []Kind{}
-		for _, f := range found {
-			kinds = append(kinds, f.Kind)
-		}
-		if want == "" && len(kinds) > 0 || want != "" && !slices.Equal(kinds, []Kind{want}) {
-			t.Errorf("%s: %v", rule, found)
-		}
-	}
-	found, err := Lint(time.Now(), Input{LayerUser, blockOf(t, `{allow: ["github.com:22", {host: "github.com:22", git: [acme/app]}]}`)})
-	if err != nil || !slices.ContainsFunc(found, func(f Finding) bool { return f.Kind == KindShadowed && len(f.Rule.HTTP.Git) > 0 }) {
-		t.Errorf("a rule about git beside a tunnel: %v, %v", found, err)
-	}
-}
-
 // TestGitUser checks that the user is part of the repository's identity.
 func TestGitUser(t *testing.T) {
 	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: "git.example.com:22", git: ["team/*"]}, {host: "git.example.com:22", git: [app], user: APKA1}]}`)})
@@ -442,32 +310,20 @@ func TestGitUser(t *testing.T) {
 		if d.Allowed() != (want == "") || s.Command("") != want {
 			t.Errorf("%s: %s: %s", text, d.Reason(), s.Command(""))
 		}
-		if r, ok := s.rule(); want != "" {
+		if r, ok := s.Rule(); want != "" {
 			if d := compile(t, Input{LayerUser, Block{Allow: []Rule{r}}}).Decide(q); !ok || !d.Allowed() {
 				t.Errorf("%s: %s does not help: %s", text, want, d.Reason())
 			}
 		}
 	}
 	for user, fine := range map[string]bool{"git": true, "alice.b-c_d+e@corp": true, "": false, "-oProxyCommand=x": false, "a b": false, "a\x1b[2J": false, strings.Repeat("a", 65): false} {
-		if IsGitUser(user) != fine {
+		if gitrepo.IsUser(user) != fine {
 			t.Errorf("%q", user)
 		}
-	}
-	l := NewLearner(p, noon)
-	l.See(&spec.NetworkRecord{Time: noon, Event: spec.NetworkRequest, Verdict: spec.VerdictDeny, Protocol: spec.ProtocolSSH, Name: "git.example.com", Port: 22, Method: GitFetch, Path: "/x", User: "me"})
-	if list := l.Proposals(); len(list) != 1 || list[0].Command("") != "bothy policy allow git.example.com:22 --git x --user me" {
-		t.Errorf("%+v", list)
 	}
 	plain, same, other := rule(t, Allow, "git.example.com:22"), rule(t, Allow, "git.example.com:22"), rule(t, Allow, "git.example.com:22")
 	plain.HTTP, same.HTTP, other.HTTP = Conditions{Git: []string{"x"}}, Conditions{Git: []string{"x"}, User: "git"}, Conditions{Git: []string{"x"}, User: "me"}
 	if plain.ID() != same.ID() || plain.ID() == other.ID() || other.String() != "git.example.com:22 git as me x" {
 		t.Errorf("%s, %s, %s: %s", plain.ID(), same.ID(), other.ID(), other.String())
-	}
-	var f File
-	if err := f.Add(other); err != nil {
-		t.Fatal(err)
-	}
-	if again, err := DecodeFile(f.Encode()); err != nil || again.Allow[0].HTTP.User != "me" {
-		t.Errorf("%s: %v", f.Encode(), err)
 	}
 }

@@ -1,6 +1,10 @@
 package policy
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/policy/target"
+)
 
 // NoLimit stands for a body of any size.
 const NoLimit = -1
@@ -115,9 +119,9 @@ func (s *subject) shielded() bool {
 }
 
 // shields reports whether a rule is too wide for a private name or a special address.
-func (s *subject) shields(t *Target) bool {
+func (s *subject) shields(t *target.Target) bool {
 	if s.name != "" {
-		return s.guard && t.wide()
+		return s.guard && t.MatchesAll()
 	}
-	return s.block != nil && !s.block.opens(t.prefix, s.addr)
+	return s.block != nil && !s.block.OpenedBy(t.Prefix, s.addr)
 }

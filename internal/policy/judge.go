@@ -3,6 +3,9 @@ package policy
 import (
 	"cmp"
 	"net/netip"
+
+	"github.com/bothy-dev/bothy/internal/policy/specialaddr"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 )
 
 // judge decides about a connection or a request: deny beats allow beats default, and then the project
@@ -75,7 +78,7 @@ func (p *Policy) deniedAddr(s *subject, itself bool) *entry {
 			}
 		}
 	}
-	list, n := embedded(s.addr)
+	list, n := specialaddr.EmbeddedPair(s.addr)
 	for _, v4 := range list[:n] {
 		for e := range p.deny.aboutAddr(v4) {
 			if e.counts(s) {
@@ -106,10 +109,10 @@ func (p *Policy) dial(s *subject, d Decision) Decision {
 
 // inside finds a special IPv4 address inside an IPv6 address that no rule opens: a translator on the way
 // would lead there.
-func (p *Policy) inside(s *subject) (netip.Addr, *block) {
-	list, n := embedded(s.addr)
+func (p *Policy) inside(s *subject) (netip.Addr, *specialaddr.Range) {
+	list, n := specialaddr.EmbeddedPair(s.addr)
 	for _, v4 := range list[:n] {
-		if b := special(v4); b != nil && !p.opens(b, v4, s) {
+		if b := specialaddr.Find(v4); b != nil && !p.opens(b, v4, s) {
 			return v4, b
 		}
 	}
@@ -118,9 +121,9 @@ func (p *Policy) inside(s *subject) (netip.Addr, *block) {
 
 // opens reports whether a rule without conditions is within the block and covers the address. If a name
 // is dialled for a git command, a rule that lets the command through counts, too.
-func (p *Policy) opens(b *block, a netip.Addr, s *subject) bool {
+func (p *Policy) opens(b *specialaddr.Range, a netip.Addr, s *subject) bool {
 	for e := range p.allow.aboutAddr(a) {
-		if (e.cond == nil || s.git != nil && s.name != "" && e.cond.admitsGit(s)) && e.counts(s) && b.opens(e.rule.Target.prefix, a) {
+		if (e.cond == nil || s.git != nil && s.name != "" && e.cond.admitsGit(s)) && e.counts(s) && b.OpenedBy(e.rule.Target.Prefix, a) {
 			return true
 		}
 	}
@@ -140,7 +143,7 @@ func (p *Policy) lookup(s *subject, d Decision) Decision {
 	for e := range p.allow.about(s) {
 		switch {
 		case s.shields(&e.rule.Target):
-		case open && e.rule.Target.kind != exact: // the default also allows the lookup
+		case open && e.rule.Target.Kind != target.Exact: // the default also allows the lookup
 		case !e.live(s.now):
 			no.ended = e.rule
 		default:

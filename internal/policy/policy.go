@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/policy/target"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -42,7 +43,7 @@ func Compile(generation uint64, inputs ...Input) (*Policy, error) {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b sourced) int { return compareSource(a.source, b.source) })
+	slices.SortStableFunc(all, func(a, b sourced) int { return CompareSource(a.source, b.source) })
 	p.collect(all)
 	return p, nil
 }
@@ -63,7 +64,7 @@ func check(in Input) ([]sourced, error) {
 	return expand(in)
 }
 
-func compareSource(a, b Source) int {
+func CompareSource(a, b Source) int {
 	return cmp.Or(cmp.Compare(a.Layer, b.Layer), cmp.Compare(a.Preset, b.Preset))
 }
 
@@ -128,7 +129,7 @@ func (p *Policy) InspectsAll() bool { return p.inspectAll }
 // Inspects reports whether any allowed traffic is inspected.
 func (p *Policy) Inspects() bool {
 	return p.inspectAll || slices.ContainsFunc(p.rules, func(r *Rule) bool {
-		return r.Action == Allow && (r.Inspect || !r.HTTP.none()) || r.Action == Deny && !r.HTTP.none()
+		return r.Action == Allow && (r.Inspect || !r.HTTP.IsEmpty()) || r.Action == Deny && !r.HTTP.IsEmpty()
 	})
 }
 
@@ -154,4 +155,16 @@ func (p *Policy) NextExpiry(now time.Time) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return p.ends[i], true
+}
+
+// DeniedAddresses finds a rule that denies addresses at a port. While such a rule exists,
+// only a component that sees the name's address can judge a connection. The gateway must
+// not leave the resolving to a proxy then.
+func (p *Policy) DeniedAddresses(port uint16, now time.Time) (Rule, bool) {
+	for _, r := range p.rules {
+		if r.Action == Deny && r.Target.Kind == target.Range && r.Target.MatchesPort(port) && r.Live(now) {
+			return *r, true
+		}
+	}
+	return Rule{}, false
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
+	"github.com/bothy-dev/bothy/internal/policy/document"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -51,7 +52,7 @@ func PresetNames() []string {
 // FindPreset reads one preset. For an unknown name the error is of class
 // [spec.ErrNotFound].
 func FindPreset(name string) (*Preset, error) {
-	if err := checkPreset(name); err != nil {
+	if err := CheckPreset(name); err != nil {
 		return nil, err
 	}
 	data, err := presetFiles.ReadFile("presets/" + name + ".yaml")
@@ -66,7 +67,7 @@ func FindPreset(name string) (*Preset, error) {
 	return p, nil
 }
 
-func checkPreset(name string) error {
+func CheckPreset(name string) error {
 	names := PresetNames()
 	switch {
 	case slices.Contains(names, name):
@@ -77,6 +78,45 @@ func checkPreset(name string) error {
 	}
 	return spec.Errorf(spec.ErrNotFound, "no preset %s", ascii.Quote(name)).
 		WithHint("there are %s", strings.Join(names, ", "))
+}
+
+// decodePreset reads a file of presets/.
+func decodePreset(data []byte) (*Preset, error) {
+	n, err := document.ParseYAML(data)
+	if err != nil {
+		return nil, err
+	}
+	p := &Preset{}
+	if p.Block, err = ReadBlock(n, "the preset", "about", "left_out"); err != nil {
+		return nil, err
+	}
+	for i, key := range n.Keys {
+		switch key {
+		case "about":
+			err = n.Items[i].ReadText(key, &p.About)
+		case "left_out":
+			err = n.Items[i].ReadList(key, p.leaveOut)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *Preset) leaveOut(n *document.Node) error {
+	var l LeftOut
+	err := n.ReadMap("left_out", []string{"host", "why", "telemetry"}, func(key string, v *document.Node) error {
+		switch key {
+		case "host":
+			return v.ReadText(key, &l.Host)
+		case "telemetry":
+			return v.ReadBool(key, &l.Telemetry)
+		}
+		return v.ReadText(key, &l.Why)
+	})
+	p.LeftOut = append(p.LeftOut, l)
+	return err
 }
 
 // expand returns the block of a layer and those of its presets, recursively, each with its source and

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 )
 
 // seed is fixed, so that a failure can be repeated.
@@ -59,8 +60,8 @@ func with(inputs []Input, l Layer, r Rule) []Input {
 		if r.Action == Allow {
 			list = &b.Allow
 		}
-		same := func(o Rule) bool { return o.key() == r.key() && r.outlives(&o) && r.room() >= o.room() }
-		if slices.ContainsFunc(*list, func(o Rule) bool { return o.key() == r.key() && !same(o) }) {
+		same := func(o Rule) bool { return o.Key() == r.Key() && r.Outlives(&o) && r.UploadLimit() >= o.UploadLimit() }
+		if slices.ContainsFunc(*list, func(o Rule) bool { return o.Key() == r.Key() && !same(o) }) {
 			continue // an existing rule covers it
 		}
 		*list = append(slices.DeleteFunc(slices.Clone(*list), same), r)
@@ -87,17 +88,17 @@ func TestDenyBeatsAllow(t *testing.T) {
 		inputs := randomInputs(c)
 		layer := pick(c, LayerUser, LayerSandbox, LayerCommand, LayerProject)
 		for _, q := range asked(c) {
-			target := Target{kind: exact, name: q.Name, port: q.Port}
+			at := target.Target{Kind: target.Exact, Name: q.Name, Port: q.Port}
 			if q.Stage == StageDial || q.Name == "" {
 				if !q.Addr.IsValid() || q.Addr.Is4In6() {
 					continue
 				}
 				p, _ := q.Addr.Prefix(q.Addr.BitLen())
-				target = Target{kind: net, prefix: p, port: q.Port}
+				at = target.Target{Kind: target.Range, Prefix: p, Port: q.Port}
 			} else if name, err := hostname.Clean(q.Name); err == nil {
-				target.name = name
+				at.Name = name
 			}
-			p := must(t, with(inputs, layer, Rule{Action: Deny, Target: target}))
+			p := must(t, with(inputs, layer, Rule{Action: Deny, Target: at}))
 			if d := p.Decide(q); d.Allowed() {
 				t.Fatalf("%+v: %s", q, d.Reason())
 			}

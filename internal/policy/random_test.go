@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/policy/gitrepo"
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
+	"github.com/bothy-dev/bothy/internal/policy/rpccall"
 )
 
 // choice picks a number below n: from a random source, or from the bytes of a fuzzer.
@@ -60,7 +62,7 @@ var (
 		"2606:2800::1", "fd00::1", "::1", "::ffff:10.1.2.3", "::ffff:8.8.8.8", "64:ff9b::a01:203", "64:ff9b::5db8:d822", "2002:a01:203::1", "2002:808:808::1",
 	}
 	randomMethods      = []string{"GET", "POST", "DELETE"}
-	randomCalls        = []string{"a", "b*", "*", "tools/list", "tools/call", "tools/call x*", "tools/*", RPCAnswer}
+	randomCalls        = []string{"a", "b*", "*", "tools/list", "tools/call", "tools/call x*", "tools/*", rpccall.Answer}
 	randomPaths        = []string{"/a", "/a/**", "/*/b", "/**", "/a/b/", "/A"}
 	randomRepositories = []string{"acme/app", "acme/*", "*/*", "**", "~me/*", "app"}
 )
@@ -88,7 +90,7 @@ func randomRule(c choice, a Action) Rule {
 			r.HTTP.WebSocket = false
 			r.HTTP.Methods = pick(c, nil, nil, []string{"POST"}, []string{"GET", "POST"})
 		}
-		if c(5) == 0 && r.Target.port != 0 {
+		if c(5) == 0 && r.Target.Port != 0 {
 			r.HTTP = Conditions{Git: []string{pick(c, randomRepositories...)}, Push: c(2) == 0, User: pick(c, "", "", "git", "me")}
 		}
 	}
@@ -99,7 +101,7 @@ func randomRules(c choice, a Action, n int) []Rule {
 	var list []Rule
 	for range c(n + 1) {
 		r := randomRule(c, a)
-		if !slices.ContainsFunc(list, func(o Rule) bool { return o.key() == r.key() }) {
+		if !slices.ContainsFunc(list, func(o Rule) bool { return o.Key() == r.Key() }) {
 			list = append(list, r)
 		}
 	}
@@ -146,7 +148,7 @@ func randomQuery(c choice) Query {
 	}
 	if q.Stage == StageGit || q.Stage == StageDial && c(3) == 0 {
 		q.Git = &GitRequest{
-			Service:    pick(c, GitFetch, GitFetch, GitPush, "git-upload-archive"),
+			Service:    pick(c, gitrepo.Fetch, gitrepo.Fetch, gitrepo.Push, "git-upload-archive"),
 			Repository: pick(c, "acme/app", "/acme/app.git", "acme/other", "a/b/c", "app", "~me/x", "~you/x", "acme/../app", "acme/app.git/x"),
 			User:       pick(c, "git", "git", "me", "-x", ""),
 		}
@@ -163,7 +165,7 @@ func randomRequest(c choice, q Query) *Request {
 	}
 	if c(2) == 0 {
 		r.Method = "POST"
-		r.RPC = few(c, 3, "a", "b", "bb", "tools/list", "tools/call x", "tools/call xy", "tools/call y", RPCAnswer, "no call")
+		r.RPC = few(c, 3, "a", "b", "bb", "tools/list", "tools/call x", "tools/call xy", "tools/call y", rpccall.Answer, "no call")
 	}
 	switch {
 	case c(10) == 0:

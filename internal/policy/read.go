@@ -11,6 +11,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/internal/policy/document"
+	"github.com/bothy-dev/bothy/internal/policy/gitrepo"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -23,14 +25,13 @@ var (
 	}
 )
 
-// theFile is the name of a policy.yaml in errors.
-const theFile = "the file"
+// FileBlock is the name of a policy.yaml in errors.
+const FileBlock = "the file"
 
-// readBlock reads a block of rules. known may contain keys of the surrounding document, which the caller
-// reads.
-func readBlock(n *document.Node, what string, known []string) (Block, error) {
+// ReadBlock reads a block of rules. more are the keys of the surrounding document, which the caller reads.
+func ReadBlock(n *document.Node, what string, more ...string) (Block, error) {
 	var b Block
-	err := n.ReadMap(what, known, func(key string, v *document.Node) error {
+	err := n.ReadMap(what, append(more, blockKeys...), func(key string, v *document.Node) error {
 		switch key {
 		case "default":
 			return readChoice(v, key, map[string]func(){
@@ -42,7 +43,7 @@ func readBlock(n *document.Node, what string, known []string) (Block, error) {
 		case "presets":
 			return v.ReadTexts(key, &b.Presets)
 		case "allow":
-			if what == theFile && v.IsEmpty() { // a project without its list restricts nothing
+			if what == FileBlock && v.IsEmpty() { // a project without its list restricts nothing
 				return v.Fail("allow is empty").WithHint("leave it out: without rules nothing is allowed")
 			}
 			return readRules(v, key, Allow, &b.Allow)
@@ -117,7 +118,7 @@ func readRuleField(n *document.Node, key string, r *Rule) error {
 		if err := n.ReadText(key, &r.Text); err != nil {
 			return err
 		}
-		t, err := ParseTarget(r.Text)
+		t, err := target.Parse(r.Text)
 		r.Target = t
 		return n.Locate(err)
 	case "methods":
@@ -143,7 +144,7 @@ func readRuleField(n *document.Node, key string, r *Rule) error {
 			return err
 		}
 		if r.HTTP.User == "" {
-			return n.Fail("user is empty").WithHint("leave it out for " + GitUser)
+			return n.Fail("user is empty").WithHint("leave it out for " + gitrepo.DefaultUser)
 		}
 		return nil
 	case "push":
@@ -234,17 +235,21 @@ func readTime(n *document.Node, key string, into *time.Time) error {
 	return nil
 }
 
-// checkVersion reads the version of a document.
-func checkVersion(n *document.Node, key string) error {
-	var v int64
-	if err := n.ReadNumber(key, &v); err != nil {
-		return err
+// DecodeNetwork reads the network: block of a project's bothy.yaml; nil means a document without one.
+// The block has the keys of a policy.yaml except version, and may only narrow. DecodeNetwork takes the
+// whole document, because decoders do not distinguish a null block from a missing one. It ignores the
+// other keys.
+func DecodeNetwork(data []byte) (*Block, error) {
+	n, err := document.ParseKey(data, "network")
+	if err != nil || n == nil {
+		return nil, err
 	}
-	if err := spec.CheckVersion("this file", int(v), spec.Version); err != nil {
-		return err
+	b, err := ReadBlock(n, "network")
+	if err != nil {
+		return nil, err
 	}
-	if v != spec.Version {
-		return n.Fail("version %d is not known", v).WithHint("this bothy reads version %d", spec.Version)
+	if err := b.checkProject(func(key string, i int) *document.Node { return entryOf(n, key, i) }); err != nil {
+		return nil, err
 	}
-	return nil
+	return &b, nil
 }

@@ -6,8 +6,11 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
+	"github.com/bothy-dev/bothy/internal/policy/gitrepo"
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
 	"github.com/bothy-dev/bothy/internal/policy/override"
+	"github.com/bothy-dev/bothy/internal/policy/rpccall"
+	"github.com/bothy-dev/bothy/internal/policy/specialaddr"
 )
 
 // Reason explains the decision in a sentence without a full stop. It escapes text from
@@ -32,7 +35,7 @@ func (d *Decision) reason() string {
 			does = " allows "
 		}
 		s := "rule " + strconv.Quote(d.Rule.String()) + " (" + d.Rule.Source.String() + ")" + does + what
-		if r := d.query.Request; r != nil && !d.Allowed() && !d.Rule.HTTP.none() {
+		if r := d.query.Request; r != nil && !d.Allowed() && !d.Rule.HTTP.IsEmpty() {
 			if why := r.otherwise(d.Rule); why != "" {
 				s += ": " + why
 			}
@@ -115,22 +118,22 @@ func (r *Request) otherwise(rule *Rule) string {
 
 func (d *Decision) specialReason(what string) string {
 	addr := d.query.Addr
-	s := what + " is " + d.special.what
-	switch d.special {
-	case &inner:
+	s := what + " is " + d.Special.What
+	switch d.Special {
+	case &specialaddr.Inner:
 		return s + ", about which no rule decides"
-	case &hostsOwn:
+	case &specialaddr.HostsOwn:
 		return s + ", which only a rule for it opens"
 	}
 	if d.query.Name != "" {
-		s = fmt.Sprintf("%s leads to %s, %s", d.query.host(), addr, d.special.what)
-	} else if special(addr) != d.special {
-		s = what + " leads by translation to " + d.special.what
+		s = fmt.Sprintf("%s leads to %s, %s", d.query.host(), addr, d.Special.What)
+	} else if specialaddr.Find(addr) != d.Special {
+		s = what + " leads by translation to " + d.Special.What
 	}
-	switch d.special.kind {
-	case never:
+	switch d.Special.Kind {
+	case specialaddr.Never:
 		return s + ", which is never reached"
-	case metadata:
+	case specialaddr.Metadata:
 		return s + ", which only a rule for that very address reaches"
 	}
 	return s + ", which only a rule within that range reaches"
@@ -152,7 +155,7 @@ func (d *Decision) faultReason(what string) string {
 		_, fault := q.Request.normalPath()
 		return fault.Error()
 	case CauseRepository:
-		_, err := CleanRepository(q.Git.Repository)
+		_, err := gitrepo.CleanName(q.Git.Repository)
 		return err.Error()
 	case CauseQueryString:
 		return "query " + ascii.Quote(q.Request.Query) + " has a character that must be escaped"
@@ -169,11 +172,11 @@ func (d *Decision) faultReason(what string) string {
 // subject names the subject of the question.
 func (q *Query) subject() string {
 	if q.Git != nil {
-		name, err := CleanRepository(q.Git.Repository)
+		name, err := gitrepo.CleanName(q.Git.Repository)
 		if err != nil {
 			name = ascii.Quote(q.Git.Repository)
 		}
-		if q.Git.User != GitUser {
+		if q.Git.User != gitrepo.DefaultUser {
 			name += " as " + ascii.Quote(q.Git.User)
 		}
 		return q.Git.Service + " " + q.host() + " " + name
@@ -192,8 +195,8 @@ func (q *Query) subject() string {
 	if !IsToken(method) {
 		method = ascii.Quote(method)
 	}
-	if len(q.Request.RPC) > 0 && areCalls(q.Request.RPC) {
-		path += " rpc " + CallText(q.Request.RPC)
+	if len(q.Request.RPC) > 0 && rpccall.AreValid(q.Request.RPC) {
+		path += " rpc " + rpccall.Text(q.Request.RPC)
 	}
 	return method + " " + q.host() + path
 }

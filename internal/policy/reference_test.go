@@ -8,7 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/policy/gitrepo"
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
+	"github.com/bothy-dev/bothy/internal/policy/rpccall"
+	"github.com/bothy-dev/bothy/internal/policy/specialaddr"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 	"github.com/bothy-dev/bothy/internal/policy/urlpath"
 )
 
@@ -75,8 +79,8 @@ func (ref *reference) decide(q Query) answer {
 		ports := []uint16{7}
 		for _, in := range ref.inputs {
 			for _, r := range append(slices.Clone(in.Block.Allow), in.Block.Deny...) {
-				if r.Target.port != 0 {
-					ports = append(ports, r.Target.port)
+				if r.Target.Port != 0 {
+					ports = append(ports, r.Target.Port)
 				}
 			}
 		}
@@ -132,7 +136,7 @@ func (ref *reference) flow(name string, addr netip.Addr, port uint16, now time.T
 // asked decides about a flow, or a request or command on it.
 func (ref *reference) asked(name string, addr netip.Addr, port uint16, now time.Time, req *Request, git *GitRequest) answer {
 	about := func(r Rule, a netip.Addr) bool {
-		if r.Target.port != 0 && r.Target.port != port || !r.Until.IsZero() && !r.Until.After(now) {
+		if r.Target.Port != 0 && r.Target.Port != port || !r.Until.IsZero() && !r.Until.After(now) {
 			return false
 		}
 		if name != "" {
@@ -202,7 +206,7 @@ func (ref *reference) asked(name string, addr netip.Addr, port uint16, now time.
 			room = math.MaxInt64
 		}
 	}
-	if ref.open() && (name != "" && !refPrivate(name) || name == "" && special(addr) == nil) {
+	if ref.open() && (name != "" && !refPrivate(name) || name == "" && specialaddr.Find(addr) == nil) {
 		grants, whole, limit, room = true, true, NoLimit, math.MaxInt64
 	}
 	if !grants {
@@ -210,7 +214,7 @@ func (ref *reference) asked(name string, addr netip.Addr, port uint16, now time.
 	}
 	if name == "" {
 		for _, v4 := range refInside(addr) {
-			if special(v4) != nil && !ref.opened(v4, port, now, nil) {
+			if specialaddr.Find(v4) != nil && !ref.opened(v4, port, now, nil) {
 				return refused
 			}
 		}
@@ -252,11 +256,11 @@ func (ref *reference) asked(name string, addr netip.Addr, port uint16, now time.
 func (ref *reference) mayDial(addr netip.Addr, port uint16, now time.Time, git *GitRequest) bool {
 	for _, a := range append(refInside(addr), addr) {
 		for _, r := range ref.rules(Deny, false) {
-			if refAddr(r.Target.String(), a) && (r.Target.port == 0 || r.Target.port == port) && (r.Until.IsZero() || r.Until.After(now)) {
+			if refAddr(r.Target.String(), a) && (r.Target.Port == 0 || r.Target.Port == port) && (r.Until.IsZero() || r.Until.After(now)) {
 				return false
 			}
 		}
-		if special(a) != nil && !ref.opened(a, port, now, git) {
+		if specialaddr.Find(a) != nil && !ref.opened(a, port, now, git) {
 			return false
 		}
 	}
@@ -268,7 +272,7 @@ func (ref *reference) mayDial(addr netip.Addr, port uint16, now time.Time, git *
 func (ref *reference) opened(a netip.Addr, port uint16, now time.Time, git *GitRequest) bool {
 	return slices.ContainsFunc(ref.rules(Allow, false), func(r Rule) bool {
 		return (refPlain(r) || git != nil && refGit(r, git)) && refAddr(r.Target.String(), a) && refOpens(r, a) &&
-			(r.Target.port == 0 || r.Target.port == port) && (r.Until.IsZero() || r.Until.After(now))
+			(r.Target.Port == 0 || r.Target.Port == port) && (r.Until.IsZero() || r.Until.After(now))
 	})
 }
 
@@ -279,11 +283,11 @@ func refPlain(r Rule) bool {
 
 // refOpens reports whether an allow rule may open a special address: then it must be in the same block.
 func refOpens(r Rule, a netip.Addr) bool {
-	b := special(a)
+	b := specialaddr.Find(a)
 	if b == nil {
 		return true
 	}
-	return r.Target.kind == net && b.kind != never && r.Target.prefix.Bits() >= b.prefix.Bits()
+	return r.Target.Kind == target.Range && b.Kind != specialaddr.Never && r.Target.Prefix.Bits() >= b.Prefix.Bits()
 }
 
 func refPrivate(name string) bool {
@@ -296,7 +300,7 @@ func refInside(a netip.Addr) []netip.Addr {
 	if !a.IsValid() {
 		return nil
 	}
-	list, n := embedded(a)
+	list, n := specialaddr.EmbeddedPair(a)
 	return list[:n]
 }
 
@@ -391,7 +395,7 @@ func refCalls(h Conditions, req *Request) bool {
 		if !slices.ContainsFunc(h.RPC, func(p string) bool {
 			end, open := strings.CutSuffix(p, "*")
 			return p == call || p == "tools/call" && strings.HasPrefix(call, "tools/call ") ||
-				open && call != RPCAnswer && strings.HasPrefix(call, end)
+				open && call != rpccall.Answer && strings.HasPrefix(call, end)
 		}) {
 			return false
 		}
@@ -451,8 +455,8 @@ func refNormal(req *Request) (string, *urlpath.Error) {
 }
 
 func refCommand(git *GitRequest) bool {
-	_, err := CleanRepository(git.Repository)
-	return err == nil && (git.User == "git" || git.User == "me") && (git.Service == GitFetch || git.Service == GitPush)
+	_, err := gitrepo.CleanName(git.Repository)
+	return err == nil && (git.User == "git" || git.User == "me") && (git.Service == gitrepo.Fetch || git.Service == gitrepo.Push)
 }
 
 // refGit reports whether an allow rule lets a command of git through.
@@ -462,7 +466,7 @@ func refGit(r Rule, git *GitRequest) bool {
 	if user == "" {
 		user = "git"
 	}
-	return git.User == user && (git.Service == GitFetch || r.HTTP.Push) && slices.ContainsFunc(r.HTTP.Git, func(p string) bool {
+	return git.User == user && (git.Service == gitrepo.Fetch || r.HTTP.Push) && slices.ContainsFunc(r.HTTP.Git, func(p string) bool {
 		return (name[0] != '~' || p[0] == '~') && refPath("/"+p, "/"+name)
 	})
 }

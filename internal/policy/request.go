@@ -9,6 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
 	"github.com/bothy-dev/bothy/internal/policy/override"
+	"github.com/bothy-dev/bothy/internal/policy/rpccall"
 	"github.com/bothy-dev/bothy/internal/policy/urlpath"
 )
 
@@ -79,7 +80,7 @@ func (s *subject) judge(r *Request) Cause {
 		return CauseUpgrade
 	case !plainQuery(r.Query):
 		return CauseQueryString
-	case !areCalls(r.RPC):
+	case !rpccall.AreValid(r.RPC):
 		return CauseQuestion
 	}
 	var fault *urlpath.Error

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bothy-dev/bothy/spec"
+	"github.com/bothy-dev/bothy/internal/policy/gitrepo"
+	"github.com/bothy-dev/bothy/internal/policy/rpccall"
 )
 
 const callsPolicy = `
@@ -75,7 +76,7 @@ func TestCalls(t *testing.T) {
 		if d.Allowed() != (text[0] == '+') || d.Cause == CauseBody {
 			t.Errorf("%s: %s", text, d.Reason())
 		}
-		if d.Cause == CauseRequest && len(q.Request.RPC) > 0 && !strings.Contains(d.Reason(), CallText(q.Request.RPC)) {
+		if d.Cause == CauseRequest && len(q.Request.RPC) > 0 && !strings.Contains(d.Reason(), rpccall.Text(q.Request.RPC)) {
 			t.Errorf("%s: the reason does not name the calls: %s", text, d.Reason())
 		}
 	}
@@ -148,7 +149,7 @@ func TestSuggestCalls(t *testing.T) {
 		if want == "" {
 			continue
 		}
-		r, ok := s.rule()
+		r, ok := s.Rule()
 		if !ok {
 			t.Errorf("%s: it suggests no rule", text)
 			continue
@@ -166,55 +167,6 @@ func manyCalls(n int) []string {
 		list = append(list, "call/"+strings.Repeat("x", i+1))
 	}
 	return list
-}
-
-func TestCallsInRules(t *testing.T) {
-	for rule, want := range map[string]string{
-		"allow: [{host: a.example, rpc: [tools/list, tools/call, tools/call a, tools/call *, response, '*', tools/*, eth_call, $/x]}]": "",
-		"allow: [{host: a.example, rpc: [a], methods: [POST, GET, DELETE], paths: [/x], max_body: 5, query: [a=b], inspect: true}]":    "",
-		"allow: [{host: a.example, rpc: []}]":                                 "rpc is empty",
-		"allow: [{host: a.example, rpc: null}]":                               "and is nothing",
-		"allow: [{host: a.example, rpc: a}]":                                  "rpc has to be a list, and is text",
-		"allow: [{host: a.example, rpc: [1]}]":                                "is a number",
-		"allow: [{host: a.example, rpc: ['']}]":                               "is no method",
-		"allow: [{host: a.example, rpc: [a, a]}]":                             "stands twice",
-		"allow: [{host: a.example, rpc: ['a*b']}]":                            "is no method",
-		"allow: [{host: a.example, rpc: ['a**']}]":                            "is no method",
-		"allow: [{host: a.example, rpc: ['a b']}]":                            "has a space",
-		"allow: [{host: a.example, rpc: ['tools/call ']}]":                    "is no method",
-		"allow: [{host: a.example, rpc: ['tools/call a b']}]":                 "is no method",
-		"allow: [{host: a.example, rpc: ['tools/* a']}]":                      "has a space",
-		"allow: [{host: a.example, rpc: ['tools/call  a']}]":                  "is no method",
-		"allow: [{host: a.example, rpc: [ä]}]":                                "is no method",
-		"allow: [{host: a.example, rpc: ['a,b']}]":                            "is no method",
-		"allow: [{host: a.example, rpc: [a], methods: [GET]}]":                "which methods leaves out",
-		"allow: [{host: a.example, rpc: [a], methods: [POST, PUT]}]":          "does not go with method",
-		"allow: [{host: a.example, rpc: [a], websocket: true}]":               "exclude each other",
-		"allow: [{host: a.example, rpc: [a], passthrough: true}]":             "exclude each other",
-		"deny: [{host: a.example, rpc: [a]}]":                                 "belongs to rules that allow",
-		"allow: [{host: a.example, rpc: [" + strings.Repeat("x", 129) + "]}]": "is no method",
-	} {
-		f, err := DecodeFile([]byte("version: 1\n" + rule + "\n"))
-		switch {
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-			t.Errorf("%s: %v, want %q", rule, err, want)
-		case want == "" && err != nil:
-			t.Errorf("%s: %v", rule, err)
-		case want == "":
-			again, err := DecodeFile((&File{Block: f.Block}).Encode())
-			if err != nil || again.Allow[0].key() != f.Allow[0].key() || len(again.Allow[0].HTTP.RPC) != len(f.Allow[0].HTTP.RPC) {
-				t.Errorf("%s is written as %+v, %v", rule, again, err)
-			}
-		}
-	}
-	a, b := rule(t, Allow, "a.example"), rule(t, Allow, "a.example")
-	a.HTTP.RPC, b.HTTP.RPC = []string{"x", "y"}, []string{"y", "x"}
-	if a.ID() != b.ID() || a.ID() == func() string { r := rule(t, Allow, "a.example"); return r.ID() }() {
-		t.Error("the order of calls makes another rule, or calls make none")
-	}
-	if got := a.String(); got != "a.example rpc x, y" {
-		t.Errorf("it is shown as %q", got)
-	}
 }
 
 func TestParseCall(t *testing.T) {
@@ -235,26 +187,6 @@ func TestParseCall(t *testing.T) {
 	}
 }
 
-// TestLearnCalls checks that a proposal names the refused calls and no others.
-func TestLearnCalls(t *testing.T) {
-	l := NewLearner(policyOf(t, LayerUser, callsPolicy), noon)
-	for _, calls := range []string{
-		"tools/call delete_all", CallText([]string{"tools/call a", "b"}), "tools/list", "", "tools/call", CallText(manyCalls(100)), "tools/call x,y",
-	} {
-		l.See(&spec.NetworkRecord{
-			Event: spec.NetworkRequest, Name: "mcp.example.com", Port: 443, Method: "POST", Path: "/mcp", RPC: calls, Verdict: spec.VerdictDeny, Time: noon,
-		})
-	}
-	var got []string
-	for _, p := range l.Proposals() {
-		got = append(got, p.Rule.String())
-	}
-	slices.Sort(got)
-	if want := []string{"mcp.example.com:443 /mcp rpc tools/call a, b", "mcp.example.com:443 /mcp rpc tools/call delete_all"}; !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
-}
-
 // TestCallsMatterWhereTheyAreAskedFor checks random rules. A request whose body is needed
 // is denied, without a suggestion, until the body is read. If the body is not needed, the
 // answer is the same for any body. A list of calls passes only if each call passes.
@@ -272,7 +204,7 @@ func TestCallsMatterWhereTheyAreAskedFor(t *testing.T) {
 				t.Fatalf("%+v: %s", r, before.Reason())
 			}
 			some := false
-			for _, list := range [][]string{{"a"}, {"b"}, {"tools/list"}, {"tools/call x"}, {RPCAnswer}, {"a", "tools/call x"}, {"a", "b"}} {
+			for _, list := range [][]string{{"a"}, {"b"}, {"tools/list"}, {"tools/call x"}, {rpccall.Answer}, {"a", "tools/call x"}, {"a", "b"}} {
 				r.RPC = list
 				after := p.Decide(q)
 				some = some || after.Allowed()
@@ -313,7 +245,7 @@ func TestSuggestNoWayRoundCalls(t *testing.T) {
 }
 
 func TestManyCallsAreNoQuestion(t *testing.T) {
-	calls := slices.Repeat([]string{"tools/list"}, MaxCalls)
+	calls := slices.Repeat([]string{"tools/list"}, rpccall.Max)
 	if _, err := ParseCall("https://mcp.example.com/mcp", "", calls, noon); err != nil {
 		t.Error(err)
 	}
@@ -332,7 +264,7 @@ func TestRefusedAtSpecialAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	git := asks(t, "http://10.1.2.5:22/")
-	git.Stage, git.Request, git.Git = StageGit, nil, &GitRequest{Service: GitFetch, Repository: "a/c", User: "git"}
+	git.Stage, git.Request, git.Git = StageGit, nil, &GitRequest{Service: gitrepo.Fetch, Repository: "a/c", User: "git"}
 	for want, q := range map[string]Query{
 		"bothy policy allow 10.1.2.3:80 --path /mcp --rpc 'tools/call delete'": call,
 		"bothy policy allow 10.1.2.4:80 --method POST --path /x":               asks(t, "POST http://10.1.2.4/x"),

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
+	"github.com/bothy-dev/bothy/internal/policy/gitrepo"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -38,7 +40,7 @@ func (a Action) String() string {
 // Rule is one line of a policy.
 type Rule struct {
 	Action Action
-	Target Target
+	Target target.Target
 	HTTP   Conditions
 	// Inspect asks to inspect HTTP although no condition needs it. Passthrough asks never to inspect,
 	// for clients that pin certificates. Only allow rules have them.
@@ -59,7 +61,7 @@ type Rule struct {
 // ParseRule reads a rule without conditions. The caller sets the other fields afterwards, and calls
 // Check.
 func ParseRule(a Action, text string) (Rule, error) {
-	t, err := ParseTarget(text)
+	t, err := target.Parse(text)
 	if err != nil {
 		return Rule{}, err
 	}
@@ -80,7 +82,7 @@ func (r *Rule) check() error {
 	switch {
 	case r.Action != Allow && r.Action != Deny:
 		return spec.Errorf(spec.ErrUsage, "it neither allows nor denies")
-	case r.Target.kind == nothing:
+	case r.Target.Kind == target.Nothing:
 		return spec.Errorf(spec.ErrUsage, "it has no host")
 	case r.Action == Deny && (r.Inspect || r.Passthrough):
 		return spec.Errorf(spec.ErrUsage, "inspect and passthrough belong to rules that allow")
@@ -88,7 +90,7 @@ func (r *Rule) check() error {
 		return spec.Errorf(spec.ErrUsage, "max_upload belongs to rules that allow")
 	case r.MaxUpload < 0:
 		return spec.Errorf(spec.ErrUsage, "max_upload is negative")
-	case r.Passthrough && (r.Inspect || r.HTTP.WebSocket || !r.HTTP.none()):
+	case r.Passthrough && (r.Inspect || r.HTTP.WebSocket || !r.HTTP.IsEmpty()):
 		return spec.Errorf(spec.ErrUsage, "passthrough and HTTP conditions exclude each other").
 			WithHint("nobody looks into what is passed through")
 	case !utf8.ValidString(r.Why) || len(r.Why) > maxWhy || strings.ContainsFunc(r.Why, notPrintable):
@@ -107,11 +109,16 @@ func notPrintable(c rune) bool { return c == utf8.RuneError || !unicode.IsPrint(
 // Live reports whether the rule counts at a time.
 func (r *Rule) Live(now time.Time) bool { return r.Until.IsZero() || now.Before(r.Until) }
 
+// Outlives reports whether r counts at least as long as o.
+func (r *Rule) Outlives(o *Rule) bool {
+	return r.Until.IsZero() || !o.Until.IsZero() && !r.Until.Before(o.Until)
+}
+
 // ID identifies a rule within its layer. It depends only on the meaning of the rule, so the same rule
 // has the same ID everywhere. The note, the expiry and the budget do not change it.
 func (r *Rule) ID() string {
 	h := fnv.New64a()
-	h.Write([]byte(r.key()))
+	h.Write([]byte(r.Key()))
 	return fmt.Sprintf("%012x", h.Sum64()>>16)
 }
 
@@ -121,8 +128,8 @@ func HasRule(list []Rule, r *Rule) bool {
 	return slices.ContainsFunc(list, func(o Rule) bool { return o.ID() == id })
 }
 
-// key returns everything that distinguishes a rule from others, in one unambiguous line.
-func (r *Rule) key() string {
+// Key returns everything that distinguishes a rule from others, in one unambiguous line.
+func (r *Rule) Key() string {
 	b := make([]byte, 0, 128)
 	b = append(append(append(b, r.Action.String()...), ' '), r.Target.String()...)
 	list := func(name string, list []string) {
@@ -138,7 +145,7 @@ func (r *Rule) key() string {
 	list("paths", r.HTTP.Paths)
 	list("query", r.HTTP.Queries)
 	list("git", r.HTTP.Git)
-	if u := r.HTTP.User; u != "" && u != GitUser {
+	if u := r.HTTP.User; u != "" && u != gitrepo.DefaultUser {
 		list("user", []string{u})
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.HTTP.Headers)) {

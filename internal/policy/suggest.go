@@ -6,6 +6,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/internal/policy/override"
+	"github.com/bothy-dev/bothy/internal/policy/rpccall"
+	"github.com/bothy-dev/bothy/internal/policy/specialaddr"
 )
 
 // Suggestion is a change that would lift a denial.
@@ -21,9 +23,9 @@ type Suggestion struct {
 	Then []Suggestion
 
 	// The rule that Args add, if they add one.
-	target string
-	http   Conditions
-	upload int64
+	target    string
+	http      Conditions
+	MaxUpload int64
 
 	removes *Rule // the rule that Args remove
 	guessed bool  // the port is a guess
@@ -34,21 +36,13 @@ func (s *Suggestion) Guessed() bool {
 	return s.guessed || slices.ContainsFunc(s.Then, func(next Suggestion) bool { return next.guessed })
 }
 
-// only returns the suggestion as a rule, if it suggests just one rule.
-func (s *Suggestion) only() (Rule, bool) {
-	if len(s.Then) > 0 {
-		return Rule{}, false
-	}
-	return s.rule()
-}
-
-// rule returns the rule that Args add, if they add one.
-func (s *Suggestion) rule() (Rule, bool) {
+// Rule returns the rule that Args add, if they add one.
+func (s *Suggestion) Rule() (Rule, bool) {
 	if s.target == "" {
 		return Rule{}, false
 	}
 	r, err := ParseRule(Allow, s.target)
-	r.HTTP, r.MaxUpload = s.http, s.upload
+	r.HTTP, r.MaxUpload = s.http, s.MaxUpload
 	return r, err == nil && r.Check() == nil
 }
 
@@ -132,7 +126,7 @@ func insufficient(d *Decision, note string) Suggestion {
 
 // supposing returns the policy after a suggestion; nil if the suggestion changes no rule.
 func (p *Policy) supposing(s *Suggestion) *Policy {
-	r, adds := s.rule()
+	r, adds := s.Rule()
 	if p == nil || !adds && s.removes == nil {
 		return nil
 	}
@@ -152,14 +146,14 @@ func (d *Decision) suggest() Suggestion {
 		return d.suggestGit()
 	case d.query.Stage == StageLookup && d.Cause != CauseRule && isService(d.query.Name):
 		return Suggestion{Note: "the name is of a service and no host: nothing connects to it"}
-	case d.Cause == CauseNoRule && d.query.Port == portSSH:
-		return suggestSSH(d.query.target())
+	case d.Cause == CauseNoRule && d.query.Port == PortSSH:
+		return suggestSSH(d.query.Target())
 	}
 	switch d.Cause {
 	case CauseRule:
 		return d.suggestRemoval()
 	case CauseNoRule:
-		s := allowing(d.query.target(), Conditions{}).bounded(d.ended)
+		s := allowing(d.query.Target(), Conditions{}).bounded(d.ended)
 		if d.query.Stage == StageLookup {
 			s.Note, s.guessed = OnlyLookedUp, true
 		}
@@ -167,13 +161,13 @@ func (d *Decision) suggest() Suggestion {
 	case CauseRequest, CauseWebSocket:
 		return d.suggestRequest()
 	case CauseProject:
-		return Suggestion{Note: "add " + d.query.target() + " to the allow list of the project's bothy.yaml"}
+		return Suggestion{Note: "add " + d.query.Target() + " to the allow list of the project's bothy.yaml"}
 	case CauseSpecial:
 		return d.suggestAddress()
 	case CauseUpload:
 		return d.suggestMore()
 	case CauseBody:
-		return Suggestion{Note: "tell what it calls: --rpc METHOD, or --rpc '" + RPCTool + " NAME'"}
+		return Suggestion{Note: "tell what it calls: --rpc METHOD, or --rpc '" + rpccall.ToolCall + " NAME'"}
 	case CauseInspection:
 		return Suggestion{Note: "connect again"}
 	}
@@ -227,12 +221,12 @@ func (d *Decision) Spelled() Suggestion {
 	}
 	q := d.query
 	if r := d.Rule; r != nil {
-		if !r.HTTP.none() || r.Inspect || r.Passthrough || r.MaxUpload > 0 || !r.Until.IsZero() {
+		if !r.HTTP.IsEmpty() || r.Inspect || r.Passthrough || r.MaxUpload > 0 || !r.Until.IsZero() {
 			return Suggestion{}
 		}
-		q.Port = r.Target.port
+		q.Port = r.Target.Port
 	}
-	s := allowing(q.target(), Conditions{})
+	s := allowing(q.Target(), Conditions{})
 	s.guessed = q.Port == 0
 	return s
 }
@@ -249,11 +243,11 @@ func (p *Policy) Unseen(q Query) Suggestion {
 	case by != nil:
 		return Suggestion{}
 	case maybe:
-		return Suggestion{Note: "a rule that denies some requests to " + q.target() + " has it looked into, whatever other rules say"}
+		return Suggestion{Note: "a rule that denies some requests to " + q.Target() + " has it looked into, whatever other rules say"}
 	case p.narrow != nil && !p.narrow.wholly(&s):
 		return Suggestion{Note: "the project's own list has it looked into, whatever other rules say"}
 	}
-	target := q.target()
+	target := q.Target()
 	g := p.allow.grants(&s, true)
 	if p.open && !s.shielded() {
 		g.byDefault()
@@ -283,8 +277,8 @@ func (t *table) wholly(s *subject) bool { g := t.grants(s, false); return g.whol
 // bounded limits the suggestion's budget to that of a rule that exists or existed.
 func (s Suggestion) bounded(like *Rule) Suggestion {
 	if like != nil && like.MaxUpload > 0 {
-		s.upload = like.MaxUpload
-		s.Args = append(s.Args, "--max-upload", sizeText(s.upload))
+		s.MaxUpload = like.MaxUpload
+		s.Args = append(s.Args, "--max-upload", sizeText(s.MaxUpload))
 	}
 	return s
 }
@@ -321,15 +315,15 @@ func (d *Decision) suggestRequest() Suggestion {
 	}
 	switch {
 	case len(r.RPC) > 0:
-		c.Methods, c.RPC = nil, distinct(r.RPC)
+		c.Methods, c.RPC = nil, rpccall.Distinct(r.RPC)
 		if len(c.RPC) > maxSuggested {
 			return Suggestion{Note: "it calls too much for one command"}
 		}
 	case d.byCalls():
 		return Suggestion{Note: "a rule tells which calls may be sent there, and a rule without them would let every call pass"}
 	}
-	s := allowing(d.query.target(), c).bounded(d.missed)
-	if _, ok := s.rule(); !ok {
+	s := allowing(d.query.Target(), c).bounded(d.missed)
+	if _, ok := s.Rule(); !ok {
 		return Suggestion{} // no rule has both calls and a WebSocket
 	}
 	s.Note = strings.Join(any, "; ")
@@ -340,12 +334,12 @@ func (d *Decision) suggestRequest() Suggestion {
 // one that a translator on the way would lead to.
 func (d *Decision) suggestAddress() Suggestion {
 	var s subject
-	at, b := d.query.Addr, d.special
-	if b != &hostsOwn && special(at) != b && d.policy != nil && d.query.understand(&s) == CauseNone {
+	at, b := d.query.Addr, d.Special
+	if b != &specialaddr.HostsOwn && specialaddr.Find(at) != b && d.policy != nil && d.query.understand(&s) == CauseNone {
 		at, b = d.policy.inside(&s)
 	}
 	switch {
-	case b == nil || b != &hostsOwn && b.kind != closed:
+	case b == nil || b != &specialaddr.HostsOwn && b.Kind != specialaddr.Closed:
 		return Suggestion{}
 	case d.query.Addr.IsLoopback():
 		return Suggestion{Note: "a port of the host is reached as host.bothy, after --allow-host-port PORT"}
@@ -353,11 +347,11 @@ func (d *Decision) suggestAddress() Suggestion {
 		return Suggestion{}
 	}
 	q := Query{Addr: at, Port: d.query.Port}
-	return allowing(q.target(), d.query.Git.conditions())
+	return allowing(q.Target(), d.query.Git.conditions())
 }
 
-// target returns the narrowest rule text for the question.
-func (q *Query) target() string {
+// Target returns the narrowest rule text for the question.
+func (q *Query) Target() string {
 	if q.Port == 0 {
 		at := *q
 		at.Port = 443

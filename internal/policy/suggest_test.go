@@ -11,7 +11,7 @@ import (
 func follow(t *testing.T, inputs []Input, s Suggestion) []Input {
 	t.Helper()
 	for _, one := range append([]Suggestion{s}, s.Then...) {
-		r, adds := one.rule()
+		r, adds := one.Rule()
 		switch {
 		case adds && one.Args[1] == "allow" && one.PerSandbox:
 			r.Action = Allow

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 )
 
 // table finds the rules of one action that are about a subject, without looking at the others. It finds
@@ -52,7 +53,7 @@ type entry struct {
 }
 
 func newEntry(r *Rule) entry {
-	e := entry{rule: r, cond: r.HTTP.compile(r.Action), port: r.Target.port, ends: !r.Until.IsZero(), calls: len(r.HTTP.RPC) > 0, budget: r.budget()}
+	e := entry{rule: r, cond: r.HTTP.compile(r.Action), port: r.Target.Port, ends: !r.Until.IsZero(), calls: len(r.HTTP.RPC) > 0, budget: r.budget()}
 	if r.Action == Allow && e.cond != nil && len(e.cond.paths) == 1 {
 		e.lead = e.cond.paths[0].Prefix()
 	}
@@ -79,10 +80,10 @@ func newTable(rules []*Rule) *table {
 	}
 	list := make([]keyed, 0, len(rules))
 	for _, r := range rules {
-		list = append(list, keyed{r, r.key()})
+		list = append(list, keyed{r, r.Key()})
 	}
 	slices.SortStableFunc(list, func(a, b keyed) int {
-		return cmp.Or(compareSource(a.Source, b.Source), cmp.Compare(a.key, b.key), a.Until.Compare(b.Until))
+		return cmp.Or(CompareSource(a.Source, b.Source), cmp.Compare(a.key, b.key), a.Until.Compare(b.Until))
 	})
 	for _, r := range list {
 		t.add(newEntry(r.Rule))
@@ -94,23 +95,23 @@ func newTable(rules []*Rule) *table {
 }
 
 func (t *table) add(e entry) {
-	target := e.rule.Target
-	switch target.kind {
-	case exact:
-		t.exact[target.name] = append(t.exact[target.name], e)
-	case one:
-		t.one[target.name] = append(t.one[target.name], e)
-	case deep:
-		t.deep[target.name] = append(t.deep[target.name], e)
-	case all:
+	at := e.rule.Target
+	switch at.Kind {
+	case target.Exact:
+		t.exact[at.Name] = append(t.exact[at.Name], e)
+	case target.OneLabel:
+		t.one[at.Name] = append(t.one[at.Name], e)
+	case target.AnyDepth:
+		t.deep[at.Name] = append(t.deep[at.Name], e)
+	case target.All:
 		t.all = append(t.all, e)
-	case net:
-		t.nets[target.prefix] = append(t.nets[target.prefix], e)
+	case target.Range:
+		t.nets[at.Prefix] = append(t.nets[at.Prefix], e)
 		bits := &t.bits6
-		if target.prefix.Addr().Is4() {
+		if at.Prefix.Addr().Is4() {
 			bits = &t.bits4
 		}
-		if n := target.prefix.Bits(); !slices.Contains(*bits, n) {
+		if n := at.Prefix.Bits(); !slices.Contains(*bits, n) {
 			*bits = append(*bits, n)
 		}
 	}

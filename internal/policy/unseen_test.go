@@ -37,7 +37,7 @@ func TestUnseen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Passthrough, r.MaxUpload = true, s.upload
+		r.Passthrough, r.MaxUpload = true, s.MaxUpload
 		with := compile(t, append(layers, Input{LayerSandbox, Block{Allow: []Rule{r}}})...)
 		if d := with.Decide(q); !d.Allowed() || d.Inspection != InspectNever {
 			t.Errorf("%s %s: with the rule it is %v, and looked into: %v", c.rules, c.project, d.Action, d.Inspection)

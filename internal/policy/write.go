@@ -1,15 +1,10 @@
 package policy
 
 import (
-	"bytes"
 	"encoding/json"
-	"maps"
-	"reflect"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/spec"
+	"github.com/bothy-dev/bothy/internal/policy/document"
 )
 
 // writtenBlock is the form of a block in files and on the wire.
@@ -17,12 +12,12 @@ type writtenBlock struct {
 	Default string        `json:"default,omitempty"`
 	Inspect string        `json:"inspect,omitempty"`
 	Presets []string      `json:"presets,omitempty"`
-	Allow   []writtenRule `json:"allow,omitempty"`
-	Deny    []writtenRule `json:"deny,omitempty"`
+	Allow   []WrittenRule `json:"allow,omitempty"`
+	Deny    []WrittenRule `json:"deny,omitempty"`
 }
 
-// writtenRule has the keys of a rule in the order in which they are written.
-type writtenRule struct {
+// WrittenRule has the keys of a rule in the order in which they are written.
+type WrittenRule struct {
 	Host        string            `json:"host"`
 	Methods     []string          `json:"methods,omitempty"`
 	Paths       []string          `json:"paths,omitempty"`
@@ -41,22 +36,22 @@ type writtenRule struct {
 	Why         string            `json:"why,omitempty"`
 }
 
-func (b *Block) written() writtenBlock {
+func (b *Block) Written() writtenBlock {
 	d := writtenBlock{Default: b.Default.String(), Presets: b.Presets}
 	if b.InspectAll {
 		d.Inspect = "all"
 	}
 	for i := range b.Allow {
-		d.Allow = append(d.Allow, b.Allow[i].written())
+		d.Allow = append(d.Allow, b.Allow[i].Written())
 	}
 	for i := range b.Deny {
-		d.Deny = append(d.Deny, b.Deny[i].written())
+		d.Deny = append(d.Deny, b.Deny[i].Written())
 	}
 	return d
 }
 
-func (r *Rule) written() writtenRule {
-	d := writtenRule{
+func (r *Rule) Written() WrittenRule {
+	d := WrittenRule{
 		Host: r.Text, Methods: r.HTTP.Methods, Paths: r.HTTP.Paths, Query: r.HTTP.Queries, Headers: r.HTTP.Headers, RPC: r.HTTP.RPC,
 		WebSocket: r.HTTP.WebSocket, Git: r.HTTP.Git, Push: r.HTTP.Push, User: r.HTTP.User, Inspect: r.Inspect, Passthrough: r.Passthrough, Why: r.Why,
 	}
@@ -75,92 +70,22 @@ func (r *Rule) written() writtenRule {
 	return d
 }
 
-// Encode returns the text of the file. Text that was read stays as it was except for the changes. A
-// newly made file is written in one stable form.
-func (f *File) Encode() []byte {
-	if len(f.text) > 0 {
-		return slices.Clone(f.text)
-	}
-	return f.canonical()
-}
+// MarshalJSON writes the block with the keys of a policy file, to pass it to another process. The zero
+// block is {}.
+func (b Block) MarshalJSON() ([]byte, error) { return json.Marshal(b.Written()) }
 
-func (f *File) canonical() []byte {
-	var w bytes.Buffer
-	d := f.written()
-	w.WriteString("version: " + quoted(spec.Version) + "\n")
-	for _, l := range []struct{ key, value string }{{"default", d.Default}, {"inspect", d.Inspect}} {
-		if l.value != "" {
-			w.WriteString(l.key + ": " + l.value + "\n")
+// UnmarshalJSON reads the output of MarshalJSON, as strictly as a file is read.
+func (b *Block) UnmarshalJSON(data []byte) error {
+	n, err := document.ParseJSON(data)
+	if err != nil {
+		return err
+	}
+	var read Block
+	if len(n.Keys) > 0 || n.Kind != document.Map { // the zero block is {}
+		if read, err = ReadBlock(n, "the policy"); err != nil {
+			return err
 		}
 	}
-	if len(d.Presets) > 0 {
-		w.WriteString("presets: [" + strings.Join(d.Presets, ", ") + "]\n")
-	}
-	for _, l := range []struct {
-		key   string
-		rules []Rule
-	}{{"allow", f.Allow}, {"deny", f.Deny}} {
-		if len(l.rules) > 0 {
-			w.WriteString(l.key + ":\n")
-		}
-		for i := range l.rules {
-			w.WriteString(l.rules[i].yaml())
-		}
-	}
-	return w.Bytes()
-}
-
-// yaml returns the rule as an item of a list, in the short form if it has only a target.
-func (r *Rule) yaml() string {
-	d := r.written()
-	if reflect.DeepEqual(d, writtenRule{Host: d.Host}) {
-		return "  - " + quoted(d.Host) + "\n"
-	}
-	var w strings.Builder
-	w.WriteString("  - host: " + quoted(d.Host) + "\n")
-	line := func(key, value string, is bool) {
-		if is {
-			w.WriteString("    " + key + ": " + value + "\n")
-		}
-	}
-	line("methods", "["+strings.Join(d.Methods, ", ")+"]", len(d.Methods) > 0)
-	line("paths", quotedList(d.Paths), len(d.Paths) > 0)
-	line("query", quotedList(d.Query), len(d.Query) > 0)
-	if len(d.Headers) > 0 {
-		w.WriteString("    headers:\n")
-		for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
-			w.WriteString("      " + quoted(name) + ": " + quoted(d.Headers[name]) + "\n")
-		}
-	}
-	line("rpc", quotedList(d.RPC), len(d.RPC) > 0)
-	line("max_body", d.MaxBody, d.MaxBody != "")
-	line("websocket", "true", d.WebSocket)
-	line("max_upload", d.MaxUpload, d.MaxUpload != "")
-	line("git", quotedList(d.Git), len(d.Git) > 0)
-	line("push", "true", d.Push)
-	line("user", quoted(d.User), d.User != "")
-	line("inspect", "true", d.Inspect)
-	line("passthrough", "true", d.Passthrough)
-	line("until", quoted(d.Until), d.Until != "")
-	line("why", quoted(d.Why), d.Why != "")
-	return w.String()
-}
-
-// quoted writes a value so that YAML reads it back unchanged: JSON's form is YAML's double-quoted one.
-func quoted(v any) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil { // text and numbers cannot fail
-		return `""`
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-func quotedList(list []string) string {
-	out := make([]string, len(list))
-	for i, s := range list {
-		out[i] = quoted(s)
-	}
-	return "[" + strings.Join(out, ", ") + "]"
+	*b = read
+	return nil
 }

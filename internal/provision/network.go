@@ -8,6 +8,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/lint"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -28,7 +29,7 @@ func ParseRules(req *spec.Request) (policy.Block, error) {
 			*list.into = append(*list.into, r)
 		}
 	}
-	found, err := policy.Contradictions(time.Now(), policy.Input{Layer: policy.LayerSandbox, Block: b})
+	found, err := lint.Contradictions(time.Now(), policy.Input{Layer: policy.LayerSandbox, Block: b})
 	if err == nil && len(found) > 0 {
 		err = contradiction(found[0])
 	}
@@ -38,7 +39,7 @@ func ParseRules(req *spec.Request) (policy.Block, error) {
 	return b, err
 }
 
-func contradiction(c policy.Contradiction) error {
+func contradiction(c lint.Contradiction) error {
 	return spec.Errorf(spec.ErrUsage, "%s", c.String()).WithHint("a rule that denies wins over any that allows; leave one of them out")
 }
 
@@ -52,7 +53,7 @@ func IneffectiveRules(e *engine.Engine, sb *spec.Sandbox, rules []policy.Rule) (
 	if err != nil {
 		return []string{"the rules cannot be judged together with the others: " + err.Error()}
 	}
-	found, err := policy.Contradictions(time.Now(), inputs...)
+	found, err := lint.Contradictions(time.Now(), inputs...)
 	if err != nil {
 		return nil // each rule was checked before
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -77,7 +78,7 @@ bothy logs --source network SANDBOX shows single records of the past.`,
 type recordFilter struct {
 	since   time.Time
 	verdict string
-	targets []policy.Target
+	targets []target.Target
 }
 
 // filter parses the flags. A flag with a value that selects nothing is an error.
@@ -95,7 +96,7 @@ func (f *logFlags) filter(cmd *cobra.Command) (recordFilter, error) {
 	}
 	r.verdict = f.verdict
 	for _, text := range slices.Concat(f.names, f.hosts) {
-		t, err := policy.ParseTarget(text)
+		t, err := target.Parse(text)
 		if err != nil {
 			return r, &spec.Error{Class: spec.ErrUsage, Op: "--name", Err: err, Hint: spec.Hint(err)}
 		}
@@ -131,7 +132,7 @@ func (f *recordFilter) matches(r *spec.NetworkRecord) bool {
 
 // asks is matches without the time.
 func (f *recordFilter) asks(r *spec.NetworkRecord) bool {
-	matches := func(t policy.Target) bool { return t.Matches(r.Name, r.Addr, r.Port) }
+	matches := func(t target.Target) bool { return t.Matches(r.Name, r.Addr, r.Port) }
 	return (f.verdict == "" || r.Verdict == f.verdict) && (len(f.targets) == 0 || slices.ContainsFunc(f.targets, matches))
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -47,7 +49,7 @@ has the rule it was given last. Only --policy changes what happens to the rest.`
 			if err != nil {
 				return err
 			}
-			if err := e.EditPolicy(cmd.Context(), sb, func(file *policy.File) error { return apply(file, rules, def) }); err != nil {
+			if err := e.EditPolicy(cmd.Context(), sb, func(file *policyfile.File) error { return apply(file, rules, def) }); err != nil {
 				return err
 			}
 			a.WarnRules(e, sb, rules)
@@ -70,7 +72,7 @@ has the rule it was given last. Only --policy changes what happens to the rest.`
 }
 
 // apply changes the policy file. A new rule replaces an existing rule for the same target.
-func apply(f *policy.File, rules []policy.Rule, def policy.Action) error {
+func apply(f *policyfile.File, rules []policy.Rule, def policy.Action) error {
 	for _, r := range rules {
 		if err := f.Put(r); err != nil {
 			return err
@@ -149,7 +151,7 @@ func proxyRule(action policy.Action, value string, cidr bool) (policy.Rule, erro
 	if err != nil {
 		return r, err
 	}
-	_, isAddress := r.Target.Prefix()
+	isAddress := r.Target.Kind == target.Range
 	switch {
 	case cidr && !isAddress:
 		return r, spec.Errorf(spec.ErrUsage, "%q is not a range of addresses", value).WithHint("write a host with the flags that end in -host")

@@ -14,6 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -148,7 +150,7 @@ func TestAttackA21NarrowAllowInFlags(t *testing.T) {
 
 // TestProxyReplaces checks that apply replaces existing rules and keeps conditions.
 func TestProxyReplaces(t *testing.T) {
-	f, err := policy.DecodeFile([]byte("version: 1\nallow:\n  - a.example\n  - {host: b.example, methods: [GET]}\ndeny: [10.0.0.0/8]\n"))
+	f, err := policyfile.Decode([]byte("version: 1\nallow:\n  - a.example\n  - {host: b.example, methods: [GET]}\ndeny: [10.0.0.0/8]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,8 +293,8 @@ func TestTallySince(t *testing.T) {
 
 func TestRecordFilter(t *testing.T) {
 	now := time.Now()
-	target := func(s string) policy.Target {
-		tg, err := policy.ParseTarget(s)
+	parse := func(s string) target.Target {
+		tg, err := target.Parse(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,9 +310,9 @@ func TestRecordFilter(t *testing.T) {
 		{recordFilter{verdict: spec.VerdictDeny, since: now}, true},
 		{recordFilter{verdict: spec.VerdictAllow}, false},
 		{recordFilter{since: now.Add(time.Second)}, false},
-		{recordFilter{targets: []policy.Target{target("evil.example"), target("**.example.com:443")}}, true},
-		{recordFilter{targets: []policy.Target{target("192.0.2.0/24")}}, true},
-		{recordFilter{targets: []policy.Target{target("*.example.com:80")}}, false},
+		{recordFilter{targets: []target.Target{parse("evil.example"), parse("**.example.com:443")}}, true},
+		{recordFilter{targets: []target.Target{parse("192.0.2.0/24")}}, true},
+		{recordFilter{targets: []target.Target{parse("*.example.com:80")}}, false},
 	} {
 		if got := tt.f.matches(r); got != tt.want {
 			t.Errorf("%+v: %t", tt.f, got)

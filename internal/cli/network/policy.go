@@ -12,6 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/lint"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -78,7 +80,7 @@ func (a *app) policyAddCommand(action policy.Action) *cobra.Command {
 				return err
 			}
 			var loosed []policy.Rule
-			err = e.EditPolicy(cmd.Context(), sb, func(file *policy.File) error {
+			err = e.EditPolicy(cmd.Context(), sb, func(file *policyfile.File) error {
 				for _, name := range f.presets {
 					if err := file.AddPreset(name); err != nil {
 						return cmdline.Usage(err)
@@ -239,7 +241,7 @@ func (a *app) policyRmCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return e.EditPolicy(cmd.Context(), sb, func(f *policy.File) error {
+			return e.EditPolicy(cmd.Context(), sb, func(f *policyfile.File) error {
 				for _, arg := range args {
 					if _, err := f.Remove(arg); err != nil {
 						return ofAnother(e, sb, arg, err)
@@ -337,7 +339,7 @@ func (a *app) policyLintCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			findings, err := policy.Lint(time.Now(), inputs...)
+			findings, err := lint.Rules(time.Now(), inputs...)
 			for _, f := range findings {
 				fmt.Fprintln(a.Out, console.Printable(f.String()))
 			}

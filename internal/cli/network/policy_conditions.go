@@ -7,6 +7,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/rpccall"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -24,7 +25,7 @@ type conditionFlags struct {
 }
 
 // usualCalls are completions for the shell: MCP needs the first four of them.
-var usualCalls = []string{"initialize", "ping", "notifications/*", "tools/list", policy.RPCTool, policy.RPCAnswer}
+var usualCalls = []string{"initialize", "ping", "notifications/*", "tools/list", rpccall.ToolCall, rpccall.Answer}
 
 // conditionNames are the names of the flags.
 var conditionNames = []string{"method", "path", "header", "rpc", "max-body", "max-upload", "websocket", "git", "push", "user", "inspect", "passthrough"}

@@ -12,6 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/learn"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -51,7 +53,7 @@ func (a *app) policyLearnCommand() *cobra.Command {
 			if len(rules) == 0 {
 				return nil
 			}
-			err = e.EditPolicy(cmd.Context(), sb, func(f *policy.File) error {
+			err = e.EditPolicy(cmd.Context(), sb, func(f *policyfile.File) error {
 				var errs []error
 				for _, r := range rules {
 					errs = append(errs, f.Add(r))
@@ -71,12 +73,12 @@ func (a *app) policyLearnCommand() *cobra.Command {
 }
 
 // learner returns a learner that has read the network log of a sandbox.
-func learner(e *engine.Engine, sb *spec.Sandbox, from time.Time) (*policy.Learner, error) {
+func learner(e *engine.Engine, sb *spec.Sandbox, from time.Time) (*learn.Learner, error) {
 	p, err := e.Policy(sb)
 	if err != nil {
 		return nil, err
 	}
-	l := policy.NewLearner(p, time.Now())
+	l := learn.New(p, time.Now())
 	err = e.NetworkRecords(sb, func(r *spec.NetworkRecord) {
 		if !r.Time.Before(from) {
 			l.See(r)
@@ -86,7 +88,7 @@ func learner(e *engine.Engine, sb *spec.Sandbox, from time.Time) (*policy.Learne
 }
 
 // nothingToLearn says why the list of proposals is empty.
-func nothingToLearn(l *policy.Learner) string {
+func nothingToLearn(l *learn.Learner) string {
 	s := "nothing was refused that a rule could allow"
 	if l.Inner() {
 		s += ": something inside tried the sandbox's own gateway, or an address that stands for no name, and no rule is about these"
@@ -95,7 +97,7 @@ func nothingToLearn(l *policy.Learner) string {
 }
 
 // accepted asks about each proposal. A proposal without an answer is not accepted.
-func (a *app) accepted(list []policy.Proposal) (rules []policy.Rule) {
+func (a *app) accepted(list []learn.Proposal) (rules []policy.Rule) {
 	for _, p := range list {
 		if p.Note != "" {
 			a.Note("%s", console.Printable(p.Note))
@@ -132,7 +134,7 @@ type proposed struct {
 	Note    string    `json:"note,omitempty"`
 }
 
-func (a *app) printProposals(sb *spec.Sandbox, list []policy.Proposal) error {
+func (a *app) printProposals(sb *spec.Sandbox, list []learn.Proposal) error {
 	rows := []proposed{}
 	for _, p := range list {
 		rows = append(rows, proposed{p.Rule.String(), p.Count, p.Last, p.Command(sb.Name), p.Note})

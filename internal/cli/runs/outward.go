@@ -10,7 +10,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/network"
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/telemetry"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
@@ -29,7 +29,7 @@ type outward struct {
 
 // trafficOf asks the sandboxes' gateways for the records since the run began.
 func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, since time.Time) (t outward) {
-	refused, telemetry := map[string]int64{}, map[string]int64{}
+	refused, reports := map[string]int64{}, map[string]int64{}
 	var bill spec.Bill
 	for _, id := range ids {
 		sb, err := e.Find(id)
@@ -48,15 +48,15 @@ func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, sin
 				return
 			}
 			list := refused
-			if policy.IsTelemetry(r.Name, r.Path) {
-				list = telemetry
+			if telemetry.Is(r.Name, r.Path) {
+				list = reports
 			}
 			list[term.Sanitize(network.RecordHost(r))] += max(r.Count, r.Suppressed, 1)
 		})
 	}
 	t.sum = bill.Total()
 	t.refused = append(t.refused, timesEach(refused)...)
-	t.telemetry = timesEach(telemetry)
+	t.telemetry = timesEach(reports)
 	slices.Sort(t.refused)
 	return t
 }

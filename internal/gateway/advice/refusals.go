@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -72,10 +72,9 @@ func leadsAstray(n *spec.NetworkRecord) bool {
 	if n.Name == "" || !n.Addr.IsValid() {
 		return false
 	}
-	target, _, _ := strings.Cut(n.Rule, " ")
-	t, err := policy.ParseTarget(target)
-	_, isRange := t.Prefix()
-	return n.Event == spec.NetworkFlow && n.State == "" || err == nil && isRange || strings.Contains(n.Reason, n.Addr.Unmap().String())
+	text, _, _ := strings.Cut(n.Rule, " ")
+	t, err := target.Parse(text)
+	return n.Event == spec.NetworkFlow && n.State == "" || err == nil && t.Kind == target.Range || strings.Contains(n.Reason, n.Addr.Unmap().String())
 }
 
 // List returns the refusals, the latest first.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/gitrepo"
 )
 
 // Command is the command that git asks a server to run.
@@ -20,7 +20,7 @@ type Command struct {
 // maxCommand bounds a command, in bytes.
 const maxCommand = 2 << 10
 
-var errCommand = errors.New("only " + policy.GitFetch + " 'REPOSITORY' and " + policy.GitPush + " 'REPOSITORY' pass")
+var errCommand = errors.New("only " + gitrepo.Fetch + " 'REPOSITORY' and " + gitrepo.Push + " 'REPOSITORY' pass")
 
 // ParseCommand reads a command to the letter, as git writes it:
 //
@@ -31,7 +31,7 @@ var errCommand = errors.New("only " + policy.GitFetch + " 'REPOSITORY' and " + p
 // nothing after it, no other quoting.
 func ParseCommand(text string) (Command, error) {
 	service, word, ok := strings.Cut(text, " ")
-	if !ok || len(text) > maxCommand || service != policy.GitFetch && service != policy.GitPush {
+	if !ok || len(text) > maxCommand || service != gitrepo.Fetch && service != gitrepo.Push {
 		return Command{}, errCommand
 	}
 	inner, opened := strings.CutPrefix(word, "'")

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/gitrepo"
 )
 
 // session is the session that a command runs in.
@@ -119,7 +119,7 @@ func (s *session) command(ctx context.Context, r *ssh.Request) (ending, error) {
 		s.refuse("exec " + text.Command)
 		return ending{}, fmt.Errorf("the command is refused: %w", err)
 	}
-	if cmd.User = s.user; !policy.IsGitUser(s.user) {
+	if cmd.User = s.user; !gitrepo.IsUser(s.user) {
 		return ending{}, errors.New("the user's name is none")
 	}
 	done, err := s.Ask(cmd)

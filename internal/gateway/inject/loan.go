@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -98,13 +99,16 @@ func (l *loan) compileRules() error {
 }
 
 // anybody reports whether a target has no single owner: everything, or a whole top domain.
-func anybody(t policy.Target) bool {
-	if p, ok := t.Prefix(); ok {
-		return p.Bits() < 8
+func anybody(t target.Target) bool {
+	switch t.Kind {
+	case target.All:
+		return true
+	case target.Range:
+		return t.Prefix.Bits() < 8
+	case target.OneLabel, target.AnyDepth:
+		return !strings.Contains(t.Name, ".")
 	}
-	name, wild := strings.CutPrefix(strings.TrimLeft(t.String(), "*"), ".")
-	name, _, _ = strings.Cut(name, ":")
-	return strings.HasPrefix(t.String(), "*") && (!wild || !strings.Contains(name, "."))
+	return false
 }
 
 func alphanumeric(c byte) bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/held"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect/strict"
 	"github.com/bothy-dev/bothy/internal/gateway/rpc"
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/rpccall"
 )
 
 // Limits of bodies that are read as a whole before anything is sent, because their calls have to be
@@ -55,7 +55,7 @@ func (i *Inspector) called(ctx context.Context, w *answer, r *http.Request, x *e
 		i.uncalled(ctx, w, r, x, err)
 		return nil, nil
 	}
-	x.record.RPC = x.secrets.Mask(policy.CallText(calls))
+	x.record.RPC = x.secrets.Mask(rpccall.Text(calls))
 	x.request.RPC, x.request.Body = calls, int64(len(body))
 	i.judgeExchange(x)
 	late := time.AfterFunc(i.sendTime, func() { x.cancel(errCallsUnsent) })
@@ -176,13 +176,13 @@ func headsAgree(h http.Header, calls []string) error {
 		case "mcp-method":
 			want = method
 		case "mcp-name":
-			if want = tool; method != policy.RPCTool {
+			if want = tool; method != rpccall.ToolCall {
 				continue // it names something that no rule is about
 			}
 		default:
 			continue
 		}
-		if len(calls) != 1 || method == policy.RPCAnswer || len(values) != 1 || values[0] != want {
+		if len(calls) != 1 || method == rpccall.Answer || len(values) != 1 || values[0] != want {
 			return fmt.Errorf("the field %s says something else than the body", strict.Clip(name))
 		}
 	}

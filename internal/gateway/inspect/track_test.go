@@ -16,6 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 )
 
 // TestRulesChangeWhileJudged checks a change of rules while a request is judged: the new rules
@@ -28,7 +29,7 @@ func TestRulesChangeWhileJudged(t *testing.T) {
 		}
 	})
 	compile := func(generation uint64, text string) *policy.Policy {
-		doc, err := policy.DecodeFile([]byte("version: 1\n" + text))
+		doc, err := policyfile.Decode([]byte("version: 1\n" + text))
 		if err != nil {
 			t.Fatal(err)
 		}

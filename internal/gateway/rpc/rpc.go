@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/rpccall"
 )
 
 // Limits of a body, whatever its length.
@@ -39,8 +39,8 @@ func Read(body []byte) ([]string, error) {
 // document reads one call, or a list of them, to the end.
 func (s *scanner) document() (calls []string, err error) {
 	one := func() error {
-		if len(calls) == policy.MaxCalls {
-			return fmt.Errorf("it has more than %d calls", policy.MaxCalls)
+		if len(calls) == rpccall.Max {
+			return fmt.Errorf("it has more than %d calls", rpccall.Max)
 		}
 		call, err := s.call()
 		calls = append(calls, call)
@@ -103,7 +103,7 @@ func (s *scanner) member(m *message, key string) error {
 			return fmt.Errorf("method: %w", err)
 		}
 		m.method = string(v)
-		if !policy.IsCallName(m.method) || m.method == policy.RPCAnswer {
+		if !rpccall.IsName(m.method) || m.method == rpccall.Answer {
 			return errors.New("the name of the method is none that a rule can have")
 		}
 		return nil
@@ -173,23 +173,23 @@ func (m *message) text() (string, error) {
 		return "", errors.New(`a call has no jsonrpc of "2.0"`)
 	case m.method != "" && answers:
 		return "", errors.New("a call is an answer, too")
-	case m.method == policy.RPCTool:
+	case m.method == rpccall.ToolCall:
 		return m.called()
 	case m.method != "":
 		return m.method, nil
 	case m.result == m.fault || !m.id || m.params:
 		return "", errors.New("a call has no method, and is no answer")
 	}
-	return policy.RPCAnswer, nil
+	return rpccall.Answer, nil
 }
 
 // called returns the call of a tool.
 func (m *message) called() (string, error) {
 	switch {
 	case !m.isObject || m.alike || m.tool == nil:
-		return "", fmt.Errorf("%s does not name its tool once, by params.name", policy.RPCTool)
-	case !policy.IsCallName(string(m.tool)):
+		return "", fmt.Errorf("%s does not name its tool once, by params.name", rpccall.ToolCall)
+	case !rpccall.IsName(string(m.tool)):
 		return "", errors.New("the name of the tool is none that a rule can have")
 	}
-	return policy.RPCTool + " " + string(m.tool), nil
+	return rpccall.ToolCall + " " + string(m.tool), nil
 }

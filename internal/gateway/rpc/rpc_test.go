@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/rpccall"
 )
 
 // admitted are bodies with the calls in them.
@@ -22,13 +22,13 @@ var admitted = map[string][]string{
 	" \r\n\t{ \"jsonrpc\" : \"2.0\" , \"method\" : \"a\" , \"params\" : [ 1 , -0.5e+3 , null , true , false , { } , [ ] ] } \n":             {"a"},
 	`{"jsonrpc":"2.0","\u006dethod":"tools\/c\u0061ll","params":{"n\u0061me":"dele\u0074e"}}`:                                               {"tools/call delete"},
 	`{"jsonrpc":"2.0","id":null,"method":"prompts/get","params":{"name":"any thing ä","NAME":1}}`:                                           {"prompts/get"},
-	`{"jsonrpc":"2.0","id":7,"result":{"method":"tools/call"}}`:                                                                             {policy.RPCAnswer},
-	`{"jsonrpc":"2.0","id":null,"error":{"code":-32700}}`:                                                                                   {policy.RPCAnswer},
-	`[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","id":1,"result":null},{"jsonrpc":"2.0","method":"tools/call","params":{"name":"x"}}]`: {"a", policy.RPCAnswer, "tools/call x"},
+	`{"jsonrpc":"2.0","id":7,"result":{"method":"tools/call"}}`:                                                                             {rpccall.Answer},
+	`{"jsonrpc":"2.0","id":null,"error":{"code":-32700}}`:                                                                                   {rpccall.Answer},
+	`[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","id":1,"result":null},{"jsonrpc":"2.0","method":"tools/call","params":{"name":"x"}}]`: {"a", rpccall.Answer, "tools/call x"},
 	`{"jsonrpc":"2.0","method":"a","params":{"t":"\ud83d\ude00 😀 \u00e4 \"\\\/\b\f\n\r\t"}}`:                                                {"a"},
 	`{"jsonrpc":"2.0","method":"a","params":{"a":{"k":1},"b":{"k":1},"A":0,"k":[{"k":1},{"k":1}]}}`:                                         {"a"},
 	`{"jsonrpc":"2.0","method":"a","params":` + nested(maxDepth-1) + `}`:                                                                    {"a"},
-	`[` + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","method":"a"},`, policy.MaxCalls), ",") + `]`:                                 slices.Repeat([]string{"a"}, policy.MaxCalls),
+	`[` + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","method":"a"},`, rpccall.Max), ",") + `]`:                                     slices.Repeat([]string{"a"}, rpccall.Max),
 }
 
 // hostile are bodies that readers take for different calls.
@@ -45,7 +45,7 @@ var hostile = map[string]string{
 	"a batch with null":          `[{"jsonrpc":"2.0","method":"a"},null]`,
 	"a batch in a batch":         `[[{"jsonrpc":"2.0","method":"a"}]]`,
 	"a batch with a comma":       `[{"jsonrpc":"2.0","method":"a"},]`,
-	"a batch that is too long":   `[` + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","method":"a"},`, policy.MaxCalls+1), ",") + `]`,
+	"a batch that is too long":   `[` + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","method":"a"},`, rpccall.Max+1), ",") + `]`,
 	"method twice":               `{"jsonrpc":"2.0","method":"tools/list","method":"tools/call","params":{"name":"x"}}`,
 	"method twice, escaped":      `{"jsonrpc":"2.0","method":"tools/list","\u006dethod":"tools/call","params":{"name":"x"}}`,
 	"method in capitals":         `{"jsonrpc":"2.0","method":"tools/list","Method":"tools/call"}`,
@@ -241,7 +241,7 @@ func lenient(t *testing.T, body []byte) (calls []string) {
 		if err := json.Unmarshal(one, &m); err != nil {
 			t.Fatal(err)
 		}
-		if m.Method != nil && *m.Method == policy.RPCTool {
+		if m.Method != nil && *m.Method == rpccall.ToolCall {
 			if err := json.Unmarshal(one, &tool); err != nil {
 				t.Fatal(err)
 			}
@@ -254,9 +254,9 @@ func lenient(t *testing.T, body []byte) (calls []string) {
 func spelled(method *string, tool string) string {
 	switch {
 	case method == nil:
-		return policy.RPCAnswer
-	case *method == policy.RPCTool:
-		return policy.RPCTool + " " + tool
+		return rpccall.Answer
+	case *method == rpccall.ToolCall:
+		return rpccall.ToolCall + " " + tool
 	}
 	return *method
 }

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/specialaddr"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -23,7 +23,7 @@ func checkForeign(registry string) error {
 		return notForeign(registry, "this machine")
 	}
 	if a, err := netip.ParseAddr(name); err == nil {
-		if what, _ := policy.Special(a); what != "" {
+		if what, _ := specialaddr.Describe(a); what != "" {
 			return notForeign(registry, what)
 		}
 	}
@@ -36,7 +36,7 @@ func judgeForeign(registry, address string) error {
 	if err != nil {
 		return err
 	}
-	what, credentials := policy.Special(a.Addr())
+	what, credentials := specialaddr.Describe(a.Addr())
 	if what == "" || !credentials && private(a.Addr().WithZone("").Unmap()) {
 		return nil
 	}

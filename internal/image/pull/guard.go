@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/fetch"
 	"github.com/bothy-dev/bothy/internal/hostproxy"
 	hosttransport "github.com/bothy-dev/bothy/internal/hostproxy/transport"
-	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/specialaddr"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -140,7 +140,7 @@ func (g *guard) control(_, address string, _ syscall.RawConn) error {
 
 // judge rejects addresses that the registry may not refer to.
 func (g *guard) judge(to netip.Addr) error {
-	what, credentials := policy.Special(to)
+	what, credentials := specialaddr.Describe(to)
 	if what == "" {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -16,15 +17,15 @@ import (
 const maxPolicy = 1 << 20
 
 // ReadPolicy reads a policy file. A missing file has no rules.
-func ReadPolicy(path string) (*policy.File, error) {
+func ReadPolicy(path string) (*policyfile.File, error) {
 	data, err := store.ReadFile(path, unix.O_NOFOLLOW, maxPolicy)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &policy.File{}, nil
+		return &policyfile.File{}, nil
 	}
 	if err != nil {
 		return nil, &spec.Error{Op: "read " + path, Err: err}
 	}
-	f, err := policy.DecodeFile(data)
+	f, err := policyfile.Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -1,4 +1,4 @@
-package policy
+package specialaddr
 
 import (
 	"net/netip"
@@ -22,17 +22,17 @@ func TestSpecial(t *testing.T) {
 		"3fff::1", "3fff:fff:ffff::1", "4000::1", "5f00::1", "8000::1", "fc00::1", "fd00::1", "fd00:ec2::254", "fd20:ce::254", "fe00::1", "fe80::1", "fe80::a9fe:a9fe", "fec0::1", "ff02::1", "ffff::1",
 	}
 	for _, s := range public {
-		if b := special(netip.MustParseAddr(s)); b != nil {
-			t.Errorf("%s is %s", s, b.what)
+		if b := Find(netip.MustParseAddr(s)); b != nil {
+			t.Errorf("%s is %s", s, b.What)
 		}
 	}
 	for _, s := range closed {
-		if special(netip.MustParseAddr(s)) == nil {
+		if Find(netip.MustParseAddr(s)) == nil {
 			t.Errorf("%s is public", s)
 		}
 	}
 	// NAT64 is judged by the IPv4 address inside.
-	if special(netip.MustParseAddr("64:ff9b::808:808")) != nil {
+	if Find(netip.MustParseAddr("64:ff9b::808:808")) != nil {
 		t.Error("NAT64 is special by itself")
 	}
 }
@@ -52,7 +52,7 @@ func TestEmbedded(t *testing.T) {
 		"10.0.0.1":                             nil,
 		"64:ff9b:0:0:0:1:10.0.0.1":             nil,
 	} {
-		list, n := embedded(netip.MustParseAddr(in))
+		list, n := EmbeddedPair(netip.MustParseAddr(in))
 		var got []string
 		for _, a := range list[:n] {
 			got = append(got, a.String())
@@ -67,11 +67,11 @@ func TestEmbedded(t *testing.T) {
 // size, all are masked, and exceptions are inside the ranges that they except.
 func TestRanges(t *testing.T) {
 	seen := map[netip.Prefix]bool{}
-	for _, b := range blocks() {
-		if b.prefix != b.prefix.Masked() || seen[b.prefix] || b.what == "" {
-			t.Errorf("range %s", b.prefix)
+	for _, b := range Ranges() {
+		if b.Prefix != b.Prefix.Masked() || seen[b.Prefix] || b.What == "" {
+			t.Errorf("range %s", b.Prefix)
 		}
-		seen[b.prefix] = true
+		seen[b.Prefix] = true
 	}
 	for _, family := range []string{"0.0.0.0/0", "::/0"} {
 		if seen[netip.MustParsePrefix(family)] {

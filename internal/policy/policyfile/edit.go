@@ -1,10 +1,11 @@
-package policy
+package policyfile
 
 import (
 	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/policy/document"
 )
 
@@ -16,16 +17,16 @@ import (
 type text struct {
 	lines []string
 	root  *document.Node
-	next  []Rule // the new list
+	next  []policy.Rule // the new list
 }
 
 // become changes one list of the file, and its text by edit.
-func (f *File) become(a Action, list []Rule, edit func(*text)) error {
+func (f *File) become(a policy.Action, list []policy.Rule, edit func(*text)) error {
 	next := f.Block
 	if len(list) == 0 {
 		list = nil
 	}
-	if a == Allow {
+	if a == policy.Allow {
 		next.Allow = list
 	} else {
 		next.Deny = list
@@ -39,7 +40,7 @@ func (f *File) become(a Action, list []Rule, edit func(*text)) error {
 }
 
 // turn changes the content of the file, and its text by edit.
-func (f *File) turn(into Block, edit func(*text)) error {
+func (f *File) turn(into policy.Block, edit func(*text)) error {
 	if err := into.Check(); err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func (f *File) turn(into Block, edit func(*text)) error {
 	if t := readText(f.text); t != nil {
 		edit(t)
 		next.text = []byte(strings.Join(t.lines, ""))
-		if read, err := DecodeFile(next.text); err != nil || !reflect.DeepEqual(read.Block, next.Block) {
+		if read, err := Decode(next.text); err != nil || !reflect.DeepEqual(read.Block, next.Block) {
 			next.text = next.canonical()
 		}
 	}
@@ -78,7 +79,7 @@ func readText(old []byte) *text {
 }
 
 // list finds the list of an action; nil if the file has none.
-func (t *text) list(a Action) *document.Node {
+func (t *text) list(a policy.Action) *document.Node {
 	if i := slices.Index(t.root.Keys, a.String()); i >= 0 {
 		return t.root.Items[i]
 	}
@@ -86,14 +87,14 @@ func (t *text) list(a Action) *document.Node {
 }
 
 // unfold writes a list that is on the line of its key, [a, b], with one rule per line.
-func (t *text) unfold(a Action) bool {
+func (t *text) unfold(a policy.Action) bool {
 	l, key := t.list(a), a.String()+":"
 	if l == nil || !strings.HasPrefix(t.lines[l.Line-1], key) {
 		return false
 	}
 	var w strings.Builder
 	for i := range t.next {
-		w.WriteString(t.next[i].yaml())
+		w.WriteString(ruleText(&t.next[i]))
 	}
 	if w.Len() > 0 {
 		key += "\n" + w.String()
@@ -105,23 +106,23 @@ func (t *text) unfold(a Action) bool {
 }
 
 // append adds a rule after the last of its list.
-func (t *text) append(r Rule) {
+func (t *text) append(r policy.Rule) {
 	l := t.list(r.Action)
 	if l == nil {
-		t.lines = append(t.lines, r.Action.String()+":\n", r.yaml())
+		t.lines = append(t.lines, r.Action.String()+":\n", ruleText(&r))
 		return
 	}
 	last := l.Items[len(l.Items)-1]
 	t.lines = slices.Insert(t.lines, last.End, t.indented(last, r))
 }
 
-func (t *text) replace(a Action, i int, r Rule) {
+func (t *text) replace(a policy.Action, i int, r policy.Rule) {
 	item := t.list(a).Items[i]
 	t.lines = slices.Replace(t.lines, item.Line-1, item.End, t.indented(item, r))
 }
 
 // remove removes a rule with the comment lines right above it, and the list's key with its last rule.
-func (t *text) remove(a Action, i int) {
+func (t *text) remove(a policy.Action, i int) {
 	l := t.list(a)
 	from, to := l.Items[i].Line-1, l.Items[i].End
 	for from > 0 && strings.HasPrefix(strings.TrimSpace(t.lines[from-1]), "#") {
@@ -155,11 +156,11 @@ func (t *text) set(key, value string) {
 }
 
 // indented writes a rule at the depth of its neighbour.
-func (t *text) indented(neighbour *document.Node, r Rule) string {
+func (t *text) indented(neighbour *document.Node, r policy.Rule) string {
 	line := t.lines[neighbour.Line-1]
 	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
 	var w strings.Builder
-	for l := range strings.Lines(r.yaml()) {
+	for l := range strings.Lines(ruleText(&r)) {
 		w.WriteString(indent + strings.TrimPrefix(l, "  "))
 	}
 	return w.String()

@@ -1,4 +1,5 @@
-package policy
+// Package learn proposes rules from the refusals in a network log.
+package learn
 
 import (
 	"cmp"
@@ -8,18 +9,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/policy/gitrepo"
+	"github.com/bothy-dev/bothy/internal/policy/rpccall"
+	"github.com/bothy-dev/bothy/internal/policy/specialaddr"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // Proposal is a rule that would allow a refused request or connection, and nothing else. The user must
 // decide whether it should be allowed, because the agent in a sandbox can ask for anything.
 type Proposal struct {
-	Rule  Rule
+	Rule  policy.Rule
 	Count int64     // how often it was refused
 	Last  time.Time // when last
 	Note  string    // the risk to weigh before
 
-	suggestion Suggestion
+	suggestion policy.Suggestion
 }
 
 // Command returns the command that would add the rule to a sandbox's own rules.
@@ -27,15 +32,15 @@ func (p *Proposal) Command(sandbox string) string { return p.suggestion.Command(
 
 // Learner turns refusals into proposals.
 type Learner struct {
-	policy *Policy
+	policy *policy.Policy
 	now    time.Time
 	found  map[string]*Proposal
 	inner  bool // a refusal was about the sandbox's own network
 }
 
-// NewLearner returns a learner that judges refusals by today's rules: a refusal that they allow needs no
+// New returns a learner that judges refusals by today's rules: a refusal that they allow needs no
 // proposal.
-func NewLearner(p *Policy, now time.Time) *Learner {
+func New(p *policy.Policy, now time.Time) *Learner {
 	return &Learner{policy: p, now: now, found: map[string]*Proposal{}}
 }
 
@@ -47,19 +52,19 @@ func (l *Learner) See(r *spec.NetworkRecord) {
 	q := l.query(r)
 	d := l.policy.Decide(q)
 	if d.Allowed() {
-		if d.Inspection == InspectMust || d.Inspection == InspectHTTP {
+		if d.Inspection == policy.InspectMust || d.Inspection == policy.InspectHTTP {
 			l.seeForeign(r, &q)
 		}
 		return
 	}
-	l.inner = l.inner || d.special == &inner
+	l.inner = l.inner || d.Special == &specialaddr.Inner
 	s := d.Suggest()
-	rule, ok := s.only()
-	if !ok || d.Cause == CauseRequest && len(rule.HTTP.Paths)+len(rule.HTTP.Git) == 0 {
+	rule, ok := s.Rule()
+	if !ok || len(s.Then) > 0 || d.Cause == policy.CauseRequest && len(rule.HTTP.Paths)+len(rule.HTTP.Git) == 0 {
 		return // a proposal for an incomplete path would allow every path
 	}
-	if d.Cause == CauseSpecial {
-		s.Note = "it is " + d.special.what
+	if d.Cause == policy.CauseSpecial {
+		s.Note = "it is " + d.Special.What
 	}
 	l.propose(&rule, &s, r)
 }
@@ -67,22 +72,22 @@ func (l *Learner) See(r *spec.NetworkRecord) {
 // seeForeign proposes to pass a connection through that was refused because it does not
 // speak HTTP, if the record suggested that. Other refused traffic that today's rules allow
 // needs no proposal.
-func (l *Learner) seeForeign(r *spec.NetworkRecord, q *Query) {
+func (l *Learner) seeForeign(r *spec.NetworkRecord, q *policy.Query) {
 	if r.Event != spec.NetworkFlow || r.Suggest == "" {
 		return
 	}
 	s := l.policy.Unseen(*q)
-	rule, err := ParseRule(Allow, q.target())
+	rule, err := policy.ParseRule(policy.Allow, q.Target())
 	if err != nil || s.Command(r.Sandbox) != r.Suggest {
 		return
 	}
-	rule.Passthrough, rule.MaxUpload = true, s.upload
+	rule.Passthrough, rule.MaxUpload = true, s.MaxUpload
 	s.Note = "it does not speak HTTP, and nobody sees then what is said there, or for whom it is"
 	l.propose(&rule, &s, r)
 }
 
 // propose counts a refusal that a rule would have allowed.
-func (l *Learner) propose(rule *Rule, s *Suggestion, r *spec.NetworkRecord) {
+func (l *Learner) propose(rule *policy.Rule, s *policy.Suggestion, r *spec.NetworkRecord) {
 	p := l.found[rule.String()]
 	if p == nil {
 		p = &Proposal{Rule: *rule, Note: s.Note, suggestion: *s}
@@ -98,26 +103,26 @@ func (l *Learner) propose(rule *Rule, s *Suggestion, r *spec.NetworkRecord) {
 }
 
 // query turns a record into a question.
-func (l *Learner) query(r *spec.NetworkRecord) Query {
-	q := Query{Stage: StageConnect, Name: r.Name, Addr: r.Addr, Port: r.Port, Now: l.now}
+func (l *Learner) query(r *spec.NetworkRecord) policy.Query {
+	q := policy.Query{Stage: policy.StageConnect, Name: r.Name, Addr: r.Addr, Port: r.Port, Now: l.now}
 	switch {
 	case r.Event == spec.NetworkRequest && r.Protocol == spec.ProtocolSSH:
-		q.Stage, q.Git = StageGit, &GitRequest{Service: r.Method, Repository: r.Path, User: cmp.Or(r.User, GitUser)}
+		q.Stage, q.Git = policy.StageGit, &policy.GitRequest{Service: r.Method, Repository: r.Path, User: cmp.Or(r.User, gitrepo.DefaultUser)}
 		if r.Name != "" {
 			q.Addr = netip.Addr{}
 		}
 	case r.Event == spec.NetworkRequest:
-		q.Stage, q.Request = StageRequest, &Request{Method: r.Method, Host: authority(r), Path: r.Path, Body: r.Body}
+		q.Stage, q.Request = policy.StageRequest, &policy.Request{Method: r.Method, Host: authority(r), Path: r.Path, Body: r.Body}
 		if r.RPC != "" {
-			q.Request.RPC, _ = callsOf(r.RPC) // an incomplete list of calls cannot be understood
+			q.Request.RPC, _ = rpccall.ParseText(r.RPC) // an incomplete list of calls cannot be understood
 		}
 		if r.Name != "" {
 			q.Addr = netip.Addr{} // a request does not depend on the address
 		}
 	case r.Port == 0:
-		q.Stage = StageLookup
+		q.Stage = policy.StageLookup
 	case r.Name != "" && r.Addr.IsValid():
-		q.Stage = StageDial
+		q.Stage = policy.StageDial
 	}
 	return q
 }

@@ -1,30 +1,32 @@
-package policy
+package lint
 
 import (
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
 )
 
 // Contradiction is an allow rule and a deny rule that denies all of it.
-type Contradiction struct{ Allow, Deny Rule }
+type Contradiction struct{ Allow, Deny policy.Rule }
 
 // Contradictions finds allow rules that never count, because one deny rule denies
 // everything they let through. Layers are judged together. Denying a part is not a
 // contradiction. Rules of presets and of the project are left out, because other rules are
 // meant to cut them.
-func Contradictions(now time.Time, inputs ...Input) ([]Contradiction, error) {
-	p, err := Compile(0, inputs...)
+func Contradictions(now time.Time, inputs ...policy.Input) ([]Contradiction, error) {
+	p, err := policy.Compile(0, inputs...)
 	if err != nil {
 		return nil, err
 	}
 	var found []Contradiction
-	for _, r := range p.rules {
-		if r.Action != Allow || r.Source.Preset != "" || r.Source.Layer == LayerProject || !r.Live(now) {
+	rules := pointers(p)
+	for _, r := range rules {
+		if r.Action != policy.Allow || r.Source.Preset != "" || r.Source.Layer == policy.LayerProject || !r.Live(now) {
 			continue
 		}
-		for _, o := range p.rules {
-			if o.Action == Deny && o.HTTP.none() && o.Live(now) && o.outlives(r) && o.reaches(r) {
+		for _, o := range rules {
+			if o.Action == policy.Deny && o.HTTP.IsEmpty() && o.Live(now) && o.Outlives(r) && reaches(o, r) {
 				found = append(found, Contradiction{*r, *o})
 				break
 			}

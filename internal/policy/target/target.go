@@ -1,4 +1,5 @@
-package policy
+// Package target reads the targets of rules: names, patterns of names, addresses and ranges, with a port or any.
+package target
 
 import (
 	"net/netip"
@@ -13,24 +14,24 @@ import (
 // Target is the subject of a rule: a name, a pattern of names, or a range of addresses,
 // with one port or any. The zero Target matches nothing.
 type Target struct {
-	kind   targetKind
-	name   string       // of exact, one and deep: without the wildcard
-	prefix netip.Prefix // of net
-	port   uint16       // 0: any
+	Kind   Kind
+	Name   string       // of exact, one and deep: without the wildcard
+	Prefix netip.Prefix // of net
+	Port   uint16       // 0: any
 }
 
-type targetKind uint8
+type Kind uint8
 
 const (
-	nothing targetKind = iota
-	exact              // example.com
-	one                // *.example.com: exactly one label below
-	deep               // **.example.com: any depth, not the apex
-	all                // **: every name and address
-	net                // an address is a CIDR of full length
+	Nothing  Kind = iota
+	Exact         // example.com
+	OneLabel      // *.example.com: exactly one label below
+	AnyDepth      // **.example.com: any depth, not the apex
+	All           // **: every name and address
+	Range         // an address is a CIDR of full length
 )
 
-// ParseTarget reads the target of a rule:
+// Parse reads the target of a rule:
 //
 //	example.com  *.example.com  **.example.com  **
 //	192.0.2.1  10.0.0.0/8  [2001:db8::1]  [2001:db8::/32]  2001:db8::/32
@@ -38,10 +39,10 @@ const (
 // each followed by ":PORT" or, for any port, not. Letters may be of any case, and a name may end in a
 // dot. Everything else is an error, and so are names that no rule can be about: localhost and those
 // under ".bothy".
-func ParseTarget(s string) (Target, error) {
+func Parse(s string) (Target, error) {
 	t, err := parseTarget(s)
 	if err != nil {
-		return Target{}, &spec.Error{Class: spec.ErrUsage, Op: "rule " + strconv.QuoteToASCII(withoutUser(s)), Err: err}
+		return Target{}, &spec.Error{Class: spec.ErrUsage, Op: "rule " + strconv.QuoteToASCII(WithoutUser(s)), Err: err}
 	}
 	return t, nil
 }
@@ -58,7 +59,7 @@ func parseTarget(s string) (Target, error) {
 	if err != nil {
 		return Target{}, err
 	}
-	t.port = port
+	t.Port = port
 	return t, nil
 }
 
@@ -82,8 +83,8 @@ func checkText(s string) error {
 	return nil
 }
 
-// withoutUser returns text for an error: the part before an '@' may be a password.
-func withoutUser(s string) string {
+// WithoutUser returns text for an error: the part before an '@' may be a password.
+func WithoutUser(s string) string {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		return "..." + s[i:]
 	}
@@ -138,27 +139,27 @@ func portOf(s string) (uint16, error) {
 func parseHost(host string) (Target, error) {
 	switch {
 	case host == "**":
-		return Target{kind: all}, nil
+		return Target{Kind: All}, nil
 	case strings.Contains(host, "/"):
 		p, err := parsePrefix(host)
-		return Target{kind: net, prefix: p}, err
+		return Target{Kind: Range, Prefix: p}, err
 	case strings.Contains(host, ":"):
 		a, err := parseAddr(host)
-		return Target{kind: net, prefix: netip.PrefixFrom(a, 128)}, err
+		return Target{Kind: Range, Prefix: netip.PrefixFrom(a, 128)}, err
 	}
 	if a, err := parseAddr(host); err == nil {
-		return Target{kind: net, prefix: netip.PrefixFrom(a, a.BitLen())}, nil
+		return Target{Kind: Range, Prefix: netip.PrefixFrom(a, a.BitLen())}, nil
 	}
 	return parsePattern(host)
 }
 
 func parsePattern(host string) (Target, error) {
-	t := Target{kind: exact}
+	t := Target{Kind: Exact}
 	base := host
 	if rest, ok := strings.CutPrefix(host, "**."); ok {
-		t.kind, base = deep, rest
+		t.Kind, base = AnyDepth, rest
 	} else if rest, ok := strings.CutPrefix(host, "*."); ok {
-		t.kind, base = one, rest
+		t.Kind, base = OneLabel, rest
 	}
 	if strings.ContainsAny(base, `*?[]!\`) {
 		return Target{}, spec.Errorf(spec.ErrUsage, "a wildcard stands only at the beginning").
@@ -172,102 +173,93 @@ func parsePattern(host string) (Target, error) {
 		return Target{}, spec.Errorf(spec.ErrUsage, "%q never leaves the sandbox", name).
 			WithHint("a port of the host is reached as host.bothy, after --allow-host-port PORT")
 	}
-	t.name = name
+	t.Name = name
 	return t, nil
 }
 
 // String returns the one spelling of the target: ParseTarget reads it back.
 func (t Target) String() string {
 	s := ""
-	switch t.kind {
-	case nothing:
+	switch t.Kind {
+	case Nothing:
 		return ""
-	case exact:
-		s = t.name
-	case one:
-		s = "*." + t.name
-	case deep:
-		s = "**." + t.name
-	case all:
+	case Exact:
+		s = t.Name
+	case OneLabel:
+		s = "*." + t.Name
+	case AnyDepth:
+		s = "**." + t.Name
+	case All:
 		s = "**"
-	case net:
-		s = t.prefix.String()
-		if t.prefix.IsSingleIP() {
-			s = t.prefix.Addr().String()
+	case Range:
+		s = t.Prefix.String()
+		if t.Prefix.IsSingleIP() {
+			s = t.Prefix.Addr().String()
 		}
-		if t.prefix.Addr().Is6() {
+		if t.Prefix.Addr().Is6() {
 			s = "[" + s + "]"
 		}
 	}
-	if t.port == 0 {
+	if t.Port == 0 {
 		return s
 	}
-	return s + ":" + strconv.Itoa(int(t.port))
+	return s + ":" + strconv.Itoa(int(t.Port))
 }
 
-// Port returns the port of the target; 0 means any.
-func (t Target) Port() uint16 { return t.port }
+// MatchesAll reports whether a target matches every name and address.
+func (t *Target) MatchesAll() bool { return t.Kind == All }
 
-// Prefix returns the range of addresses, if the target is one.
-func (t Target) Prefix() (netip.Prefix, bool) { return t.prefix, t.kind == net }
-
-// Name returns the name of the target, if it is a single name.
-func (t Target) Name() (string, bool) { return t.name, t.kind == exact }
-
-// wide reports whether a target matches every name and address.
-func (t *Target) wide() bool { return t.kind == all }
-
-// matchesName ignores the port. The name must be clean.
-func (t Target) matchesName(name string) bool {
-	switch t.kind {
-	case exact:
-		return name == t.name
-	case one:
-		return hostname.IsBelow(name, t.name) && hostname.Parent(name) == t.name
-	case deep:
-		return hostname.IsBelow(name, t.name)
+// MatchesName ignores the port. The name must be clean.
+func (t Target) MatchesName(name string) bool {
+	switch t.Kind {
+	case Exact:
+		return name == t.Name
+	case OneLabel:
+		return hostname.IsBelow(name, t.Name) && hostname.Parent(name) == t.Name
+	case AnyDepth:
+		return hostname.IsBelow(name, t.Name)
 	}
-	return t.kind == all
+	return t.Kind == All
 }
 
-// matchesAddr ignores the port.
-func (t Target) matchesAddr(a netip.Addr) bool {
-	return t.kind == all || t.kind == net && t.prefix.Contains(a)
+// MatchesAddr ignores the port.
+func (t Target) MatchesAddr(a netip.Addr) bool {
+	return t.Kind == All || t.Kind == Range && t.Prefix.Contains(a)
 }
 
 // Matches reports whether the target matches a name or an address, at a port. The name must be clean. An
 // empty name or a zero address does not match.
 func (t Target) Matches(name string, a netip.Addr, port uint16) bool {
-	return t.matchesPort(port) && (name != "" && t.matchesName(name) || a.IsValid() && t.matchesAddr(a))
+	return t.MatchesPort(port) && (name != "" && t.MatchesName(name) || a.IsValid() && t.MatchesAddr(a))
 }
 
-func (t Target) matchesPort(port uint16) bool { return t.port == 0 || t.port == port }
+func (t Target) MatchesPort(port uint16) bool { return t.Port == 0 || t.Port == port }
 
-// covers reports whether t matches everything that u matches.
-func (t Target) covers(u Target) bool {
-	if !t.matchesPort(u.port) {
+// Covers reports whether t matches everything that u matches.
+func (t Target) Covers(u Target) bool {
+	if !t.MatchesPort(u.Port) {
 		return false
 	}
 	switch {
-	case t.kind == all:
+	case t.Kind == All:
 		return true
-	case t.kind == net:
-		return u.kind == net && t.prefix.Bits() <= u.prefix.Bits() && t.prefix.Contains(u.prefix.Addr())
-	case u.kind == exact:
-		return t.matchesName(u.name)
-	case t.kind == one:
-		return u.kind == one && t.name == u.name
-	case t.kind == deep:
-		return (u.kind == one || u.kind == deep) && (t.name == u.name || hostname.IsBelow(u.name, t.name))
+	case t.Kind == Range:
+		return u.Kind == Range && t.Prefix.Bits() <= u.Prefix.Bits() && t.Prefix.Contains(u.Prefix.Addr())
+	case u.Kind == Exact:
+		return t.MatchesName(u.Name)
+	case t.Kind == OneLabel:
+		return u.Kind == OneLabel && t.Name == u.Name
+	case t.Kind == AnyDepth:
+		return (u.Kind == OneLabel || u.Kind == AnyDepth) && (t.Name == u.Name || hostname.IsBelow(u.Name, t.Name))
 	}
 	return false
 }
 
-// overlaps reports whether both match a common name or address.
-func (t Target) overlaps(u Target) bool {
-	if t.port != 0 && u.port != 0 && t.port != u.port {
+// Overlaps reports whether both match a common name or address.
+func (t Target) Overlaps(u Target) bool {
+	if t.Port != 0 && u.Port != 0 && t.Port != u.Port {
 		return false
 	}
-	t.port, u.port = 0, 0
-	return t.covers(u) || u.covers(t) // patterns and prefixes are nested or disjoint; none cross
+	t.Port, u.Port = 0, 0
+	return t.Covers(u) || u.Covers(t) // patterns and prefixes are nested or disjoint; none cross
 }

@@ -1,14 +1,17 @@
-package policy
+// Package telemetry knows the hosts that programs contact only in the interest of their makers.
+package telemetry
 
 import (
 	"strings"
 	"sync"
+
+	"github.com/bothy-dev/bothy/internal/policy"
 )
 
-// IsTelemetry reports whether a refused request is known to serve the maker of a program, such as its
+// Is reports whether a refused request is known to serve the maker of a program, such as its
 // reports and feature switches, and not the program's own work. It decides nothing: rules let the
 // request through or not. The CLI sorts refusals by it.
-func IsTelemetry(host, path string) bool {
+func Is(host, path string) bool {
 	for _, p := range telemetry() {
 		if p.matches(host, path) {
 			return true
@@ -50,8 +53,8 @@ var theirs struct {
 }
 
 func readTelemetry() (list []spot) {
-	for _, name := range PresetNames() {
-		p, err := FindPreset(name)
+	for _, name := range policy.PresetNames() {
+		p, err := policy.FindPreset(name)
 		if err != nil { // the files are in the binary, and tested
 			continue
 		}

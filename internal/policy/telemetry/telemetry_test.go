@@ -1,4 +1,4 @@
-package policy
+package telemetry
 
 import "testing"
 
@@ -25,7 +25,7 @@ func TestIsTelemetry(t *testing.T) {
 		{"registry.npmjs.org", "", false},
 		{"", "", false},
 	} {
-		if got := IsTelemetry(tt.host, tt.path); got != tt.want {
+		if got := Is(tt.host, tt.path); got != tt.want {
 			t.Errorf("%s%s: %t", tt.host, tt.path, got)
 		}
 	}

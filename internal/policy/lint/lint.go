@@ -1,4 +1,5 @@
-package policy
+// Package lint finds rules that do not do what their author may think.
+package lint
 
 import (
 	"fmt"
@@ -6,7 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/policy/hostname"
+	"github.com/bothy-dev/bothy/internal/policy/specialaddr"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 )
 
 // Kind is the kind of a finding.
@@ -32,7 +36,7 @@ const (
 // Finding is a rule, or a policy, that a person should look at.
 type Finding struct {
 	Kind Kind
-	Rule *Rule // nil: about the policy as a whole
+	Rule *policy.Rule // nil: about the policy as a whole
 	Text string
 }
 
@@ -44,17 +48,17 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s %q (%s) %s", f.Kind, f.Rule.Action, f.Rule, f.Rule.Source, f.Text)
 }
 
-// Lint looks for rules that do not do what their author may think. It judges the layers together, as
+// Rules looks for rules that do not do what their author may think. It judges the layers together, as
 // Compile does. Findings are advice: a policy with findings still decides as documented. Lint does not
 // report rules of presets, which are reviewed elsewhere; it considers only their effect on other rules.
-func Lint(now time.Time, inputs ...Input) ([]Finding, error) {
-	p, err := Compile(0, inputs...)
+func Rules(now time.Time, inputs ...policy.Input) ([]Finding, error) {
+	p, err := policy.Compile(0, inputs...)
 	if err != nil {
 		return nil, err
 	}
-	l := linter{p: p, now: now}
+	l := linter{p: p, rules: pointers(p), open: p.Default() == policy.Allow, now: now}
 	l.defaults(inputs)
-	for _, r := range p.rules {
+	for _, r := range l.rules {
 		if r.Source.Preset == "" {
 			l.rule(r)
 		}
@@ -62,30 +66,40 @@ func Lint(now time.Time, inputs ...Input) ([]Finding, error) {
 	return l.found, nil
 }
 
+// pointers returns the rules of a policy.
+func pointers(p *policy.Policy) (list []*policy.Rule) {
+	for _, r := range p.Rules() {
+		list = append(list, &r)
+	}
+	return list
+}
+
 type linter struct {
-	p     *Policy
+	p     *policy.Policy
+	rules []*policy.Rule
+	open  bool // the default is allow
 	now   time.Time
 	found []Finding
 }
 
-func (l *linter) add(k Kind, r *Rule, format string, args ...any) {
+func (l *linter) add(k Kind, r *policy.Rule, format string, args ...any) {
 	l.found = append(l.found, Finding{k, r, fmt.Sprintf(format, args...)})
 }
 
 // defaults checks the default action of the policy.
-func (l *linter) defaults(inputs []Input) {
-	if l.p.open {
+func (l *linter) defaults(inputs []policy.Input) {
+	if l.open {
 		l.add(KindOpen, nil, "the default is allow: every public host can be reached, and data sent there")
 		return
 	}
 	for _, in := range inputs {
-		if in.Block.Default == Allow {
+		if in.Block.Default == policy.Allow {
 			l.add(KindNoEffect, nil, "default: allow of layer %s does not count, another layer says deny", in.Layer)
 		}
 	}
 }
 
-func (l *linter) rule(r *Rule) {
+func (l *linter) rule(r *policy.Rule) {
 	if !r.Live(l.now) {
 		l.add(KindExpired, r, "ended at %s", r.Until.UTC().Format(time.RFC3339))
 		return
@@ -93,17 +107,17 @@ func (l *linter) rule(r *Rule) {
 	if l.shadowed(r) {
 		return
 	}
-	if r.Action == Deny {
+	if r.Action == policy.Deny {
 		l.deny(r)
 		return
 	}
-	if r.Source.Layer == LayerProject {
+	if r.Source.Layer == policy.LayerProject {
 		l.ungranted(r)
 		return
 	}
 	l.tunnel(r)
 	l.pushes(r)
-	if r.Target.kind == net {
+	if r.Target.Kind == target.Range {
 		l.addresses(r)
 	} else {
 		l.names(r)
@@ -111,88 +125,100 @@ func (l *linter) rule(r *Rule) {
 	l.passthrough(r)
 }
 
+// tunnel reports a rule that lets any SSH through.
+func (l *linter) tunnel(r *policy.Rule) {
+	if r.Target.Port == policy.PortSSH && r.HTTP.IsEmpty() && !r.Inspect {
+		l.add(KindTunnel, r, "lets any SSH through: a shell, a tunnel to anywhere; with git it is held to repositories")
+	}
+}
+
+// pushes reports a rule that lets git push to any owner's repositories on that host.
+func (l *linter) pushes(r *policy.Rule) {
+	for _, s := range r.HTTP.Git {
+		if first, _, _ := strings.Cut(s, "/"); r.HTTP.Push && strings.HasPrefix(first, "*") {
+			l.add(KindWide, r, "lets git push to repositories of anybody there")
+			return
+		}
+	}
+}
+
 // shadowed finds a rule that makes this one useless.
-func (l *linter) shadowed(r *Rule) bool {
-	project := r.Action == Allow && r.Source.Layer == LayerProject
-	for _, o := range l.p.rules {
+func (l *linter) shadowed(r *policy.Rule) bool {
+	project := r.Action == policy.Allow && r.Source.Layer == policy.LayerProject
+	for _, o := range l.rules {
 		switch {
-		case o == r || !o.HTTP.none() || !o.Live(l.now) || !o.outlives(r) || !o.reaches(r):
-		case o.Action == Deny && r.Action == Allow:
+		case o == r || !o.HTTP.IsEmpty() || !o.Live(l.now) || !o.Outlives(r) || !reaches(o, r):
+		case o.Action == policy.Deny && r.Action == policy.Allow:
 			l.add(KindShadowed, r, "never counts: %q (%s) denies all of it", o, o.Source)
 			return true
-		case o.Action != r.Action || project != (o.Source.Layer == LayerProject && o.Action == Allow) || l.marked(r, o):
-		case o.Target == r.Target && r.HTTP.none() && !o.before(r): // of two equal rules, the later one
+		case o.Action != r.Action || project != (o.Source.Layer == policy.LayerProject && o.Action == policy.Allow) || marked(r, o):
+		case o.Target == r.Target && r.HTTP.IsEmpty() && !before(o, r): // of two equal rules, the later one
 		default:
-			l.add(KindShadowed, r, "says nothing new beside %q (%s)%s", o, o.Source, uncounted(r, o.Target.kind))
+			l.add(KindShadowed, r, "says nothing new beside %q (%s)%s", o, o.Source, uncounted(r, o.Target.Kind))
 			return true
 		}
 	}
-	if r.Action == Allow && !project && l.p.open && !l.marked(r, &Rule{}) && !l.guarded(r) {
-		l.add(KindNoEffect, r, "says nothing new: the default is allow%s", uncounted(r, all))
+	if r.Action == policy.Allow && !project && l.open && !marked(r, &policy.Rule{}) && !guarded(r) {
+		l.add(KindNoEffect, r, "says nothing new: the default is allow%s", uncounted(r, target.All))
 		return true
 	}
 	return false
 }
 
 // uncounted describes the remaining use of a rule with an exact name beside a wider one.
-func uncounted(r *Rule, wider targetKind) string {
-	if r.Action != Allow || r.Source.Layer == LayerProject || r.Target.kind != exact || wider == exact {
+func uncounted(r *policy.Rule, wider target.Kind) string {
+	if r.Action != policy.Allow || r.Source.Layer == policy.LayerProject || r.Target.Kind != target.Exact || wider == target.Exact {
 		return ""
 	}
 	return "; but its name is not rationed"
 }
 
 // marked reports whether a rule has marks that the other lacks, or lets more out.
-func (l *linter) marked(r, o *Rule) bool {
+func marked(r, o *policy.Rule) bool {
 	return r.Inspect && !o.Inspect || r.Passthrough && !o.Passthrough || r.HTTP.WebSocket && !o.HTTP.WebSocket ||
-		r.room() > o.room()
+		r.UploadLimit() > o.UploadLimit()
 }
 
 // before orders two equal rules, so that only one of them is found.
-func (r *Rule) before(o *Rule) bool {
+func before(r, o *policy.Rule) bool {
 	if r.Source != o.Source {
-		return compareSource(r.Source, o.Source) < 0
+		return policy.CompareSource(r.Source, o.Source) < 0
 	}
-	return r.key()+r.Until.String() < o.key()+o.Until.String()
-}
-
-// outlives reports whether r counts at least as long as o.
-func (r *Rule) outlives(o *Rule) bool {
-	return r.Until.IsZero() || !o.Until.IsZero() && !r.Until.Before(o.Until)
+	return r.Key()+r.Until.String() < o.Key()+o.Until.String()
 }
 
 // reaches reports whether r covers o in effect: a wide allow rule does not reach private names and
 // special addresses.
-func (r *Rule) reaches(o *Rule) bool {
-	if !r.Target.covers(o.Target) {
+func reaches(r, o *policy.Rule) bool {
+	if !r.Target.Covers(o.Target) {
 		return false
 	}
-	if r.Action == Deny {
+	if r.Action == policy.Deny {
 		return true
 	}
-	if o.Target.kind == net {
-		b := special(o.Target.prefix.Addr())
-		return b == nil && !r.Target.wide() || b != nil && !r.Target.wide() && b.opens(r.Target.prefix, o.Target.prefix.Addr())
+	if o.Target.Kind == target.Range {
+		b := specialaddr.Find(o.Target.Prefix.Addr())
+		return b == nil && !r.Target.MatchesAll() || b != nil && !r.Target.MatchesAll() && b.OpenedBy(r.Target.Prefix, o.Target.Prefix.Addr())
 	}
-	return !r.Target.wide() || !hostname.IsPrivate(o.Target.name)
+	return !r.Target.MatchesAll() || !hostname.IsPrivate(o.Target.Name)
 }
 
 // guarded reports whether the default does not reach a rule's target.
-func (l *linter) guarded(r *Rule) bool {
-	if r.Target.kind == net {
+func guarded(r *policy.Rule) bool {
+	if r.Target.Kind == target.Range {
 		return true // some of it may be special
 	}
-	return !r.Target.wide() && hostname.IsPrivate(r.Target.name)
+	return !r.Target.MatchesAll() && hostname.IsPrivate(r.Target.Name)
 }
 
 // deny reports a deny rule whose target no rule allows.
-func (l *linter) deny(r *Rule) {
-	if l.p.open {
+func (l *linter) deny(r *policy.Rule) {
+	if l.open {
 		return
 	}
-	for _, o := range l.p.rules {
+	for _, o := range l.rules {
 		// A CIDR rule can deny the address of a name, whatever allows the name.
-		if o.Action == Allow && (o.Target.overlaps(r.Target) || r.Target.kind == net && o.Target.kind != net) {
+		if o.Action == policy.Allow && (o.Target.Overlaps(r.Target) || r.Target.Kind == target.Range && o.Target.Kind != target.Range) {
 			return
 		}
 	}
@@ -200,49 +226,49 @@ func (l *linter) deny(r *Rule) {
 }
 
 // ungranted reports a project's rule that no other layer allows.
-func (l *linter) ungranted(r *Rule) {
-	for _, o := range l.p.rules {
-		if o.Action == Allow && o.Source.Layer != LayerProject && o.Live(l.now) && o.Target.overlaps(r.Target) && !o.Target.withholds(r.Target) {
+func (l *linter) ungranted(r *policy.Rule) {
+	for _, o := range l.rules {
+		if o.Action == policy.Allow && o.Source.Layer != policy.LayerProject && o.Live(l.now) && o.Target.Overlaps(r.Target) && !withholds(o.Target, r.Target) {
 			return
 		}
 	}
-	if everything := (Target{kind: all}); !l.p.open || everything.withholds(r.Target) {
+	if everything := (target.Target{Kind: target.All}); !l.open || withholds(everything, r.Target) {
 		l.add(KindUngranted, r, "adds nothing: a project only narrows, and no other layer allows it")
 	}
 }
 
 // withholds reports whether an allow target is too wide for the part it shares with another
 // target. Special addresses and private names stay closed unless a rule names them.
-func (t Target) withholds(u Target) bool {
-	switch u.kind {
-	case net:
-		both := u.prefix
-		if t.kind == net && t.prefix.Bits() > both.Bits() {
-			both = t.prefix
+func withholds(t, u target.Target) bool {
+	switch u.Kind {
+	case target.Range:
+		both := u.Prefix
+		if t.Kind == target.Range && t.Prefix.Bits() > both.Bits() {
+			both = t.Prefix
 		}
-		b := special(both.Addr())
-		return b != nil && both.Bits() >= b.prefix.Bits() && !b.opens(t.prefix, both.Addr())
-	case exact:
-		return t.wide() && hostname.IsPrivate(u.name)
-	case one, deep:
-		return t.wide() && hostname.IsPrivate("x."+u.name)
+		b := specialaddr.Find(both.Addr())
+		return b != nil && both.Bits() >= b.Prefix.Bits() && !b.OpenedBy(t.Prefix, both.Addr())
+	case target.Exact:
+		return t.MatchesAll() && hostname.IsPrivate(u.Name)
+	case target.OneLabel, target.AnyDepth:
+		return t.MatchesAll() && hostname.IsPrivate("x."+u.Name)
 	}
 	return false
 }
 
 // names checks the reach of a pattern.
-func (l *linter) names(r *Rule) {
-	if what := r.Target.tooWide(); what != "" {
+func (l *linter) names(r *policy.Rule) {
+	if what := tooWide(r.Target); what != "" {
 		l.add(KindWide, r, "reaches %s", what)
 		return
 	}
 	for _, host := range dropHosts {
-		if r.Target.matchesName(host) && !r.readsOnly() && r.MaxUpload == 0 {
+		if r.Target.MatchesName(host) && !readsOnly(r) && r.MaxUpload == 0 {
 			l.add(KindDrop, r, "reaches %s, which takes data from anybody; max_upload bounds how much", host)
 			break
 		}
 	}
-	if r.Target.port == portHTTP && l.unseen(r) {
+	if r.Target.Port == portHTTP && l.unseen(r) {
 		instead := "mark it inspect"
 		if r.Passthrough {
 			instead = "mark it inspect in place of passthrough, for there is no certificate to pin"
@@ -250,11 +276,11 @@ func (l *linter) names(r *Rule) {
 		l.add(KindFronting, r, "is not looked into: in plain HTTP a client may ask the same server for any other name; %s", instead)
 		return
 	}
-	if !r.HTTP.none() || r.Inspect || l.p.inspectAll {
+	if !r.HTTP.IsEmpty() || r.Inspect || l.p.InspectsAll() {
 		return
 	}
 	for _, suffix := range frontingSuffixes {
-		if hostname.IsBelow(r.Target.name, suffix) {
+		if hostname.IsBelow(r.Target.Name, suffix) {
 			l.add(KindFronting, r, "is not looked into: inside TLS a client may ask the same servers for another name below %s; mark it inspect", suffix)
 			break
 		}
@@ -266,28 +292,28 @@ func (l *linter) names(r *Rule) {
 const portHTTP = 80
 
 // unseen reports whether a connection for the rule passes without inspection.
-func (l *linter) unseen(r *Rule) bool {
-	name := r.Target.name
-	if r.Target.kind != exact {
+func (l *linter) unseen(r *policy.Rule) bool {
+	name := r.Target.Name
+	if r.Target.Kind != target.Exact {
 		name = "x." + name
 	}
-	d := l.p.Decide(Query{Stage: StageConnect, Name: name, Port: r.Target.port, Now: l.now})
-	return d.Allowed() && (d.Inspection == InspectNo || d.Inspection == InspectNever)
+	d := l.p.Decide(policy.Query{Stage: policy.StageConnect, Name: name, Port: r.Target.Port, Now: l.now})
+	return d.Allowed() && (d.Inspection == policy.InspectNo || d.Inspection == policy.InspectNever)
 }
 
 // tooWide describes a pattern that reaches more hosts than a user can oversee; "" for
 // others.
-func (t Target) tooWide() string {
+func tooWide(t target.Target) string {
 	switch {
-	case t.kind == all:
+	case t.Kind == target.All:
 		return "every public host"
-	case t.kind == exact:
+	case t.Kind == target.Exact:
 		return ""
-	case !strings.Contains(t.name, "."):
+	case !strings.Contains(t.Name, "."):
 		return "a whole top-level domain"
 	}
 	for _, suffix := range sharedSuffixes {
-		if t.matchesName("x." + suffix) {
+		if t.MatchesName("x." + suffix) {
 			return "names anybody can have, below " + suffix
 		}
 	}
@@ -295,7 +321,7 @@ func (t Target) tooWide() string {
 }
 
 // readsOnly reports whether a rule lets nothing be sent but a URL, or sends only to chosen paths.
-func (r *Rule) readsOnly() bool {
+func readsOnly(r *policy.Rule) bool {
 	if len(r.HTTP.Git) > 0 {
 		return !r.HTTP.Push
 	}
@@ -311,28 +337,28 @@ func (r *Rule) readsOnly() bool {
 }
 
 // addresses checks the reach of a CIDR.
-func (l *linter) addresses(r *Rule) {
-	prefix := r.Target.prefix
-	for _, p := range innerPrefixes() {
+func (l *linter) addresses(r *policy.Rule) {
+	prefix := r.Target.Prefix
+	for _, p := range specialaddr.InnerPrefixes() {
 		if p.Contains(prefix.Addr()) && prefix.Bits() >= p.Bits() {
 			l.add(KindInner, r, "opens nothing inside, where such addresses are the sandbox's own; it counts where a name leads to one outside")
 			return
 		}
 	}
-	for _, b := range blocks() {
-		if !prefix.Overlaps(b.prefix) {
+	for _, b := range specialaddr.Ranges() {
+		if !prefix.Overlaps(b.Prefix) {
 			continue
 		}
-		opens := b.opens(prefix, prefix.Addr())
+		opens := b.OpenedBy(prefix, prefix.Addr())
 		switch {
-		case b.kind == metadata && opens:
-			l.add(KindMetadata, r, "opens %s: whoever is inside gets the machine's credentials", b.what)
+		case b.Kind == specialaddr.Metadata && opens:
+			l.add(KindMetadata, r, "opens %s: whoever is inside gets the machine's credentials", b.What)
 			return
-		case b.kind == metadata && prefix.Bits() > 0:
-			l.add(KindMetadata, r, "contains %s, %s; it stays closed, only a rule for that address would open it", b.prefix.Addr(), b.what)
+		case b.Kind == specialaddr.Metadata && prefix.Bits() > 0:
+			l.add(KindMetadata, r, "contains %s, %s; it stays closed, only a rule for that address would open it", b.Prefix.Addr(), b.What)
 			return
-		case b.kind == never && prefix.Bits() >= b.prefix.Bits():
-			l.add(KindNoEffect, r, "is about %s, which is never reached", b.what)
+		case b.Kind == specialaddr.Never && prefix.Bits() >= b.Prefix.Bits():
+			l.add(KindNoEffect, r, "is about %s, which is never reached", b.What)
 			return
 		case prefix.Addr().IsLoopback():
 			l.add(KindHost, r, "opens the host itself to names that lead there; a single port is safer as host.bothy")
@@ -345,12 +371,12 @@ func (l *linter) addresses(r *Rule) {
 }
 
 // passthrough reports marks that conditions of other rules overrule.
-func (l *linter) passthrough(r *Rule) {
+func (l *linter) passthrough(r *policy.Rule) {
 	if !r.Passthrough {
 		return
 	}
-	for _, o := range l.p.rules {
-		if o.Action == Deny && o.Live(l.now) && !o.HTTP.none() && o.Target.overlaps(r.Target) {
+	for _, o := range l.rules {
+		if o.Action == policy.Deny && o.Live(l.now) && !o.HTTP.IsEmpty() && o.Target.Overlaps(r.Target) {
 			l.add(KindPassthrough, r, "is looked into all the same where %q (%s) needs it", o, o.Source)
 			return
 		}

@@ -1,4 +1,4 @@
-package policy
+package lint
 
 // Facts that the linter uses for warnings. They decide nothing, and may be incomplete.
 

@@ -1,6 +1,10 @@
-package policy
+package policyfile
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+)
 
 // TestCarriageReturns adds rules to files with line ends that YAML accepts and other programs do not
 // count.
@@ -12,17 +16,17 @@ func TestCarriageReturns(t *testing.T) {
 		"\r\r\rversion: 1\nallow: [a.example]",
 		"version: 1\n\r\r\rallow:\r  - a.example\n",
 	} {
-		file, err := DecodeFile([]byte(text))
+		file, err := Decode([]byte(text))
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 			continue
 		}
-		for _, r := range []Rule{rule(t, Allow, "added.example:4433"), rule(t, Deny, "denied.example:4433")} {
+		for _, r := range []policy.Rule{rule(t, policy.Allow, "added.example:4433"), rule(t, policy.Deny, "denied.example:4433")} {
 			if err := file.Add(r); err != nil {
 				t.Errorf("%q: %v", text, err)
 			}
 		}
-		again, err := DecodeFile(file.Encode())
+		again, err := Decode(file.Encode())
 		if err != nil || len(again.Allow) != 2 || len(again.Deny) != 1 {
 			t.Errorf("%q became %q (%v)", text, file.Encode(), err)
 		}

@@ -1,8 +1,7 @@
-package policy
+package target
 
 import (
 	"net/netip"
-	"strings"
 
 	"github.com/bothy-dev/bothy/internal/policy/ascii"
 	"github.com/bothy-dev/bothy/spec"
@@ -62,53 +61,4 @@ func parsePort(s string) (uint16, error) {
 			WithHint("leave the port out for any port")
 	}
 	return uint16(n), nil
-}
-
-// Embedded returns the IPv4 addresses that an IPv6 address carries inside. A packet to the
-// IPv6 address may reach them.
-func Embedded(a netip.Addr) []netip.Addr {
-	list, n := embedded(a)
-	return list[:n]
-}
-
-// embedded returns the IPv4 addresses inside an IPv6 address to which a translator or tunnel on the way
-// would send the packet: NAT64, 6to4, Teredo (server and client), IPv4-compatible, IPv4-translated,
-// IPv4-mapped, ISATAP.
-func embedded(a netip.Addr) (list [2]netip.Addr, n int) {
-	if !a.Is6() {
-		return list, 0
-	}
-	b := a.As16()
-	add := func(v [4]byte) {
-		list[n] = netip.AddrFrom4(v)
-		n++
-	}
-	at := func(i int) [4]byte { return [4]byte(b[i : i+4]) }
-	switch {
-	case strings.HasPrefix(string(b[:]), "\x20\x02"):
-		add(at(2))
-	case strings.HasPrefix(string(b[:]), "\x20\x01\x00\x00"):
-		add(at(4))
-		c := at(12)
-		add([4]byte{^c[0], ^c[1], ^c[2], ^c[3]})
-	case lastFour(b):
-		add(at(12))
-	}
-	return list, n
-}
-
-// lastFour reports whether an address has a form that carries IPv4 in its last 32 bits.
-func lastFour(b [16]byte) bool {
-	switch string(b[:12]) {
-	case "\x00\x64\xff\x9b\x00\x00\x00\x00\x00\x00\x00\x00", // NAT64, RFC 6052
-		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", // IPv4-compatible, RFC 4291
-		"\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x00\x00", // IPv4-translated, RFC 2765
-		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff": // IPv4-mapped
-		return true
-	}
-	switch string(b[8:12]) { // ISATAP, RFC 5214
-	case "\x00\x00\x5e\xfe", "\x02\x00\x5e\xfe":
-		return true
-	}
-	return false
 }
