@@ -15,11 +15,14 @@ const layers = `
 spec
 internal/passwd internal/program internal/strictyaml
 internal/sums internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy/... internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/helper internal/fetch internal/sealedfile internal/task internal/build internal/price internal/gctune internal/quota internal/dirwatch internal/linediff internal/devcontainer internal/gate internal/sqlite internal/hostproxy internal/hostpath/look internal/elsewhere
-internal/hostpath internal/gitdir internal/hostproxy/transport internal/carried
-internal/hostroot internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/oauthfile internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
+internal/hostpath internal/gitdir internal/hostproxy/transport internal/carried internal/review/quote
+internal/review/beneath
+internal/review/risk internal/review/record
+internal/review
+internal/hostroot internal/tui internal/cgroup internal/workspace internal/review/patch internal/review/hardlinks internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/oauthfile internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
 internal/flow/flowplan
-internal/changes internal/vault/sealer internal/agent internal/savedtemplate internal/hostcreds internal/gitdefaults internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database internal/vault/ask
-internal/loopserver internal/settings internal/credential internal/modelmock
+internal/review/apply internal/vault/sealer internal/agent internal/savedtemplate internal/hostcreds internal/gitdefaults internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database internal/vault/ask
+internal/changes internal/loopserver internal/settings internal/credential internal/modelmock
 internal/agent/npm internal/image/pull
 internal/agent/install
 internal/gateway/...
@@ -94,7 +97,7 @@ var suites = []string{"internal/driver/drivertest", "internal/gateway/insidetest
 var namedBy = map[string]string{
 	"internal/vault/service.go":         "providers and their variables, some of which are called as an agent is; services are named by descriptions",
 	"internal/price/usual.go":           "models, which are called so by whoever sells them",
-	"internal/review/flag.go":           "files of projects that programs on the host obey, described here or not",
+	"internal/review/risk/flag.go":      "files of projects that programs on the host obey, described here or not",
 	"internal/modelserver":              "the APIs of providers and their clients, for scripts that play a model",
 	"internal/gateway/inspect/limit.go": "headers with which providers tell of limits",
 }
@@ -185,7 +188,6 @@ const (
 var manyMethods = map[string]int{
 	"internal/engine.Engine": 159,
 	"internal/loop.State":    64,
-	"internal/review.look":   64,
 	"internal/task.Graph":    62,
 }
 
@@ -196,7 +198,6 @@ var largePackages = map[string]int{
 	"internal/cli/runs":   7500,
 	"internal/engine":     5100,
 	"internal/loop":       5100,
-	"internal/review":     6600,
 }
 
 // maxShortNames is the number of unexported functions whose names have five letters or fewer.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/apply"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -44,7 +45,7 @@ func (ws *Workspaces) Ready(sb *spec.Sandbox) error {
 		if err := os.MkdirAll(w.Layer.Dir, 0o700); err != nil {
 			return err
 		}
-		if err := w.Settle(); err != nil {
+		if err := apply.Settle(w); err != nil {
 			return &spec.Error{Class: spec.ErrSandbox, Op: "put the changes in " + w.Source + " in order", Err: err, Hint: spec.Hint(err)}
 		}
 		if err := w.Prepare(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/apply"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
@@ -40,7 +41,7 @@ func (ws *Workspaces) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
 func (ws *Workspaces) finishApplies(sb *spec.Sandbox) {
 	d := ws.Store.Sandbox(sb.ID)
 	list := review.Of(sb, d.Review)
-	if !slices.ContainsFunc(list, review.Workspace.Interrupted) {
+	if !slices.ContainsFunc(list, apply.Interrupted) {
 		return
 	}
 	lock, err := store.TryLock(d.ReviewLock())
@@ -59,7 +60,7 @@ func (ws *Workspaces) finishApplies(sb *spec.Sandbox) {
 func recoverAll(list []review.Workspace) error {
 	var errs []error
 	for _, w := range list {
-		errs = append(errs, w.Recover())
+		errs = append(errs, apply.Recover(w))
 	}
 	return errors.Join(errs...)
 }
@@ -87,20 +88,20 @@ func (ws *Workspaces) Pending(sb *spec.Sandbox) bool {
 
 // Apply brings changes to the host. Applied changes leave the layer at once or, if the sandbox
 // runs, before its next start: the directories of a mounted overlay must not be touched.
-func (ws *Workspaces) Apply(sb *spec.Sandbox, w review.Workspace, orders []review.Order) ([]review.Outcome, error) {
-	var done []review.Outcome
+func (ws *Workspaces) Apply(sb *spec.Sandbox, w review.Workspace, orders []apply.Order) ([]apply.Outcome, error) {
+	var done []apply.Outcome
 	err := ws.reviewing(sb, func(stopped bool) (err error) {
-		done, err = w.Apply(orders, stopped)
+		done, err = apply.Orders(w, orders, stopped)
 		return err
 	})
 	return done, err
 }
 
 // Discard throws changes away. The sandbox must not run.
-func (ws *Workspaces) Discard(sb *spec.Sandbox, w review.Workspace, changes []review.Change) ([]review.Outcome, error) {
-	var done []review.Outcome
+func (ws *Workspaces) Discard(sb *spec.Sandbox, w review.Workspace, changes []review.Change) ([]apply.Outcome, error) {
+	var done []apply.Outcome
 	err := ws.discarding(sb, func() (err error) {
-		done, err = w.Discard(changes)
+		done, err = apply.Discard(w, changes)
 		return err
 	})
 	return done, err
@@ -108,7 +109,7 @@ func (ws *Workspaces) Discard(sb *spec.Sandbox, w review.Workspace, changes []re
 
 // DiscardAll throws all changes away, however many. The sandbox must not run.
 func (ws *Workspaces) DiscardAll(sb *spec.Sandbox, w review.Workspace) error {
-	return ws.discarding(sb, w.DiscardAll)
+	return ws.discarding(sb, func() error { return apply.DiscardAll(w) })
 }
 
 func (ws *Workspaces) discarding(sb *spec.Sandbox, do func() error) error {

@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/linediff"
+	"github.com/bothy-dev/bothy/internal/review/beneath"
+	"github.com/bothy-dev/bothy/internal/review/quote"
+	"github.com/bothy-dev/bothy/internal/review/record"
 )
 
 // maxSources is how many bytes of the host's files are read to find the origins of files that the
@@ -28,98 +31,75 @@ type orphan struct {
 // replaced: the host had the name when the layer began, and does not have it any more. If that is
 // unknown, or the name came later, the overlay's mark of a copy decides; for files, adopt finds
 // that out at the end. The sandbox cannot move a directory that is a copy.
-func (l *look) withdrawn(p place, name string, c Change) string {
-	k, noted := l.record.of(c.Path)
+func (l *View) withdrawn(p place, name string, c Change) string {
+	k, noted := l.Record.Find(c.Path)
 	if k.Moved {
 		return ""
 	}
-	had := l.had(c.Path)
+	had := l.Had(c.Path)
 	if noted { // it had none when that was applied or discarded
-		had = absent
+		had = record.Absent
 	}
-	if had == present {
+	if had == record.Present {
 		return l.deletedThere()
 	}
-	if !p.made && (c.New.Form == File || c.New.Form == Directory) && p.upper.isCopy(name) {
-		if c.New.Form == Directory {
+	if !p.made && (c.New.Form == beneath.File || c.New.Form == beneath.Directory) && p.upper.IsCopy(name) {
+		if c.New.Form == beneath.Directory {
 			return l.deletedThere()
 		}
-		l.orphans = append(l.orphans, orphan{c.Path, l.sinceChanged(p.path, p.host)})
+		l.orphans = append(l.orphans, orphan{c.Path, l.NamesChanged(p.path, p.host)})
 		return ""
 	}
-	if had == unknown && !p.made && l.sinceChanged(p.path, p.host) {
-		return "names came or went beside it on the host since " + l.record.since() + ", and it is not known whether this was one"
+	if had == record.Unknown && !p.made && l.NamesChanged(p.path, p.host) {
+		return "names came or went beside it on the host since " + l.Record.SinceText() + ", and it is not known whether this was one"
 	}
 	return ""
 }
 
-func (l *look) deletedThere() string { return "deleted on the host since " + l.record.since() }
+func (l *View) deletedThere() string { return "deleted on the host since " + l.Record.SinceText() }
 
-// sinceChanged reports whether names may have come or gone in a directory of the host, other
+// NamesChanged reports whether names may have come or gone in a directory of the host, other
 // than by an apply. A nil directory is gone.
-func (l *look) sinceChanged(at string, d *dir) bool {
+func (l *View) NamesChanged(at string, d *beneath.Dir) bool {
 	if d == nil {
 		return true
 	}
 	var st unix.Stat_t
-	if unix.Fstat(d.fd(), &st) != nil {
+	if unix.Fstat(d.FD(), &st) != nil {
 		return true
 	}
-	return st.Ctim.Nano() >= l.record.Since && st.Ctim.Nano() != l.record.Touched[Quote(path.Clean(at))]
+	return st.Ctim.Nano() >= l.Record.Since && st.Ctim.Nano() != l.Record.Touched[quote.Path(path.Clean(at))]
 }
 
-// touching is called before names are added or removed in a directory of the host, and the
-// function it returns is called afterwards. It notes that only the apply changed the directory,
-// unless something else had changed it before.
-func (l *look) touching(at string, d *dir) (done func()) {
-	if l.sinceChanged(at, d) {
-		return func() {}
-	}
-	return func() {
-		var st unix.Stat_t
-		if unix.Fstat(d.fd(), &st) != nil {
-			return
-		}
-		l.noteTouched(at, &st)
-	}
-}
-
-func (l *look) noteTouched(at string, st *unix.Stat_t) {
-	if l.record.Touched == nil {
-		l.record.Touched = map[string]int64{}
-	}
-	l.record.Touched[Quote(path.Clean(at))] = st.Ctim.Nano()
-}
-
-// adopt finds the origin of each orphan by its contents: a file of the host that the layer does
+// findOrigins finds the origin of each orphan by its contents: a file of the host that the layer does
 // not have as it is. An orphan without such an origin is in conflict. The origin lists the orphan
 // as its heir, because the origin cannot be found any more once it is applied or discarded.
-func (l *look) adopt() {
+func (l *View) findOrigins() {
 	var from *sources
 	for _, o := range l.orphans {
-		i, found := l.find(o.path)
+		i, found := l.findChange(o.path)
 		if !found {
 			continue // it was refused, or is not a change
 		}
 		c := &l.list[i]
-		origin, found := l.find(c.From)
+		origin, found := l.findChange(c.From)
 		if !found {
 			if from == nil {
 				from = l.sources()
 			}
-			origin, found = from.of(text(l.upper, c.Path))
+			origin, found = from.findOrigin(linesOf(l.Upper, c.Path))
 		}
 		switch {
 		case found && origin >= 0:
-			l.list[origin].heirs = append(l.list[origin].heirs, c.Path)
-			l.list[origin].to = append(l.list[origin].to, c.Path)
+			l.list[origin].Heirs = append(l.list[origin].Heirs, c.Path)
+			l.list[origin].MovedTo = append(l.list[origin].MovedTo, c.Path)
 		case !found && o.suspect:
 			c.Conflict = l.deletedThere()
 		}
 	}
 }
 
-func (l *look) find(path string) (int, bool) {
+func (l *View) findChange(path string) (int, bool) {
 	return slices.BinarySearchFunc(l.list, path, func(c Change, p string) int { return cmp.Compare(c.Path, p) })
 }
 
@@ -131,17 +111,17 @@ type sources struct {
 	whole bool // they are all there are
 }
 
-func (l *look) sources() *sources {
+func (l *View) sources() *sources {
 	s := &sources{lines: map[string][]int{}}
 	size := int64(0)
 	for i, c := range l.list {
-		if c.Old.Form != File {
+		if c.Old.Form != beneath.File {
 			continue
 		}
-		if size += min(c.Old.Size, maxText); size > maxSources {
+		if size += min(c.Old.Size, MaxText); size > maxSources {
 			return s
 		}
-		list := text(l.host, c.Path)
+		list := linesOf(l.Host, c.Path)
 		for _, line := range list {
 			s.lines[line] = append(s.lines[line], len(s.lists))
 		}
@@ -151,9 +131,9 @@ func (l *look) sources() *sources {
 	return s
 }
 
-// of finds the file that shares most lines, if those are half of the smaller of both files. If it
+// findOrigin finds the file that shares most lines, if those are half of the smaller of both files. If it
 // cannot tell, it returns -1 and found is true.
-func (s *sources) of(list []string) (origin int, found bool) {
+func (s *sources) findOrigin(list []string) (origin int, found bool) {
 	shared := make([]int, len(s.lists))
 	best := -1
 	for _, line := range list {
@@ -169,26 +149,16 @@ func (s *sources) of(list []string) (origin int, found bool) {
 	return -1, !s.whole || len(list) == 0 && len(s.lists) > 0
 }
 
-// text returns the different lines of a file, or of its beginning.
-func text(d *dir, path string) []string {
-	f, err := d.open(path, unix.O_RDONLY|unix.O_NONBLOCK)
+// linesOf returns the different lines of a file, or of its beginning.
+func linesOf(d *beneath.Dir, path string) []string {
+	f, err := d.Open(path, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
 	var b strings.Builder
-	_, _ = io.Copy(&b, io.LimitReader(f, maxText))
+	_, _ = io.Copy(&b, io.LimitReader(f, MaxText))
 	list := linediff.Lines(b.String())
 	slices.Sort(list)
 	return slices.Compact(list)
-}
-
-// inherit records that the heirs of a file that goes were made by the sandbox, so that they do
-// not count as deleted by the host.
-func (r *record) inherit(heirs []string) {
-	for _, p := range heirs {
-		if k, ok := r.of(p); !ok || k == (known{Path: k.Path}) {
-			r.set(p, known{Moved: true})
-		}
-	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/review/quote"
+	"github.com/bothy-dev/bothy/internal/review/risk"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -22,7 +24,7 @@ func (w Workspace) Select(args []string, first bool) (s Selection, any bool, err
 		if arg == "" { // no way to say "everything"
 			return s, false, spec.Errorf(spec.ErrUsage, "a path is empty")
 		}
-		p, err := Unquote(arg)
+		p, err := quote.Parse(arg)
 		if err != nil {
 			return s, false, spec.Errorf(spec.ErrUsage, "path %w", err)
 		}
@@ -36,7 +38,7 @@ func (w Workspace) Select(args []string, first bool) (s Selection, any bool, err
 			continue
 		}
 		if p = filepath.Clean(p); !filepath.IsLocal(p) {
-			return s, false, spec.Errorf(spec.ErrUsage, "path %s leads out of the workspace", Quote(arg))
+			return s, false, spec.Errorf(spec.ErrUsage, "path %s leads out of the workspace", quote.Path(arg))
 		}
 		s.paths = append(s.paths, p)
 	}
@@ -63,16 +65,11 @@ func (s Selection) Is(path string) bool { return slices.Contains(s.paths, path) 
 // files count only if git's directory was named.
 func (s Selection) Names(c Change) bool {
 	for _, p := range s.paths {
-		if gitNamed(p) && (c.Path == p || strings.HasPrefix(c.Path, p+"/")) {
+		if risk.InGit(p) && (c.Path == p || strings.HasPrefix(c.Path, p+"/")) {
 			return true
 		}
 	}
 	return false
-}
-
-func gitNamed(p string) bool {
-	_, ok := gitFlag(strings.ToLower(p), File)
-	return ok
 }
 
 // Kept reports whether a change is of git's own files.
@@ -98,4 +95,10 @@ func (s Selection) Pick(list []Change) (picked []Change, kept int) {
 		}
 	}
 	return picked, kept
+}
+
+// InGit reports whether a path is a .git directory or inside one. git apply refuses a patch that
+// has such a path.
+func (c Change) InGit() bool {
+	return slices.ContainsFunc(strings.Split(c.Path, "/"), func(name string) bool { return strings.EqualFold(name, ".git") })
 }

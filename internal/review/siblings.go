@@ -8,23 +8,24 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/review/beneath"
+	"github.com/bothy-dev/bothy/internal/review/quote"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // Siblings are two workspaces over the same directory of the host, for example those of a sandbox and of
 // its fork.
 type Siblings struct {
-	a, b  *look
-	ofA   map[string]Change // the changes of each, by path
-	ofB   map[string]Change
-	reads Reader
+	a, b *View
+	ofA  map[string]Change // the changes of each, by path
+	ofB  map[string]Change
 }
 
 // Against opens a workspace for a comparison with another one over the same directory. The caller closes
 // it.
 func (w Workspace) Against(other Workspace) (_ *Siblings, err error) {
 	if w.Source != other.Source {
-		return nil, spec.Errorf(spec.ErrUsage, "%s and %s are different directories", Quote(w.Source), Quote(other.Source))
+		return nil, spec.Errorf(spec.ErrUsage, "%s and %s are different directories", quote.Path(w.Source), quote.Path(other.Source))
 	}
 	s := &Siblings{}
 	defer func() {
@@ -38,17 +39,16 @@ func (w Workspace) Against(other Workspace) (_ *Siblings, err error) {
 	if s.b, s.ofB, err = other.byPath(); err != nil {
 		return nil, err
 	}
-	s.reads = Reader{l: s.a, old: func(p string) *dir { return side(s.a, s.ofA, p) }, now: func(p string) *dir { return side(s.b, s.ofB, p) }}
 	return s, nil
 }
 
 // byPath opens a workspace and finds its changes.
-func (w Workspace) byPath() (*look, map[string]Change, error) {
-	l, err := w.open()
+func (w Workspace) byPath() (*View, map[string]Change, error) {
+	l, err := w.OpenView()
 	if err != nil {
 		return nil, nil, err
 	}
-	list, err := l.changes()
+	list, err := l.FindChanges()
 	changes := make(map[string]Change, len(list))
 	for _, c := range list {
 		changes[c.Path] = c
@@ -56,32 +56,35 @@ func (w Workspace) byPath() (*look, map[string]Change, error) {
 	return l, changes, err
 }
 
-// side returns where a path is read: in the layer that changed it, or on the host.
-func side(l *look, changes map[string]Change, p string) *dir {
+// dirOf returns where a path is read: in the layer that changed it, or on the host.
+func dirOf(l *View, changes map[string]Change, p string) *beneath.Dir {
 	if _, ok := changes[p]; ok {
-		return l.upper
+		return l.Upper
 	}
-	return l.host
+	return l.Host
 }
 
 // Close closes both workspaces.
 func (s *Siblings) Close() {
-	for _, l := range []*look{s.a, s.b} {
+	for _, l := range []*View{s.a, s.b} {
 		if l != nil {
-			l.close()
+			l.Close()
 		}
 	}
 }
 
-// Text compares the lines of both.
-func (s *Siblings) Text(c Change) (Text, error) { return s.reads.Text(c) }
+// Old returns the directory to read a path of this workspace in.
+func (s *Siblings) Old(p string) *beneath.Dir { return dirOf(s.a, s.ofA, p) }
+
+// Now returns the directory to read a path of the other workspace in.
+func (s *Siblings) Now(p string) *beneath.Dir { return dirOf(s.b, s.ofB, p) }
 
 // Changes lists the other's differences from this one. Flags are those that an apply of the other
 // would have: a path that is as on the host brings nothing there.
 func (s *Siblings) Changes() ([]Change, error) {
 	paths := maps.Clone(s.ofA)
 	maps.Copy(paths, s.ofB)
-	l := &look{Workspace: s.b.Workspace}
+	l := &View{Workspace: s.b.Workspace}
 	for _, p := range slices.Sorted(maps.Keys(paths)) {
 		a, inA := s.ofA[p]
 		b, inB := s.ofB[p]
@@ -99,7 +102,7 @@ func (s *Siblings) Changes() ([]Change, error) {
 		if err != nil {
 			return nil, err
 		}
-		if same && (c.Old.Mode == c.New.Mode || c.New.Form == Nothing) {
+		if same && (c.Old.Mode == c.New.Mode || c.New.Form == beneath.Nothing) {
 			continue
 		}
 		if c.Kind = kindOf(c.Old, c.New); same {
@@ -110,7 +113,7 @@ func (s *Siblings) Changes() ([]Change, error) {
 		}
 		l.list = append(l.list, c)
 	}
-	l.imply()
+	l.markImplied()
 	return l.list, nil
 }
 
@@ -119,22 +122,22 @@ func (s *Siblings) same(c Change) (bool, error) {
 	switch {
 	case c.Old.Form != c.New.Form:
 		return false, nil
-	case c.New.Form == Link:
+	case c.New.Form == beneath.Link:
 		return c.Old.Target == c.New.Target, nil
-	case c.New.Form != File:
+	case c.New.Form != beneath.File:
 		return true, nil
 	case c.Old.Size != c.New.Size:
 		return false, nil
 	}
-	f, err := s.reads.old(c.Path).open(c.Path, unix.O_RDONLY|unix.O_NONBLOCK)
+	f, err := s.Old(c.Path).Open(c.Path, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
-	g, err := s.reads.now(c.Path).open(c.Path, unix.O_RDONLY|unix.O_NONBLOCK)
+	g, err := s.Now(c.Path).Open(c.Path, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return false, err
 	}
 	defer g.Close()
-	return sameData(f, g)
+	return beneath.SameData(f, g)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/loop"
-	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/quote"
 	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -159,7 +159,7 @@ func (s *Loop) Restore(ctx context.Context, number int64) error {
 		s.host.Note("what there was is checkpoint %s", r.Before.Name)
 	}
 	for _, path := range r.Skipped {
-		s.host.Note("not put back: %s", review.Quote(path))
+		s.host.Note("not put back: %s", quote.Path(path))
 	}
 	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/apply"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -83,7 +84,7 @@ func appliedIn(sb *spec.Sandbox, d store.Sandbox, n int) ([]string, error) {
 	if at < 0 {
 		return nil, nil
 	}
-	paths, err := list[at].Applied()
+	paths, err := apply.AppliedPaths(list[at])
 	for i := range paths {
 		paths[i] = filepath.Join(filepath.Base(list[at].Layer.Upper()), paths[i])
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/quote"
 	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -188,13 +188,13 @@ func (a *app) checkpointShowCommand() *cobra.Command {
 			}
 			if a.JSON {
 				for i := range changes {
-					changes[i].Path = review.Quote(changes[i].Path)
+					changes[i].Path = quote.Path(changes[i].Path)
 				}
 				return a.PrintJSON(map[string]any{"checkpoint": pointOf(p), "since": from.Number, "changes": append([]checkpoint.Change{}, changes...)})
 			}
 			for _, c := range changes {
 				if place := snapshot.PlaceOf(sb, c); place != "" {
-					fmt.Fprintf(a.Out, "%-8s  %s\n", c.Kind, review.Quote(place))
+					fmt.Fprintf(a.Out, "%-8s  %s\n", c.Kind, quote.Path(place))
 				}
 			}
 			return nil
@@ -252,7 +252,7 @@ func (a *app) checkpointRestoreCommand() *cobra.Command {
 				a.Note("what there was is checkpoint %s", r.Before.Name)
 			}
 			for _, path := range r.Skipped {
-				a.Note("not put back: %s", review.Quote(path))
+				a.Note("not put back: %s", quote.Path(path))
 			}
 			if err != nil {
 				return err

@@ -13,6 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/apply"
+	"github.com/bothy-dev/bothy/internal/review/patch"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -21,7 +23,7 @@ type applyFlags struct {
 	dryRun, flagged bool
 	patch, match    string
 	overwrite       []string
-	pick            review.Pick
+	pick            patch.Pick
 	interactive     bool
 }
 
@@ -44,11 +46,11 @@ unless --flagged says otherwise. What git keeps in .git is left unless it is nam
 		Args: cmdline.AtLeast(1, "a sandbox"), ValidArgsFunction: a.OneSandbox,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.match != "" {
-				re, err := review.Compile(f.match)
+				re, err := patch.Compile(f.match)
 				if err != nil {
 					return err
 				}
-				f.pick = review.Matching(re)
+				f.pick = patch.Matching(re)
 			}
 			if f.interactive {
 				if f.match != "" || f.patch != "" || f.dryRun || f.flagged || a.JSON {
@@ -77,11 +79,11 @@ unless --flagged says otherwise. What git keeps in .git is left unless it is nam
 
 // Results of the command line itself, in addition to those of package review.
 const (
-	resultFlagged  review.Result = "flagged"
-	resultWouldBe  review.Result = "would apply"
-	resultDeclined review.Result = "declined"
+	resultFlagged  apply.Result = "flagged"
+	resultWouldBe  apply.Result = "would apply"
+	resultDeclined apply.Result = "declined"
 
-	resultUnpatched review.Result = "unpatched" // internal, never printed
+	resultUnpatched apply.Result = "unpatched" // internal, never printed
 )
 
 func (a *app) apply(ctx context.Context, f *applyFlags, ref string, paths []string) error {
@@ -166,13 +168,13 @@ func (f *applyFlags) overwritten(list []*reviewed) (map[*reviewed]map[string]boo
 }
 
 // orders decides about every selected change.
-func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool) (orders []review.Order) {
-	kept := sync.OnceValue(func() review.Result { return a.decline("apply what git keeps in %s?", r.pathOf(".git")) })
+func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool) (orders []apply.Order) {
+	kept := sync.OnceValue(func() apply.Result { return a.decline("apply what git keeps in %s?", r.pathOf(".git")) })
 	for _, c := range r.changes {
 		if c.Implied && c.Kind == review.Added {
 			continue // it is created for the files in it
 		}
-		o := review.Order{Change: c, Pick: f.pick, Overwrite: over[c.Path]}
+		o := apply.Order{Change: c, Pick: f.pick, Overwrite: over[c.Path]}
 		stays := c.Refused != "" || c.Conflict != "" && !o.Overwrite
 		if len(c.Flags) > 0 && !f.flagged && !f.interactive && !stays && !c.Implied {
 			o.Why = strings.Join(reasons(c.Flags), "; ")
@@ -191,7 +193,7 @@ func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool) (orders [
 }
 
 // decline asks the user, and returns the result of a change that the user declines.
-func (a *app) decline(question string, args ...any) review.Result {
+func (a *app) decline(question string, args ...any) apply.Result {
 	if a.Ask(question, args...) {
 		return ""
 	}
@@ -203,7 +205,7 @@ type settlement struct {
 	app      *app
 	discards bool
 	lines    []outcome
-	counts   map[review.Result]int
+	counts   map[apply.Result]int
 }
 
 // outcome is one result in JSON.
@@ -217,7 +219,7 @@ type outcome struct {
 	implied   bool
 }
 
-func (t *settlement) add(r *reviewed, done []review.Outcome) {
+func (t *settlement) add(r *reviewed, done []apply.Outcome) {
 	for _, o := range done {
 		if o.Result != "" {
 			t.put(r, o)
@@ -226,7 +228,7 @@ func (t *settlement) add(r *reviewed, done []review.Outcome) {
 }
 
 // untouched counts the changes that were not carried out because of an error, such as a full disk.
-func untouched(done []review.Outcome) (n int) {
+func untouched(done []apply.Outcome) (n int) {
 	for _, o := range done {
 		if o.Result == "" && !o.Implied {
 			n++
@@ -254,22 +256,22 @@ func (t *settlement) breakOff(left []*reviewed) {
 	t.app.Note("%s; waiting as before: %s", what, cmdline.Counted(n, "change"))
 }
 
-func (t *settlement) put(r *reviewed, o review.Outcome) {
+func (t *settlement) put(r *reviewed, o apply.Outcome) {
 	if t.counts == nil {
-		t.counts = map[review.Result]int{}
+		t.counts = map[apply.Result]int{}
 	}
 	t.counts[o.Result]++
 	t.lines = append(t.lines, outcome{
 		Path: r.name(o.Change), Workspace: r.Source, Kind: string(o.Kind), Result: string(o.Result), Why: o.Why,
-		Flags: reasons(o.Flags), implied: o.Implied && slices.Contains([]review.Result{review.Applied, resultWouldBe, review.Left, review.Discarded}, o.Result),
+		Flags: reasons(o.Flags), implied: o.Implied && slices.Contains([]apply.Result{apply.Applied, resultWouldBe, apply.Left, apply.Discarded}, o.Result),
 	})
 }
 
 // wouldBe adds the results that orders would have.
-func (t *settlement) wouldBe(r *reviewed, orders []review.Order) error {
-	list, err := r.Foresee(orders)
+func (t *settlement) wouldBe(r *reviewed, orders []apply.Order) error {
+	list, err := apply.Foresee(r.Workspace, orders)
 	for i := range list {
-		if list[i].Result == review.Applied {
+		if list[i].Result == apply.Applied {
 			list[i].Result = resultWouldBe
 		}
 	}
@@ -306,7 +308,7 @@ func (t *settlement) verdict(sb *spec.Sandbox) error {
 	name := sb.Name
 	var first *spec.Error
 	var hints []string
-	note := func(r review.Result, class error, what, hint string) {
+	note := func(r apply.Result, class error, what, hint string) {
 		n := t.counts[r]
 		if n == 0 {
 			return
@@ -318,17 +320,17 @@ func (t *settlement) verdict(sb *spec.Sandbox) error {
 		}
 		hints = append(hints, hint)
 	}
-	note(review.Conflicts, spec.ErrConflict, "left: in conflict with what you have now",
+	note(apply.Conflicts, spec.ErrConflict, "left: in conflict with what you have now",
 		fmt.Sprintf("look at them: bothy diff %s PATH; take the sandbox's: bothy apply %s --overwrite PATH PATH; keep yours: bothy discard %s PATH", name, name, name))
 	failed, instead := "could not be applied", "what cannot be written here, make writable: chmod u+w; what cannot be read inside: bothy exec %s chmod u+rwX PATH"
 	if t.discards {
 		failed, instead = "could not be discarded", "all of it goes with: bothy discard %s"
 	}
-	note(review.Failed, nil, failed, "why stands beside each; "+fmt.Sprintf(instead, name))
+	note(apply.Failed, nil, failed, "why stands beside each; "+fmt.Sprintf(instead, name))
 	note(resultFlagged, spec.ErrDenied, "left: it may make something run on this host later",
 		fmt.Sprintf("look at them: bothy diff %s PATH; then: bothy apply %s --flagged PATH", name, name))
 	if first == nil { // otherwise the hint for the change they depend on was given
-		note(review.Left, spec.ErrConflict, "left: each goes with one that is not applied", "why stands beside each: name both")
+		note(apply.Left, spec.ErrConflict, "left: each goes with one that is not applied", "why stands beside each: name both")
 	}
 	if first == nil {
 		return nil

@@ -6,6 +6,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/apply"
+	"github.com/bothy-dev/bothy/internal/review/patch"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -48,14 +50,14 @@ func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed, ov
 func (a *app) tied(f *applyFlags, r *reviewed, over map[string]bool) (map[string]bool, error) {
 	orders := a.orders(f, r, over)
 	for i := range orders {
-		if o := &orders[i]; o.Not == "" && o.Unpatched() {
+		if o := &orders[i]; o.Not == "" && patch.Unpatched(o.Change) {
 			o.Not = resultUnpatched
 		}
 	}
-	outcomes, err := r.Foresee(orders)
+	outcomes, err := apply.Foresee(r.Workspace, orders)
 	tied := map[string]bool{}
 	for _, o := range outcomes {
-		if o.Result == review.Left {
+		if o.Result == apply.Left {
 			tied[o.Path] = true
 		}
 	}
@@ -69,12 +71,12 @@ type unpatched struct {
 }
 
 func (n *unpatched) write(w io.Writer, f *applyFlags, list []*reviewed, over map[*reviewed]map[string]bool) error {
-	p := &review.Patch{W: w}
-	return eachText(list, func(r *reviewed, c review.Change, t review.Text) error {
+	p := &patch.Patch{W: w}
+	return eachText(list, func(r *reviewed, c review.Change, t patch.Text) error {
 		p.Prefix = r.prefix
 		if f.pick != nil {
 			var some bool
-			if c, t, some = c.Picked(t, f.pick); !some {
+			if c, t, some = patch.PickedOf(c, t, f.pick); !some {
 				return nil
 			}
 		}

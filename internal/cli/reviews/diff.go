@@ -16,6 +16,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/beneath"
+	"github.com/bothy-dev/bothy/internal/review/patch"
+	"github.com/bothy-dev/bothy/internal/review/quote"
+	"github.com/bothy-dev/bothy/internal/review/risk"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -28,20 +32,15 @@ type reviewed struct {
 	kept      int   // changes to git's own files, left out
 	unlisted  error // why the changes cannot be listed
 
-	open func() (texts, error) // opens both sides; Workspace.Open if nil
+	open func() (*patch.Reader, error) // opens both sides; patch.Open if nil
 }
 
 // texts reads both sides of changes.
-type texts interface {
-	Text(review.Change) (review.Text, error)
-	Close()
-}
-
-func (r *reviewed) texts() (texts, error) {
+func (r *reviewed) texts() (*patch.Reader, error) {
 	if r.open != nil {
 		return r.open()
 	}
-	return r.Open()
+	return patch.Open(r.Workspace)
 }
 
 // name returns a change's path as the CLI prints it and accepts it.
@@ -51,7 +50,7 @@ func (r *reviewed) pathOf(path string) string {
 	if r.prefix != "" {
 		path = filepath.Join(r.prefix, path)
 	}
-	return review.Quote(path)
+	return quote.Path(path)
 }
 
 // reviewed returns the workspaces of a sandbox whose changes wait.
@@ -192,10 +191,16 @@ func (a *app) diffed(ref string, paths []string, against string) (*engine.Engine
 	for _, r := range list {
 		i := slices.IndexFunc(others, func(o *reviewed) bool { return o.Source == r.Source })
 		if i < 0 {
-			return nil, nil, nil, spec.Errorf(spec.ErrUsage, "sandbox %s does not work on %s", against, review.Quote(r.Source)).
+			return nil, nil, nil, spec.Errorf(spec.ErrUsage, "sandbox %s does not work on %s", against, quote.Path(r.Source)).
 				WithHint("compare forks of one sandbox")
 		}
-		r.open = func() (texts, error) { return others[i].Against(r.Workspace) }
+		r.open = func() (*patch.Reader, error) {
+			s, err := others[i].Against(r.Workspace)
+			if err != nil {
+				return nil, err
+			}
+			return patch.Between(s), nil
+		}
 		s, err := others[i].Against(r.Workspace)
 		if err != nil {
 			return nil, nil, nil, err
@@ -236,7 +241,7 @@ type changed struct {
 	Refused   string   `json:"refused,omitempty"`
 }
 
-func reasons(flags []review.Flag) []string {
+func reasons(flags []risk.Flag) []string {
 	list := []string{}
 	for _, f := range flags {
 		list = append(list, f.Why)
@@ -244,8 +249,8 @@ func reasons(flags []review.Flag) []string {
 	return list
 }
 
-func octal(e review.Entry) string {
-	if e.Form == review.Nothing {
+func octal(e beneath.Entry) string {
+	if e.Form == beneath.Nothing {
 		return ""
 	}
 	return fmt.Sprintf("%03o", e.Mode)
@@ -253,7 +258,7 @@ func octal(e review.Entry) string {
 
 // eachText calls do for every change and its lines. A change that cannot be read has no lines; the
 // others are still shown.
-func eachText(list []*reviewed, do func(*reviewed, review.Change, review.Text) error) error {
+func eachText(list []*reviewed, do func(*reviewed, review.Change, patch.Text) error) error {
 	for _, r := range list {
 		reader, err := r.texts()
 		if err != nil {
@@ -263,9 +268,9 @@ func eachText(list []*reviewed, do func(*reviewed, review.Change, review.Text) e
 			t, err := reader.Text(c)
 			switch {
 			case errors.Is(err, os.ErrNotExist), errors.Is(err, spec.ErrConflict):
-				t = review.Text{Left: "it was changed just now"}
+				t = patch.Text{Left: "it was changed just now"}
 			case err != nil:
-				t = review.Text{Left: "it cannot be read"}
+				t = patch.Text{Left: "it cannot be read"}
 			}
 			if err := do(r, c, t); err != nil {
 				reader.Close()
@@ -279,7 +284,7 @@ func eachText(list []*reviewed, do func(*reviewed, review.Change, review.Text) e
 
 func (a *app) diffJSON(list []*reviewed) error {
 	out := []changed{}
-	err := eachText(list, func(r *reviewed, c review.Change, t review.Text) error {
+	err := eachText(list, func(r *reviewed, c review.Change, t patch.Text) error {
 		j := changed{
 			Path: r.name(c), Workspace: r.Source, Kind: string(c.Kind), Form: string(c.New.Form), OldForm: string(c.Old.Form),
 			Mode: octal(c.New), OldMode: octal(c.Old), Size: c.New.Size, OldSize: c.Old.Size,
@@ -330,7 +335,7 @@ func letter(k review.Kind) string {
 
 func (a *app) diffStat(list []*reviewed) error {
 	count, added, removed, flagged, conflicts := 0, 0, 0, 0, 0
-	err := eachText(list, func(r *reviewed, c review.Change, t review.Text) error {
+	err := eachText(list, func(r *reviewed, c review.Change, t patch.Text) error {
 		if c.Implied && (c.Conflict == "" || c.Kind == review.Added) { // apply prints a directory that stays, too
 			return nil
 		}
@@ -339,7 +344,7 @@ func (a *app) diffStat(list []*reviewed) error {
 		switch {
 		case c.Kind == review.Mode:
 			how = fmt.Sprintf("mode %s, was %s", octal(c.New), octal(c.Old))
-		case c.New.Form == review.Directory || c.Kind == review.Deleted && c.Old.Form == review.Directory:
+		case c.New.Form == beneath.Directory || c.Kind == review.Deleted && c.Old.Form == beneath.Directory:
 			how = "directory"
 		case t.Left != "":
 			how = fmt.Sprintf("%d bytes, were %d", c.New.Size, c.Old.Size)
@@ -351,8 +356,8 @@ func (a *app) diffStat(list []*reviewed) error {
 		if c.From != "" {
 			line += ", was " + r.pathOf(c.From)
 		}
-		if c.New.Form == review.Link {
-			line += ", link to " + review.Quote(c.New.Target)
+		if c.New.Form == beneath.Link {
+			line += ", link to " + quote.Path(c.New.Target)
 		}
 		if c.Conflict != "" {
 			conflicts++
@@ -386,7 +391,7 @@ func (a *app) noteKept(list []*reviewed) {
 
 func (a *app) diffText(list []*reviewed) error {
 	w := bufio.NewWriter(a.Out)
-	escaped, err := writePatch(w, list, review.Show)
+	escaped, err := writePatch(w, list, quote.Line)
 	if ferr := w.Flush(); err == nil {
 		err = ferr
 	}
@@ -398,8 +403,8 @@ func (a *app) diffText(list []*reviewed) error {
 }
 
 func writePatch(w io.Writer, list []*reviewed, show func(string) string) (escaped bool, err error) {
-	p := &review.Patch{W: w, Show: show}
-	err = eachText(list, func(r *reviewed, c review.Change, t review.Text) error {
+	p := &patch.Patch{W: w, Show: show}
+	err = eachText(list, func(r *reviewed, c review.Change, t patch.Text) error {
 		p.Prefix = r.prefix
 		return p.Write(c, t)
 	})

@@ -6,7 +6,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/quote"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -103,7 +103,7 @@ func (a *app) discardIn(e *engine.Engine, sb *spec.Sandbox, r *reviewed, t *sett
 		if err := e.Changes().DiscardAll(sb, r.Workspace); err != nil {
 			return err
 		}
-		a.Note("all changes in %s were discarded", review.Quote(r.Source))
+		a.Note("all changes in %s were discarded", quote.Path(r.Source))
 		return nil
 	}
 	done, err := e.Changes().Discard(sb, r.Workspace, r.changes)

@@ -14,6 +14,11 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/apply"
+	"github.com/bothy-dev/bothy/internal/review/beneath"
+	"github.com/bothy-dev/bothy/internal/review/patch"
+	"github.com/bothy-dev/bothy/internal/review/quote"
+	"github.com/bothy-dev/bothy/internal/review/risk"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -30,11 +35,11 @@ type inquiry struct {
 
 // settle decides about every change in a workspace, and asks the person on request. On a signal to
 // end, it leaves the goroutine that waits for an answer to end with the process.
-func (q *inquiry) settle(ctx context.Context, f *applyFlags, r *reviewed, over map[string]bool) ([]review.Order, error) {
+func (q *inquiry) settle(ctx context.Context, f *applyFlags, r *reviewed, over map[string]bool) ([]apply.Order, error) {
 	ctx, stop := cmdline.Interruptible(ctx)
 	defer stop()
 	type settled struct {
-		orders []review.Order
+		orders []apply.Order
 		err    error
 	}
 	answered := make(chan settled, 1)
@@ -60,8 +65,8 @@ func (q *inquiry) settle(ctx context.Context, f *applyFlags, r *reviewed, over m
 }
 
 // about asks about the orders for a workspace, and marks the declined ones.
-func (q *inquiry) about(r *reviewed, orders []review.Order) error {
-	reader, err := r.Open()
+func (q *inquiry) about(r *reviewed, orders []apply.Order) error {
+	reader, err := patch.Open(r.Workspace)
 	if err != nil {
 		return err
 	}
@@ -83,24 +88,24 @@ func (q *inquiry) about(r *reviewed, orders []review.Order) error {
 }
 
 // one asks about one change, and limits the order to the selected part.
-func (q *inquiry) one(r *reviewed, reader *review.Reader, o *review.Order) (bool, error) {
+func (q *inquiry) one(r *reviewed, reader *patch.Reader, o *apply.Order) (bool, error) {
 	if q.over {
 		return false, nil
 	}
 	text, err := reader.Text(o.Change)
 	if errors.Is(err, spec.ErrConflict) {
-		text, err = review.Text{Left: "it was changed just now"}, nil
+		text, err = patch.Text{Left: "it was changed just now"}, nil
 	}
 	if err == nil && text.Left != "" {
 		text.Digest, err = reader.Sum(o.Change)
 	}
 	if errors.Is(err, spec.ErrConflict) {
-		text, err = review.Text{Left: "it was changed just now"}, nil
+		text, err = patch.Text{Left: "it was changed just now"}, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	if o.New.Form == review.File {
+	if o.New.Form == beneath.File {
 		o.Shown = &text.Digest
 	}
 	if o.Kind != review.Modified || text.Hunks() < 2 {
@@ -113,11 +118,11 @@ func (q *inquiry) one(r *reviewed, reader *review.Reader, o *review.Order) (bool
 }
 
 // hunks asks about the hunks of a text one by one.
-func (q *inquiry) hunks(r *reviewed, o *review.Order, text review.Text) (bool, error) {
+func (q *inquiry) hunks(r *reviewed, o *apply.Order, text patch.Text) (bool, error) {
 	var wanted []int
 	all := text.Hunks()
 	for n := 0; n < all && !q.over; n++ {
-		part, _ := text.Picked(review.Only(n))
+		part, _ := text.Picked(patch.Only(n))
 		if err := q.show(r, o.Change, part); err != nil {
 			return false, err
 		}
@@ -133,15 +138,15 @@ func (q *inquiry) hunks(r *reviewed, o *review.Order, text review.Text) (bool, e
 		}
 	}
 	if len(wanted) < all {
-		o.Pick = review.Only(slices.Clip(wanted)...)
+		o.Pick = patch.Only(slices.Clip(wanted)...)
 	}
 	return len(wanted) > 0, nil
 }
 
 // show prints a change on the terminal.
-func (q *inquiry) show(r *reviewed, c review.Change, text review.Text) error {
+func (q *inquiry) show(r *reviewed, c review.Change, text patch.Text) error {
 	w := bufio.NewWriter(q.app.Err)
-	p := &review.Patch{W: w, Prefix: r.prefix, Show: review.Show}
+	p := &patch.Patch{W: w, Prefix: r.prefix, Show: quote.Line}
 	return errors.Join(p.Write(c, text), w.Flush())
 }
 
@@ -167,7 +172,7 @@ d  no hunk from here on in this file
 
 // answer asks until it understands the answer. The end of input means quit. If the terminal is gone,
 // the user has not answered.
-func (q *inquiry) answer(question string, flags []review.Flag, hunks bool) string {
+func (q *inquiry) answer(question string, flags []risk.Flag, hunks bool) string {
 	choices, mean := "y,n,q,?", answersMean
 	if hunks {
 		choices, mean = "y,n,a,d,q,?", answersMean+hunksMean

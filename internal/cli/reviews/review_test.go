@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/apply"
+	"github.com/bothy-dev/bothy/internal/review/patch"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -81,7 +83,7 @@ func TestApplyDeletedWithFlagged(t *testing.T) {
 	var err error
 	r.changes, err = r.Changes()
 	must(t, err)
-	pattern, err := review.Compile("other")
+	pattern, err := patch.Compile("other")
 	must(t, err)
 	const flagged = "flagged d/package-lock.json: without it other versions are installed, and run, than those that were reviewed\n"
 	for _, tt := range []struct {
@@ -89,7 +91,7 @@ func TestApplyDeletedWithFlagged(t *testing.T) {
 		want string
 	}{
 		{applyFlags{dryRun: true}, flagged + "would apply d/x\nwould apply new\n"},
-		{applyFlags{dryRun: true, pick: review.Matching(pattern)}, "unmatched d\n" + flagged + "unmatched d/x\nunmatched new\n"},
+		{applyFlags{dryRun: true, pick: patch.Matching(pattern)}, "unmatched d\n" + flagged + "unmatched d/x\nunmatched new\n"},
 		{applyFlags{}, flagged + "applied d/x\napplied new\n"},
 	} {
 		a, printed := captured(t)
@@ -98,7 +100,7 @@ func TestApplyDeletedWithFlagged(t *testing.T) {
 		if tt.f.dryRun {
 			must(t, s.wouldBe(r, orders))
 		} else {
-			done, err := r.Apply(orders, false)
+			done, err := apply.Orders(r.Workspace, orders, false)
 			must(t, err)
 			s.add(r, done)
 		}
@@ -119,22 +121,22 @@ func TestVerdict(t *testing.T) {
 	const look = "look at them: bothy diff box PATH; then: bothy apply box --flagged PATH"
 	for _, tt := range []struct {
 		discards bool
-		results  []review.Result
+		results  []apply.Result
 		class    error
 		says     string
 		hint     string
 	}{
-		{results: []review.Result{review.Applied, resultDeclined}},
-		{results: []review.Result{review.Applied, review.Left}, class: spec.ErrConflict, says: "1 change left: each goes with one that is not applied"},
-		{results: []review.Result{resultFlagged}, class: spec.ErrDenied, says: "1 change left: it may make", hint: look},
-		{results: []review.Result{review.Failed, resultFlagged}, says: "1 change could not be applied", hint: "bothy exec box chmod u+rwX PATH; 1 change left: it may make something run on this host later: " + look},
-		{results: []review.Result{resultFlagged, review.Conflicts}, class: spec.ErrConflict, says: "1 change left: in conflict", hint: look},
-		{discards: true, results: []review.Result{review.Failed}, says: "1 change could not be discarded", hint: "bothy discard box"},
+		{results: []apply.Result{apply.Applied, resultDeclined}},
+		{results: []apply.Result{apply.Applied, apply.Left}, class: spec.ErrConflict, says: "1 change left: each goes with one that is not applied"},
+		{results: []apply.Result{resultFlagged}, class: spec.ErrDenied, says: "1 change left: it may make", hint: look},
+		{results: []apply.Result{apply.Failed, resultFlagged}, says: "1 change could not be applied", hint: "bothy exec box chmod u+rwX PATH; 1 change left: it may make something run on this host later: " + look},
+		{results: []apply.Result{resultFlagged, apply.Conflicts}, class: spec.ErrConflict, says: "1 change left: in conflict", hint: look},
+		{discards: true, results: []apply.Result{apply.Failed}, says: "1 change could not be discarded", hint: "bothy discard box"},
 	} {
 		a, _ := captured(t)
 		s := settlement{app: a, discards: tt.discards}
 		for _, r := range tt.results {
-			s.put(&reviewed{}, review.Outcome{Result: r})
+			s.put(&reviewed{}, apply.Outcome{Result: r})
 		}
 		err := s.verdict(sb)
 		if tt.says == "" {
@@ -177,16 +179,16 @@ func TestInterruptedAtQuestion(t *testing.T) {
 		t.Errorf("it ends with %d: %v", code, err)
 	}
 	for _, tt := range []struct {
-		results []review.Result
+		results []apply.Result
 		want    string
 	}{
 		{nil, "bothy: nothing was applied; waiting as before: 2 changes\n"},
-		{[]review.Result{review.Applied}, "applied earlier\nbothy: nothing more was applied; waiting as before: 2 changes\n"},
+		{[]apply.Result{apply.Applied}, "applied earlier\nbothy: nothing more was applied; waiting as before: 2 changes\n"},
 	} {
 		a, printed := captured(t)
 		s := settlement{app: a}
 		for _, result := range tt.results {
-			s.put(list[0], review.Outcome{Change: review.Change{Path: "earlier"}, Result: result})
+			s.put(list[0], apply.Outcome{Change: review.Change{Path: "earlier"}, Result: result})
 		}
 		s.breakOff(list)
 		if got := printed(); got != tt.want {

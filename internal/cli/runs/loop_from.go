@@ -18,7 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/cli/tasks"
 	"github.com/bothy-dev/bothy/internal/loop"
-	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/quote"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -202,7 +202,7 @@ func (a *app) othersKept(dir string, but ...string) ([]string, error) {
 	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(but, name) })
 	slices.Sort(names)
 	for i, name := range names {
-		names[i] = review.Quote(name)
+		names[i] = quote.Path(name)
 	}
 	return names, err
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/loop"
-	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/quote"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -225,7 +225,7 @@ func guardText(ev run.Event) string {
 	var parts []string
 	if list := slices.Clone(g.Paths); len(list) > 0 {
 		for i := range list {
-			list[i] = review.Quote(list[i])
+			list[i] = quote.Path(list[i])
 		}
 		if g.More > 0 {
 			list = append(list, fmt.Sprintf("%d more", g.More))

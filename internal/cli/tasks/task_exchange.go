@@ -12,7 +12,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
-	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/quote"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -104,7 +104,7 @@ func (a *app) readDated(path string, most int64) ([]byte, time.Time, error) {
 // NotePassed prints the parts of a file that are ignored.
 func NotePassed(a *console.Console, path string, passed []string) {
 	if len(passed) > 0 {
-		a.Note("%s: not taken over: %s", review.Quote(path), term.Sanitize(strings.Join(passed, ", ")))
+		a.Note("%s: not taken over: %s", quote.Path(path), term.Sanitize(strings.Join(passed, ", ")))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/hardlinks"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -57,7 +58,7 @@ func (b *Builder) cutLinks(layer review.Layer, lower, at string) error {
 	defer lock.Unlock()
 	for _, w := range review.Of(b.Spec, b.Dir.Review) {
 		if w.Layer == layer {
-			return w.CutLinks(lower, at)
+			return hardlinks.Cut(w, lower, at)
 		}
 	}
 	return nil
