@@ -105,7 +105,7 @@ func inspect(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox) (inspected,
 	if i.Leases, err = e.Credentials().Leases(sb); err != nil || i.Leases == nil {
 		i.Leases = []spec.Lease{} // a start reports that they cannot be read
 	}
-	st, unheard := e.Inside(cmd.Context(), sb)
+	st, unheard := e.Keepers().Inside(cmd.Context(), sb)
 	switch {
 	case unheard == nil:
 		i.Status, i.Sessions, i.Usage, i.Processes = st.Status, st.Sessions, &st.Usage, st.Tasks

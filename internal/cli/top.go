@@ -83,7 +83,7 @@ func measure(ctx context.Context, e *engine.Engine, names []string, before map[s
 	}
 	loads = []load{}
 	for _, sb := range list {
-		st, err := e.Inside(ctx, sb)
+		st, err := e.Keepers().Inside(ctx, sb)
 		switch {
 		case err != nil && len(names) > 0:
 			return nil, nil, err

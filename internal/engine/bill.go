@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -15,7 +16,7 @@ import (
 // answer that a program inside has read.
 func (e *Engine) Bill(ctx context.Context, sb *spec.Sandbox) (spec.Bill, error) {
 	var b spec.Bill
-	err := e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+	err := e.Keepers().Tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
 		if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpBill}); err != nil {
@@ -54,12 +55,12 @@ func (e *Engine) SetBudget(ctx context.Context, sb *spec.Sandbox, b spec.Budget)
 	}
 	changed.Budget = b
 	write := func() error { return store.WriteJSON(e.Store.Sandbox(sb.ID).Spec(), changed) }
-	err = e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+	err = e.Keepers().Tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
 		if err := write(); err != nil {
 			c.Close()
 			return err
 		}
-		return orderKept(ctx, sb, c, wire.Ask{Op: wire.OpBudget, Budget: b})
+		return keeperclient.OrderKept(ctx, sb, c, wire.Ask{Op: wire.OpBudget, Budget: b})
 	}, write)
 	if err != nil {
 		return &spec.Error{Op: "change the budget of " + sb.Name, Err: err}

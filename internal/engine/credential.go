@@ -4,9 +4,11 @@ import (
 	"context"
 
 	"github.com/bothy-dev/bothy/internal/credential"
+	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -21,11 +23,13 @@ type brokered struct{ *Engine }
 // TellLoans gives a keeper less time for a change that only revokes: the keeper also finds that by
 // itself.
 func (e brokered) TellLoans(ctx context.Context, sb *spec.Sandbox, change wire.LoanChange) error {
-	limit := tellTime
+	limit := keeperclient.TellTime
 	if len(change.Put) > 0 {
-		limit = answerTime
+		limit = keeperclient.AnswerTime
 	}
-	return e.tellSoon(ctx, sb, limit, wire.Ask{Op: wire.OpLoans, Loans: change})
+	return e.Keepers().TellOnce(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+		return keeperclient.OrderSoon(ctx, sb, c, limit, wire.Ask{Op: wire.OpLoans, Loans: change})
+	}, func() error { return nil })
 }
 
 // RevokeAway changes the records of the sandboxes that are put away.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"slices"
@@ -18,7 +17,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/credential/credentialtest"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/pull"
-	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/vault/sealer"
@@ -31,9 +29,6 @@ func TestMain(m *testing.M) {
 	switch os.Args[0] {
 	case vault.Argv0:
 		os.Exit(sealer.Main(os.Stdin, os.Stdout))
-	case keeper.Argv0: // one that hangs
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
 	case image.Argv0:
 		os.Exit(pull.Main(os.Stdin, os.Stdout))
 	}

@@ -12,9 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/build/cache"
@@ -22,6 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/changes"
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/hostroot"
+	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -78,11 +77,13 @@ func (e *Engine) say(format string, args ...any) {
 	}
 }
 
-// Patiently tells the user the reason for a long wait, unless done is called before.
-func (e *Engine) Patiently(format string, args ...any) (done func()) {
-	notice := time.AfterFunc(waitNotice, func() { e.say(format, args...) })
-	return func() { notice.Stop() }
+// Keepers reaches the keepers of the sandboxes.
+func (e *Engine) Keepers() keeperclient.Keepers {
+	return keeperclient.Keepers{Store: e.Store, Say: e.say}
 }
+
+// Status returns a sandbox's status, with the state corrected by the lock.
+func (e *Engine) Status(sb *spec.Sandbox) spec.Status { return e.Keepers().Status(sb) }
 
 // List returns all sandboxes, sorted by name.
 func (e *Engine) List() ([]Info, error) {
@@ -169,7 +170,7 @@ func (e *Engine) Obtain(ctx context.Context, wish *spec.Sandbox, more ...func(st
 // holdNames takes the names lock. A holder keeps it for long if it clones a repository for a
 // sandbox.
 func (e *Engine) holdNames(ctx context.Context) (*store.Lock, error) {
-	defer e.Patiently("another bothy makes a sandbox; waiting for it")()
+	defer e.Keepers().Patiently("another bothy makes a sandbox; waiting for it")()
 	return e.Store.NamesLock(ctx)
 }
 
@@ -317,41 +318,4 @@ func freeName(sb *spec.Sandbox, taken map[string]bool) string {
 		name = fmt.Sprintf("%s-%d", base, n)
 	}
 	return name
-}
-
-// Status returns a sandbox's status, with the state corrected by the lock.
-func (e *Engine) Status(sb *spec.Sandbox) spec.Status {
-	d := e.Store.Sandbox(sb.ID)
-	st, known := d.LastStatus()
-	if !known { // the status is lost, or the sandbox never ran: a keeper that can be asked has a socket
-		_, err := os.Lstat(d.Control())
-		known = err != nil
-	}
-	if known && st.State == spec.Stopped {
-		return st
-	}
-	switch running := store.IsLocked(d.Lock()); {
-	case !known && running: // its keeper writes more with its next change
-		st.State = spec.Running
-	case known && !running:
-		st.State, st.Crashed = spec.Stopped, true
-		if st.Reason == "" {
-			st.Reason = whyDied(d)
-		}
-	}
-	return st
-}
-
-// errRemoved is the error for a sandbox that was removed while a caller works with it.
-func errRemoved(sb *spec.Sandbox) error {
-	return spec.Errorf(spec.ErrNotFound, "sandbox %s was removed", sb.Name)
-}
-
-// OpError is the error of an operation on a sandbox. If the sandbox was removed meanwhile, OpError
-// reports that, and not the file that was missed first.
-func (e *Engine) OpError(op string, sb *spec.Sandbox, err error) error {
-	if !e.Store.Has(sb.ID) {
-		err = errRemoved(sb)
-	}
-	return &spec.Error{Op: op, Err: err}
 }

@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -297,7 +294,7 @@ func TestConnectToNothing(t *testing.T) {
 		t.Errorf("one that never was: %v", err)
 	}
 	must(t, e.Create(t.Context(), sb))
-	if _, err := e.Inside(t.Context(), sb); !errors.Is(err, spec.ErrConflict) {
+	if _, err := e.Keepers().Inside(t.Context(), sb); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("one that does not run: %v", err)
 	}
 	d := e.Store.Sandbox(sb.ID)
@@ -310,7 +307,7 @@ func TestConnectToNothing(t *testing.T) {
 		t.Errorf("one whose keeper is silent: %v", err)
 	}
 	must(t, store.WriteJSON(d.Status(), spec.Status{Version: spec.Version, State: spec.Running}))
-	if _, err := e.Inside(t.Context(), sb); !errors.Is(err, spec.ErrSandbox) || spec.Hint(err) == "" {
+	if _, err := e.Keepers().Inside(t.Context(), sb); !errors.Is(err, spec.ErrSandbox) || spec.Hint(err) == "" {
 		t.Errorf("one that runs and does not answer: %v", err)
 	}
 }
@@ -336,69 +333,9 @@ func TestInsideOfOneThatEnds(t *testing.T) {
 		must(t, err)
 		must(t, store.WriteJSON(d.Status(), spec.Status{Version: spec.Version, State: spec.Running}))
 		time.AfterFunc(30*time.Millisecond, func() { end(d, lock) })
-		if _, err := e.Inside(t.Context(), sb); err == nil || !strings.HasSuffix(err.Error(), what) {
+		if _, err := e.Keepers().Inside(t.Context(), sb); err == nil || !strings.HasSuffix(err.Error(), what) {
 			t.Errorf("one that %s: %v", what, err)
 		}
-	}
-}
-
-// TestKillKeeper checks that a keeper is known by its command line, whatever the status says.
-func TestKillKeeper(t *testing.T) {
-	e := newEngine(t)
-	sb := wish("/srv/app")
-	must(t, e.Create(t.Context(), sb))
-	d := e.Store.Sandbox(sb.ID)
-	for _, pid := range []int{0, 1, -1, os.Getpid(), os.Getppid(), 1 << 30} {
-		must(t, store.WriteJSON(d.Status(), spec.Status{State: spec.Running, KeeperPID: pid}))
-		if killed, err := killKeeper(d); killed || err != nil {
-			t.Errorf("process %d: %v, %v", pid, killed, err)
-		}
-	}
-	must(t, os.WriteFile(d.Status(), nil, 0o600))
-	hung := exec.CommandContext(t.Context(), "/proc/self/exe")
-	hung.Args = []string{keeper.Argv0, d.Dir}
-	stdin, err := hung.StdinPipe()
-	must(t, err)
-	defer stdin.Close()
-	must(t, hung.Start())
-	if killed, err := killKeeper(store.Sandbox{Dir: d.Dir + "0"}); killed || err != nil {
-		t.Errorf("that of another sandbox: %v, %v", killed, err)
-	}
-	if killed, err := killKeeper(d); !killed || err != nil {
-		t.Errorf("a keeper that hangs: %v, %v", killed, err)
-	}
-	_ = hung.Wait()
-	if ws := hung.ProcessState.Sys().(syscall.WaitStatus); ws.Signal() != syscall.SIGKILL {
-		t.Errorf("it ended by %v", ws)
-	}
-}
-
-// TestStatusLost checks that the lock outranks a lost or torn status.
-func TestStatusLost(t *testing.T) {
-	e := newEngine(t)
-	sb := wish("/srv/app")
-	must(t, e.Create(t.Context(), sb))
-	d := e.Store.Sandbox(sb.ID)
-	for _, tear := range []func() error{
-		func() error { return nil },
-		func() error { return os.WriteFile(d.Status(), nil, 0o600) },
-		func() error { return os.Remove(d.Status()) },
-	} {
-		must(t, tear())
-		if got := e.Status(sb); got.State != spec.Stopped || got.Crashed {
-			t.Errorf("nobody has it, and it is %+v", got)
-		}
-		lock, err := store.TryLock(d.Lock())
-		must(t, err)
-		if got := e.Status(sb); got.State != spec.Stopped || got.Crashed {
-			t.Errorf("it starts for the first time, and is %+v", got)
-		}
-		must(t, os.WriteFile(d.Control(), nil, 0o600))
-		if got := e.Status(sb); got.State != spec.Running {
-			t.Errorf("it runs, and is %+v", got)
-		}
-		must(t, os.Remove(d.Control()))
-		lock.Unlock()
 	}
 }
 
@@ -437,23 +374,4 @@ func TestReset(t *testing.T) {
 	if len(entries) != 1 || entries[0].Name() != "mine.txt" {
 		t.Errorf("there are %v", entries)
 	}
-}
-
-// TestKillKeeperOfAnotherUser checks that a process of another user is not taken for the caller's
-// keeper, whatever its command line says.
-func TestKillKeeperOfAnotherUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can start a process of another user")
-	}
-	d := store.Sandbox{Dir: "10000"} // the argument of sleep
-	other := exec.CommandContext(t.Context(), "/bin/sleep")
-	other.Args = []string{keeper.Argv0, d.Dir}
-	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
-	must(t, other.Start())
-	killed, err := killKeeper(d)
-	if killed || err != nil {
-		t.Errorf("it was taken for a keeper: %v, %v", killed, err)
-	}
-	_ = other.Process.Kill()
-	_ = other.Wait()
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -50,7 +51,7 @@ func (e *Engine) Adopt(ctx context.Context, sb *spec.Sandbox, needed bool) (adop
 		e.making.keep(sb.ID, lock)
 	}
 	if err == nil && !e.Store.Has(sb.ID) {
-		err = errRemoved(sb)
+		err = keeperclient.ErrRemoved(sb)
 	}
 	return lock != nil, err
 }
@@ -82,7 +83,7 @@ func (e *Engine) afterMaking(ctx context.Context, sb *spec.Sandbox) (started fun
 // needs it and had to wait.
 func (e *Engine) waitForMaker(ctx context.Context, sb *spec.Sandbox, needed bool) (lock, wanted *store.Lock, err error) {
 	d := e.Store.Sandbox(sb.ID)
-	defer e.Patiently("sandbox %s is being made by another bothy, which may be asking for something; waiting for it", sb.Name)()
+	defer e.Keepers().Patiently("sandbox %s is being made by another bothy, which may be asking for something; waiting for it", sb.Name)()
 	for {
 		lock, err = store.TryLockThere(d.MakingLock())
 		if errors.Is(err, fs.ErrNotExist) { // it is made, or was removed
@@ -101,7 +102,7 @@ func (e *Engine) waitForMaker(ctx context.Context, sb *spec.Sandbox, needed bool
 		case <-ctx.Done():
 			return nil, wanted, (&spec.Error{Class: spec.ErrSandbox, Op: "wait for sandbox " + sb.Name, Err: fmt.Errorf("another bothy makes it: %w", context.Cause(ctx))}).
 				WithHint("see whether a bothy run or bothy create of it waits for an answer, and try again")
-		case <-time.After(lockPoll):
+		case <-time.After(keeperclient.LockPoll):
 		}
 	}
 }

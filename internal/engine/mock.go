@@ -18,7 +18,7 @@ func (e *Engine) ChangeMock(ctx context.Context, sb *spec.Sandbox, m *modelmock.
 		return err
 	}
 	defer lock.Unlock()
-	return e.tell(ctx, sb, func(_ context.Context, c *unixconn.Conn) error {
+	return e.Keepers().Tell(ctx, sb, func(_ context.Context, c *unixconn.Conn) error {
 		c.Close()
 		return e.Plays(sb, m)
 	}, func() error { return e.writeMock(sb, m) })

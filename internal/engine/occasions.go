@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -23,12 +24,12 @@ func (e *Engine) CheckpointWhen(ctx context.Context, sb *spec.Sandbox, when spec
 	}
 	changed.Checkpoint = when.String()
 	write := func() error { return store.WriteJSON(e.Store.Sandbox(sb.ID).Spec(), changed) }
-	err = e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+	err = e.Keepers().Tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
 		if err := write(); err != nil {
 			c.Close()
 			return err
 		}
-		err := orderKept(ctx, sb, c, wire.Ask{Op: wire.OpChanged})
+		err := keeperclient.OrderKept(ctx, sb, c, wire.Ask{Op: wire.OpChanged})
 		if errors.Is(err, spec.ErrUsage) { // its keeper is of an older Bothy that does not know this request
 			e.say("sandbox %s does so from its next start on", sb.Name)
 			return nil

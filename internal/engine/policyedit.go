@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/keeper/grants"
+	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -36,7 +37,7 @@ func (e *Engine) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*po
 	defer lock.Unlock()
 	if err := e.rewritePolicy(sb, edit); err != nil {
 		if sb != nil && !e.Store.Has(sb.ID) {
-			return errRemoved(sb)
+			return keeperclient.ErrRemoved(sb)
 		}
 		return err
 	}
@@ -128,18 +129,16 @@ func (e *Engine) announce(ctx context.Context, list []*spec.Sandbox) error {
 // change of rules into an error.
 func (e *Engine) tellRules(ctx context.Context, sb *spec.Sandbox) error {
 	d := e.Store.Sandbox(sb.ID)
-	if sb.Broken != "" && !askable(d) {
+	if sb.Broken != "" && !keeperclient.IsAskable(d) {
 		return nil // the directory may be unreadable, and with it the lock
 	}
 	ask, unread := e.rulesAsked(sb)
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	err := e.tellPatiently(ctx, sb, helloTimeout, func(ctx context.Context, c *unixconn.Conn) error {
+	err := e.Keepers().TellOnce(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
 		if ask.Op == "" {
 			c.Close()
 			return unread
 		}
-		if err := orderSoon(ctx, sb, c, tellTime, ask); err != nil || unread == nil {
+		if err := keeperclient.OrderSoon(ctx, sb, c, keeperclient.TellTime, ask); err != nil || unread == nil {
 			return err
 		}
 		e.say("the rules hold in sandbox %s, and of its project's those from before: %v; it does not start again until that is mended", sb.Name, unread)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -123,12 +124,12 @@ func (e *Engine) applyPorts(ctx context.Context, sb *spec.Sandbox, start bool) e
 	write := func() error { return store.WriteJSON(e.Store.Sandbox(sb.ID).Spec(), sb) }
 	ask := wire.Ask{Op: wire.OpPorts, Ports: wire.Ports{Published: sb.Ports, Host: sb.HostPorts}}
 	runs := true
-	err := e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+	err := e.Keepers().Tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
 		if err := write(); err != nil {
 			c.Close()
 			return err
 		}
-		return orderKept(ctx, sb, c, ask)
+		return keeperclient.OrderKept(ctx, sb, c, ask)
 	}, func() error {
 		runs = false
 		return write()
@@ -143,9 +144,9 @@ func (e *Engine) applyPorts(ctx context.Context, sb *spec.Sandbox, start bool) e
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := context.WithTimeout(ctx, keeperclient.AnswerTime)
 	defer cancel()
-	return order(ctx, sb, c, ask)
+	return keeperclient.Order(ctx, sb, c, ask)
 }
 
 // Ports returns the places of the published ports of a sandbox; none if it does not run.

@@ -33,7 +33,7 @@ func (e *Engine) ChangeProgram(ctx context.Context, sb *spec.Sandbox, p *spec.Pr
 		return err
 	}
 	defer rules.Unlock()
-	return e.tell(ctx, sb, func(_ context.Context, c *unixconn.Conn) error {
+	return e.Keepers().Tell(ctx, sb, func(_ context.Context, c *unixconn.Conn) error {
 		c.Close()
 		return e.runsWith(sb, p)
 	}, func() error { return e.writeProgram(sb, p) })

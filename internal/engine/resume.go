@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -29,12 +30,12 @@ func (e *Engine) Resume(ctx context.Context, sb *spec.Sandbox, lock *store.Lock,
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout+time.Duration(size/slowRead)*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, keeperclient.StartTimeout+time.Duration(size/slowRead)*time.Second)
 	defer cancel()
 	c, err := e.startWith(ctx, sb, lock, from)
 	if err != nil {
 		return err
 	}
 	e.sayRunning(sb)
-	return order(ctx, sb, c, wire.Ask{Op: wire.OpUp})
+	return keeperclient.Order(ctx, sb, c, wire.Ask{Op: wire.OpUp})
 }

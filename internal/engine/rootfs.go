@@ -5,8 +5,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/rootfs"
-	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -45,9 +45,9 @@ func (l lifeCycle) EachAway(do func(*spec.Sandbox) error) error {
 
 // WithSavedLayer implements [rootfs.Sandboxes].
 func (l lifeCycle) WithSavedLayer(ctx context.Context, sb *spec.Sandbox, do func() error) error {
-	return l.engine.tell(ctx, sb, func(_ context.Context, c *unixconn.Conn) error {
+	return l.engine.Keepers().Tell(ctx, sb, func(_ context.Context, c *unixconn.Conn) error {
 		defer c.Close()
-		if err := askToSave(c); err != nil {
+		if err := keeperclient.AskToSave(c); err != nil {
 			return err
 		}
 		return do()
@@ -61,22 +61,14 @@ func (l lifeCycle) WithSavedLayer(ctx context.Context, sb *spec.Sandbox, do func
 
 // WithRunningLayer implements [rootfs.Sandboxes].
 func (l lifeCycle) WithRunningLayer(ctx context.Context, sb *spec.Sandbox, do func() error) error {
-	return l.engine.TellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+	return l.engine.Keepers().TellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
-		if err := askToSave(c); err != nil {
+		if err := keeperclient.AskToSave(c); err != nil {
 			return err
 		}
 		return do()
 	}, func() error { return spec.Errorf(spec.ErrSandbox, "sandbox %s ended", sb.Name) })
-}
-
-// askToSave asks a keeper to save the root layer of its sandbox.
-func askToSave(c *unixconn.Conn) error {
-	if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpSave}); err != nil {
-		return spec.ErrStopping
-	}
-	return c.Expect(wire.Reply, &spec.RootLayer{})
 }
 
 // StripHome implements [rootfs.Sandboxes].
@@ -84,7 +76,7 @@ func (l lifeCycle) StripHome(sb *spec.Sandbox, home *os.Root) error { return l.e
 
 // Failure implements [rootfs.Sandboxes].
 func (l lifeCycle) Failure(op string, sb *spec.Sandbox, err error) error {
-	return l.engine.OpError(op, sb, err)
+	return l.engine.Keepers().OpError(op, sb, err)
 }
 
 // Seal implements [rootfs.Sealer].

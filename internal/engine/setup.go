@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -54,7 +55,7 @@ func (e *Engine) SetUp(ctx context.Context, sb *spec.Sandbox, attaches bool, do 
 
 // lockSetUp waits until no other command sets the sandbox up.
 func (e *Engine) lockSetUp(ctx context.Context, sb *spec.Sandbox, d store.Sandbox) (*store.Lock, error) {
-	defer e.Patiently("another command sets sandbox %s up; waiting for it", sb.Name)()
+	defer e.Keepers().Patiently("another command sets sandbox %s up; waiting for it", sb.Name)()
 	for {
 		lock, err := store.TryLock(d.SetUpLock())
 		if !errors.Is(err, store.ErrLocked) {
@@ -108,10 +109,10 @@ func (e *Engine) setUpOnce(ctx context.Context, sb *spec.Sandbox, had *setUps, d
 
 // keepSetUp brings a command's changes to the disk, and then records the command.
 func (e *Engine) keepSetUp(ctx context.Context, sb *spec.Sandbox, had *setUps) error {
-	err := e.TellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+	err := e.Keepers().TellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
-		return askToSave(c)
+		return keeperclient.AskToSave(c)
 	}, func() error { return spec.Errorf(spec.ErrSandbox, "sandbox %s ended", sb.Name) })
 	if err != nil {
 		return err
@@ -134,7 +135,7 @@ func (e *Engine) begun(ctx context.Context, sb *spec.Sandbox) error {
 
 // setUpStart runs the commands of a start, once for each start.
 func (e *Engine) setUpStart(ctx context.Context, sb *spec.Sandbox, had setUps, do func(context.Context, spec.SetUp) error) error {
-	st, err := e.Inside(ctx, sb)
+	st, err := e.Keepers().Inside(ctx, sb)
 	if err != nil || st.Status.StartedAt == nil || st.Status.StartedAt.Equal(had.Started) {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/keeper/launch"
+	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -32,12 +33,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-const (
-	startTimeout = 60 * time.Second
-	lockPoll     = 5 * time.Millisecond
-	killTime     = 5 * time.Second // for a process that was killed to be gone
-	waitNotice   = 5 * time.Second // then a person at a terminal wants to know
-)
+// killTime bounds the wait for a killed process to be gone.
+const killTime = 5 * time.Second
 
 // start launches a keeper for a sandbox whose lock the caller holds. It returns a conversation with the
 // keeper.
@@ -366,7 +363,7 @@ func keeperError(d store.Sandbox, err error) error {
 			return fmt.Errorf("its keeper died: %s", line)
 		}
 	}
-	if severed(err) {
+	if keeperclient.IsSevered(err) {
 		return errors.New("its keeper was killed, or stopped, before the sandbox was up")
 	}
 	return fmt.Errorf("its keeper did not start: %w", err)

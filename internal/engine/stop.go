@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"time"
 
@@ -13,21 +12,15 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cgroup"
 	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
-	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// A keeper that does not answer is killed: one that is busy, with a large save
-// for instance, still answers a ping, if only to say that it ends.
-const (
-	pingEvery  = 2 * time.Second
-	pingFails  = 3
-	killedTime = 20 * time.Second
-	endTimeout = 15 * time.Minute
-)
+// endTimeout bounds a stop: a large save may take that long.
+const endTimeout = 15 * time.Minute
 
 // askAgain is the time after which a keeper that agreed to end, but still holds the lock, is taken for a
 // new keeper of the same sandbox.
@@ -60,17 +53,13 @@ func (e *Engine) halt(ctx context.Context, sb *spec.Sandbox, grace time.Duration
 func (e *Engine) Halt(ctx context.Context, sb *spec.Sandbox) (lock *store.Lock, lost, err error) {
 	lock, lost, err = e.halt(ctx, sb, 0)
 	if err == nil && lock == nil {
-		err = errRemoved(sb)
+		err = keeperclient.ErrRemoved(sb)
 	}
 	if err != nil && lock != nil {
 		lock.Unlock()
 		lock = nil
 	}
 	return lock, lost, err
-}
-
-func stopping(grace time.Duration) wire.Ask {
-	return wire.Ask{Op: wire.OpStop, Grace: spec.Duration(grace), Timeout: int((grace + time.Second - 1) / time.Second)}
 }
 
 // end asks the keeper to end the sandbox and waits until it is gone. It returns the sandbox's lock, so
@@ -83,7 +72,7 @@ func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, failed
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	go func() {
-		if err := e.watchKeeper(ctx, sb); err != nil {
+		if err := e.Keepers().Watch(ctx, sb); err != nil {
 			giveUp(err)
 		}
 	}()
@@ -104,8 +93,8 @@ func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, failed
 			return nil, err
 		}
 		if time.Since(asked) > askAgain {
-			if c, err := dial(d); err == nil {
-				if err := request(ctx, c, ask); err == nil {
+			if c, err := e.Keepers().Dial(sb.ID); err == nil {
+				if err := keeperclient.Request(ctx, c, ask); err == nil {
 					asked = time.Now()
 				} else if said, ok := errors.AsType[*spec.Error](err); ok && failed != nil {
 					failed(said)
@@ -121,105 +110,8 @@ func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, failed
 	}
 }
 
-// request sends a request and waits for its answer.
-func request(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
-	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.Close() })()
-	if err := c.SendJSON(wire.Request, ask); err != nil {
-		return err
-	}
-	return c.Expect(wire.Reply, &struct{}{})
-}
-
-// order is request to a keeper that has no reason to end meanwhile.
-func order(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn, ask wire.Ask) error {
-	return requestOr(ctx, c, ask, spec.Errorf(spec.ErrSandbox, "sandbox %s ended before it answered", sb.Name).
-		WithHint("bothy inspect %s tells why; the next command starts it again", sb.Name))
-}
-
-// orderKept is order for a change that is on the disk already. A keeper that ends before it answers may
-// not have read it; this counts as the answer that it is stopping.
-func orderKept(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn, ask wire.Ask) error {
-	return requestOr(ctx, c, ask, spec.Errorf(spec.ErrStopping, "sandbox %s ended before it answered", sb.Name))
-}
-
-// requestOr is request with a special error for a keeper that ends before it answers.
-func requestOr(ctx context.Context, c *unixconn.Conn, ask wire.Ask, ended error) error {
-	err := request(ctx, c, ask)
-	if _, said := errors.AsType[*spec.Error](err); err == nil || said || ctx.Err() != nil {
-		return err
-	}
-	return ended
-}
-
-// watchKeeper kills a keeper that hangs, until the context ends. It returns an error if the keeper
-// cannot be killed. If the sandbox has no keeper, another command has the lock: it starts the sandbox or
-// restores its files, which may take any time.
-func (e *Engine) watchKeeper(ctx context.Context, sb *spec.Sandbox) error {
-	d := e.Store.Sandbox(sb.ID)
-	told := false
-	for fails := 0; ; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(pingEvery):
-		}
-		fails++
-		if lives(ctx, d) {
-			fails = 0
-		}
-		if fails == pingFails-1 && askable(d) {
-			e.say("sandbox %s does not answer; its keeper is killed if it stays so", sb.Name)
-		}
-		if fails < pingFails || !askable(d) {
-			continue
-		}
-		killed, err := killKeeper(d)
-		if killed {
-			return e.awaitKilled(ctx, sb)
-		}
-		if err != nil {
-			return err
-		}
-		if !told {
-			e.say("another bothy is at work on sandbox %s; waiting for it", sb.Name)
-		}
-		told = true
-	}
-}
-
-// awaitKilled returns an error if a keeper that was killed does not end: it hangs in a file system.
-func (e *Engine) awaitKilled(ctx context.Context, sb *spec.Sandbox) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-time.After(killedTime):
-		return spec.Errorf(spec.ErrSandbox, "its keeper was killed and does not end: it waits for a file system that does not answer").
-			WithHint("see which one: bothy inspect %s names the directories; bring its server back, or unmount it", sb.Name)
-	}
-}
-
-// askable reports whether a keeper can be asked. A keeper that is starting has no socket yet, and the
-// command that starts it watches it.
-func askable(d store.Sandbox) bool {
-	_, control := os.Lstat(d.Control())
-	_, aside := os.Lstat(d.Aside())
-	return control == nil || aside == nil
-}
-
-// lives reports whether a keeper answers, wherever its socket is.
-func lives(ctx context.Context, d store.Sandbox) bool {
-	ctx, cancel := context.WithTimeout(ctx, pingEvery)
-	defer cancel()
-	if c, err := dial(d); err == nil {
-		return request(ctx, c, wire.Ask{Op: wire.OpPing}) == nil
-	}
-	c, err := dialAt(d, d.Aside())
-	if err != nil {
-		return false
-	}
-	_ = c.Close() // a keeper that ends sends its hello, and takes no requests
-	return true
+func stopping(grace time.Duration) wire.Ask {
+	return wire.Ask{Op: wire.OpStop, Grace: spec.Duration(grace), Timeout: int((grace + time.Second - 1) / time.Second)}
 }
 
 // clean removes the remains of a crash from a sandbox without a keeper, and records the crash. The
@@ -244,7 +136,7 @@ func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 		now := time.Now().UTC()
 		st.Crashed, st.CrashTold, st.StoppedAt = true, true, &now
 		if st.Reason == "" {
-			st.Reason = whyDied(d)
+			st.Reason = keeperclient.WhyDied(d)
 		}
 		lost := ""
 		if st.State == spec.Running {
@@ -340,7 +232,7 @@ func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error
 
 // unused returns an error if a session runs in a sandbox, or may run: its keeper does not answer.
 func (e *Engine) unused(ctx context.Context, sb *spec.Sandbox) error {
-	st, err := e.Inside(ctx, sb)
+	st, err := e.Keepers().Inside(ctx, sb)
 	const hint = "stop it first, or use --force"
 	switch {
 	case errors.Is(err, spec.ErrConflict): // it does not run, or is of another version
@@ -351,71 +243,6 @@ func (e *Engine) unused(ctx context.Context, sb *spec.Sandbox) error {
 		return spec.Errorf(spec.ErrConflict, "sandbox %s is in use (%d running)", sb.Name, len(st.Sessions)).WithHint(hint)
 	}
 	return nil
-}
-
-// Inside asks a running sandbox's keeper for its status. A keeper that is starting or ending takes no
-// requests: Inside tries again for helloTimeout, until the keeper answers or is gone.
-func (e *Engine) Inside(ctx context.Context, sb *spec.Sandbox) (wire.KeeperStatus, error) {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
-	for again := time.Now().Add(helloTimeout); ; {
-		st, err := e.ask(ctx, sb)
-		if err == nil {
-			return st, nil
-		}
-		if ctx.Err() != nil { // that closed the connection
-			return st, e.unheard(sb, context.Cause(ctx))
-		}
-		if !absent(err) || time.Now().After(again) || e.Status(sb).State != spec.Running {
-			return st, e.unheard(sb, err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(lockPoll):
-		}
-	}
-}
-
-// ask asks for the status of Inside once.
-func (e *Engine) ask(ctx context.Context, sb *spec.Sandbox) (st wire.KeeperStatus, err error) {
-	c, err := dial(e.Store.Sandbox(sb.ID))
-	if err != nil {
-		return st, err
-	}
-	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.Close() })()
-	if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpStatus}); err != nil {
-		return st, err
-	}
-	return st, c.Expect(wire.Reply, &st)
-}
-
-// absent reports whether an error of dial, or of a request, means that no keeper takes requests: not
-// yet, or not any more.
-func absent(err error) bool {
-	return severed(err) || errors.Is(err, spec.ErrStopping) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED)
-}
-
-// unheard returns why a keeper could not be asked.
-func (e *Engine) unheard(sb *spec.Sandbox, err error) error {
-	switch {
-	case !e.Store.Has(sb.ID):
-		return errRemoved(sb)
-	case e.Status(sb).State != spec.Running:
-		return spec.Errorf(spec.ErrConflict, "sandbox %s does not run", sb.Name)
-	case errors.Is(err, errSilent), errors.Is(err, context.DeadlineExceeded):
-		return silent(sb)
-	case absent(err):
-		return spec.Errorf(spec.ErrSandbox, "sandbox %s starts or stops just now, and answers nothing until then", sb.Name).
-			WithHint("try again; if it stays so: bothy stop %s", sb.Name)
-	}
-	if _, known := errors.AsType[*spec.Error](err); known {
-		return err
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		err = op.Err // its addresses are those of a file descriptor
-	}
-	return spec.Errorf(spec.ErrSandbox, "ask sandbox %s how it stands: %v", sb.Name, err).WithHint("bothy stop %s ends it", sb.Name)
 }
 
 // Reset removes every sandbox and every file of Bothy's in the state directory.

@@ -65,7 +65,7 @@ func (s *Session) Ask(ctx context.Context, q wire.Ask, files ...*os.File) (*unix
 		if conn.SendJSON(wire.Request, q, files...) != nil {
 			err = spec.ErrStopping // it ended before it read the request: a retry repeats nothing
 		} else {
-			done := s.Engine.WhileAnswering(ctx, s.Sandbox, conn)
+			done := s.Engine.Keepers().WhileAnswering(ctx, s.Sandbox, conn)
 			err = unanswered(s.Sandbox.Name, conn.Expect(wire.Reply, &started))
 			_ = done()
 			if limit := time.Duration(q.Command.Timeout); err == nil && limit > 0 {

@@ -64,7 +64,7 @@ func (s *Loop) stopIdle(ctx context.Context) {
 		return
 	}
 	<-was.tried
-	if in, err := s.engine.Inside(context.WithoutCancel(ctx), was.sandbox); err == nil && was.stopped && len(in.Sessions) > 0 {
+	if in, err := s.engine.Keepers().Inside(context.WithoutCancel(ctx), was.sandbox); err == nil && was.stopped && len(in.Sessions) > 0 {
 		return // a person's session
 	}
 	if err := s.engine.Stop(context.WithoutCancel(ctx), was.sandbox, Grace); err != nil {

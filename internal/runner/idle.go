@@ -76,6 +76,6 @@ func (p *idleWatch) watchAgent(ctx context.Context, giveUp context.CancelCauseFu
 
 // activityOf asks a sandbox for its activity.
 func activityOf(ctx context.Context, e *engine.Engine, sb *spec.Sandbox) (activity, error) {
-	st, err := e.Inside(ctx, sb)
+	st, err := e.Keepers().Inside(ctx, sb)
 	return activity{cpu: time.Duration(st.Usage.CPUSeconds * float64(time.Second)), open: st.Open, carried: st.Carried}, err
 }

@@ -100,7 +100,7 @@ func (a *attendant) again(id string) (*store.Lock, bool) {
 	if err != nil || sb.Checkpoint == "" {
 		return nil, false
 	}
-	c, err := a.snapshots.engine.Dial(id)
+	c, err := a.snapshots.engine.Keepers().Dial(id)
 	if err != nil {
 		return nil, false
 	}
@@ -112,7 +112,7 @@ func (a *attendant) again(id string) (*store.Lock, bool) {
 // once follows the sandbox until it ends, or until its spec asks for no more checkpoints.
 func (a *attendant) once(ctx context.Context, id string) (err error) {
 	a.seen, a.cause, a.rest, a.saved = wire.Happened{}, "", nil, nil
-	c, err := a.snapshots.engine.Dial(id)
+	c, err := a.snapshots.engine.Keepers().Dial(id)
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ const checkpointTime = 15 * time.Minute
 func (s *Snapshots) Checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause string, full bool) (checkpoint.Point, error) {
 	p, err := s.checkpoint(ctx, sb, name, cause, full)
 	if err != nil {
-		return p, s.engine.OpError("make a checkpoint of "+sb.Name, sb, err)
+		return p, s.engine.Keepers().OpError("make a checkpoint of "+sb.Name, sb, err)
 	}
 	return p, nil
 }
@@ -222,7 +222,7 @@ func (s *Snapshots) lockCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.
 	if err := sb.CheckBroken(); err != nil {
 		return shelf, nil, err
 	}
-	defer s.engine.Patiently("another command works with the checkpoints of sandbox %s; waiting for it", sb.Name)()
+	defer s.engine.Keepers().Patiently("another command works with the checkpoints of sandbox %s; waiting for it", sb.Name)()
 	lock, err := shelf.Lock()
 	return shelf, lock, err
 }
@@ -244,7 +244,7 @@ func (s *Snapshots) keepState(ctx context.Context, sb *spec.Sandbox, m *checkpoi
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
 	defer cancel()
-	err = s.engine.TellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) (err error) {
+	err = s.engine.Keepers().TellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) (err error) {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
 		at, err = keepStill(d, sources, m, c, memory)

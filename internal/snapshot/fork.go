@@ -26,7 +26,7 @@ import (
 func (s *Snapshots) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, names []string, files bool) (made []*spec.Sandbox, err error) {
 	s.engine.Sweep()
 	if err := s.engine.CheckNames(names); err != nil {
-		return nil, s.engine.OpError("fork "+from.Name, from, err)
+		return nil, s.engine.Keepers().OpError("fork "+from.Name, from, err)
 	}
 	s.tellLeftOut(p)
 	if p.Memory > 0 && !files {
@@ -50,7 +50,7 @@ func (s *Snapshots) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.P
 func (s *Snapshots) ForkNow(ctx context.Context, from *spec.Sandbox, names []string, files bool) (made []*spec.Sandbox, err error) {
 	s.engine.Sweep()
 	if err := s.engine.CheckNames(names); err != nil { // before a checkpoint is made
-		return nil, s.engine.OpError("fork "+from.Name, from, err)
+		return nil, s.engine.Keepers().OpError("fork "+from.Name, from, err)
 	}
 	if !files && s.engine.Status(from).State == spec.Running {
 		return s.forkRunning(ctx, from, names)
@@ -70,7 +70,7 @@ func (s *Snapshots) ForkNow(ctx context.Context, from *spec.Sandbox, names []str
 func (s *Snapshots) ForkNoted(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, files bool, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
 	sb, err := s.fork(ctx, from, p, name, files, noted)
 	if err != nil {
-		return nil, s.engine.OpError("fork "+from.Name, from, err)
+		return nil, s.engine.Keepers().OpError("fork "+from.Name, from, err)
 	}
 	return sb, nil
 }

@@ -18,7 +18,7 @@ import (
 func (s *Snapshots) forkRunning(ctx context.Context, from *spec.Sandbox, names []string) (made []*spec.Sandbox, err error) {
 	defer func() {
 		if err != nil {
-			err = s.engine.OpError("fork "+from.Name, from, err)
+			err = s.engine.Keepers().OpError("fork "+from.Name, from, err)
 		}
 	}()
 	if err := s.checkMemory(from, true); err != nil {

@@ -37,7 +37,7 @@ type Restored struct {
 func (s *Snapshots) Restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Point, o RestoreOptions) (Restored, error) {
 	r, err := s.restore(ctx, sb, p, o)
 	if err != nil {
-		err = s.engine.OpError(fmt.Sprintf("restore checkpoint %s of %s", p.Name, sb.Name), sb, err)
+		err = s.engine.Keepers().OpError(fmt.Sprintf("restore checkpoint %s of %s", p.Name, sb.Name), sb, err)
 	}
 	return r, err
 }

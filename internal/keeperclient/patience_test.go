@@ -1,6 +1,7 @@
-package engine
+package keeperclient
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -9,10 +10,9 @@ import (
 
 // TestPatiently checks that a caller that waits for long is told the reason.
 func TestPatiently(t *testing.T) {
-	e := newEngine(t)
 	synctest.Test(t, func(t *testing.T) {
 		said := []string{}
-		e.Progress = func(text string) { said = append(said, text) }
+		e := Keepers{Say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
 		e.Patiently("too short %d", 1)()
 		done := e.Patiently("waiting for %s", "it")
 		time.Sleep(waitNotice + time.Second)
