@@ -23,12 +23,15 @@ func findPrograms() (p programs, err error) {
 	return p, err
 }
 
-// itself opens this program's file, for a keeper that will run it.
-func itself() (*os.File, error) {
-	const path = "/proc/self/exe"
+// openBothy opens the file of the program that runs helpers, for a keeper that will run it.
+func openBothy() (*os.File, error) {
+	path, err := program.Self()
+	if err != nil {
+		return nil, err
+	}
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open the program that runs: %w", err)
+		return nil, fmt.Errorf("open the program that runs helpers: %w", err)
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }

@@ -271,7 +271,7 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l launch.Settings,
 			conn.Close()
 		}
 	}()
-	bothy, err := itself()
+	bothy, err := openBothy()
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +314,8 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l launch.Settings,
 	if ready.Unlent != "" {
 		e.say("sandbox %s starts without anything it is lent: %s", sb.Name, ready.Unlent)
 	}
-	return conn, cmd.Process.Release()
+	go func() { _ = cmd.Wait() }() // a caller that lives long keeps no zombie
+	return conn, nil
 }
 
 // waitBriefly waits for a killed process. A process that hangs in a file system ends later.

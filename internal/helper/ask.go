@@ -9,14 +9,20 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+
+	"github.com/bothy-dev/bothy/internal/program"
 )
 
-// Ask has a process of this binary, under the given name, carry out an order. The process gets the
+// Ask has a process of bothy, under the given name, carry out an order. The process gets the
 // caller's whole environment, because the configuration of npm and of Docker refers to it. It runs in a
 // process group of its own, so that Ctrl-C ends it through ctx. It also ends if this process does,
 // because its standard input is then closed.
 func Ask[E, R any](ctx context.Context, name string, order any, progress func(E)) (R, error) {
-	return AskCommand[E, R](ctx, exec.CommandContext(ctx, "/proc/self/exe"), name, order, progress)
+	self, err := program.Self()
+	if err != nil {
+		return *new(R), err
+	}
+	return AskCommand[E, R](ctx, exec.CommandContext(ctx, self), name, order, progress)
 }
 
 // AskCommand has the process of cmd, under the given name, carry out an order.

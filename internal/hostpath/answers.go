@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	looker "github.com/bothy-dev/bothy/internal/hostpath/look"
+	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -180,8 +181,12 @@ const giveUp = 15 * time.Second
 // start starts a process that looks at a path. It inherits no open file of this process. So a program
 // that waits for this process does not wait for the new one.
 func start(at, path string) (*asker, error) {
+	self, err := program.Self()
+	if err != nil {
+		return nil, err
+	}
 	cmd := &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{looker.Argv0, at, path, strconv.FormatInt(sinceBoot(), 10)},
+		Path: self, Args: []string{looker.Argv0, at, path, strconv.FormatInt(sinceBoot(), 10)},
 		Env: []string{}, Dir: "/", SysProcAttr: &unix.SysProcAttr{Setsid: true},
 	}
 	one := &asker{started: time.Now(), done: make(chan struct{})}

@@ -51,19 +51,52 @@ func Find(name string) (string, error) {
 	if before, ok := found[name]; ok {
 		return before.path, before.same()
 	}
-	path, err := find(name)
+	at, err := home()
 	if err != nil {
 		return "", err
 	}
+	path, err := findIn(at.places(), name, at.program)
+	if err == nil && path == "" {
+		err = missing(name, at.places()...)
+	}
+	if err != nil {
+		return "", err
+	}
+	return remember(name, path, func() error { return check(path, at.build()) })
+}
+
+// remember records the state of a program's file, and checks the program. The caller holds mu.
+func remember(name, path string, check func() error) (string, error) {
 	p := program{path: path}
 	if err := syscall.Stat(path, &p.stat); err != nil {
 		return "", fmt.Errorf("look at %s: %w", path, err)
 	}
-	if err := check(path); err != nil {
+	if err := check(); err != nil {
 		return "", err
 	}
 	found[name] = p
 	return path, p.same()
+}
+
+// installation is where the programs are that this process starts.
+type installation struct {
+	program string // the running program, or the bothy that a foreign program uses; without links
+	build   func() string
+}
+
+// places returns the directories of the programs, in the order in which they are searched.
+func (i installation) places() []string {
+	beside := filepath.Dir(i.program)
+	return []string{beside, filepath.Join(filepath.Dir(beside), libexec)}
+}
+
+// home returns the installation of this process. The caller holds mu.
+func home() (installation, error) {
+	if foreign != nil {
+		return foreign.installation, nil
+	}
+	self, err := executable()
+	return installation{self, own}, err
 }
 
 // same rejects a file that was replaced or written to since it was found.
@@ -105,13 +138,9 @@ func (p program) replaced() error {
 		WithHint("run the command again; a loop or a flow goes on with resume")
 }
 
-func find(name string) (string, error) {
-	self, err := executable()
-	if err != nil {
-		return "", err
-	}
-	beside := filepath.Dir(self)
-	places := []string{beside, filepath.Join(beside, "..", libexec)}
+// findIn returns the first program of that name in the directories, or "". It rejects a program that
+// another user may have put there; self is the running program, or the bothy that belongs to it.
+func findIn(places []string, name, self string) (string, error) {
 	for _, dir := range places {
 		path, err := filepath.EvalSymlinks(filepath.Join(dir, name))
 		if err != nil {
@@ -126,7 +155,12 @@ func find(name string) (string, error) {
 		}
 		return path, nil
 	}
-	return "", spec.Errorf(spec.ErrSandbox, "the program %s is missing: it is neither in %s nor in %s", name, places[0], filepath.Clean(places[1])).
+	return "", nil
+}
+
+// missing returns the error for a program that was not found.
+func missing(name string, places ...string) error {
+	return spec.Errorf(spec.ErrSandbox, "the program %s is missing: it is not in %s", name, strings.Join(places, ", nor in ")).
 		WithHint(reinstall)
 }
 
@@ -157,17 +191,26 @@ func executable() (string, error) {
 	return path, nil
 }
 
-// check rejects a program of another build than the running one.
-func check(path string) error {
-	info, err := buildinfo.ReadFile(path)
+// check rejects a program of another build than the given one.
+func check(path, build string) error {
+	info, err := read(path)
 	if err != nil {
-		return spec.Errorf(spec.ErrSandbox, "tell of which build %s is: %w", path, err).WithHint(reinstall)
+		return err
 	}
-	if theirs, own := id(info), own(); theirs != own {
-		return spec.Errorf(spec.ErrSandbox, "%s is of another build than the bothy that would start it: %s, not %s", path, theirs, own).
+	if theirs := id(info); theirs != build {
+		return spec.Errorf(spec.ErrSandbox, "%s is of another build than the bothy that would start it: %s, not %s", path, theirs, build).
 			WithHint(reinstall)
 	}
 	return nil
+}
+
+// read returns the build information of a program.
+func read(path string) (*debug.BuildInfo, error) {
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return nil, spec.Errorf(spec.ErrSandbox, "tell of which build %s is: %w", path, err).WithHint(reinstall)
+	}
+	return info, nil
 }
 
 // own is the build identifier of the running program.

@@ -6,6 +6,9 @@ import "runtime/debug"
 // GVisor is the keeper's version of gVisor.
 const GVisor = "v0.0.0-20260905035102-160fafc42237"
 
+// devel is the version of a program that does not record one.
+const devel = "devel"
+
 // Version returns the version of the module, or of the commit that the program was built from.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
@@ -29,7 +32,7 @@ func version(info *debug.BuildInfo) string {
 		}
 	}
 	if rev == "" {
-		return "devel"
+		return devel
 	}
-	return "devel-" + rev + dirty
+	return devel + "-" + rev + dirty
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -49,15 +50,20 @@ func (s *Snapshots) startAttendant(sb *spec.Sandbox) error {
 		return err
 	}
 	defer said.Close()
+	self, err := program.Self()
+	if err != nil {
+		return err
+	}
 	cmd := &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{AttendArgv0, s.engine.Store.Path(), sb.ID, strconv.FormatInt(s.engine.StoreLimit, 10)}, Env: []string{}, Dir: "/", Stderr: said,
+		Path: self, Args: []string{AttendArgv0, s.engine.Store.Path(), sb.ID, strconv.FormatInt(s.engine.StoreLimit, 10)}, Env: []string{}, Dir: "/", Stderr: said,
 		ExtraFiles:  []*os.File{attendLockFD - 3: lock.File()},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", AttendArgv0, err)
 	}
-	return cmd.Process.Release()
+	go func() { _ = cmd.Wait() }() // a caller that lives long keeps no zombie
+	return nil
 }
 
 // attendLog is the log in which the attendant reports errors.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/bothy-dev/bothy/internal/nsproc"
+	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -30,8 +31,8 @@ type desk struct {
 	in  io.Closer
 }
 
-// self is the running program.
-const self = "/proc/self/exe"
+// self stands for the program that keeps tasks for this process: [program.Self].
+const self = ""
 
 func newClerk(program, root string) *clerk {
 	return &clerk{program: program, root: root, turn: make(chan struct{}, 1)}
@@ -103,15 +104,21 @@ func (c *clerk) close() {
 
 // start starts the process in its own process group. So a terminal's signal to the caller's group
 // does not reach it: the caller may have a change to make because of that signal.
-func start(program, root string) (*desk, error) {
+func start(path, root string) (*desk, error) {
 	if os.Args[0] == Argv0 { // otherwise a program without that role would start itself for ever
 		return nil, errors.New("this process is to keep tasks itself")
 	}
 	if err := noJournals(root); err != nil {
 		return nil, err
 	}
+	if path == self {
+		var err error
+		if path, err = program.Self(); err != nil {
+			return nil, err
+		}
+	}
 	cmd := &exec.Cmd{
-		Path: program, Args: []string{Argv0, root}, Env: []string{}, Dir: "/", Stderr: os.Stderr,
+		Path: path, Args: []string{Argv0, root}, Env: []string{}, Dir: "/", Stderr: os.Stderr,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 	in, err := cmd.StdinPipe()

@@ -13,30 +13,33 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/nsproc"
+	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/vault"
 )
 
 // patience bounds one order. A keyring may prompt the user.
 const patience = 90 * time.Second
 
-// Self is the running program, for programs that play the role themselves.
-const Self = "/proc/self/exe"
+// Self stands for the program that plays the role for this process: [program.Self].
+const Self = ""
 
-// Do runs an order in a process of a program that plays the role, with this environment and
-// no other. Its data crosses pipes only.
-func Do(ctx context.Context, program string, o vault.Order, env ...string) (vault.Answer, error) {
+// Do runs an order in a process of a program, Self or a path, with this environment and no other. Its data crosses pipes only.
+func Do(ctx context.Context, path string, o vault.Order, env ...string) (vault.Answer, error) {
 	var a vault.Answer
 	if os.Args[0] == vault.Argv0 { // a program that does not play the role would start itself forever
 		return a, errors.New("this process is to open values itself")
 	}
 	in, err := json.Marshal(o)
+	if err == nil && path == Self {
+		path, err = program.Self()
+	}
 	if err != nil {
 		return a, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, program)
+	cmd := exec.CommandContext(ctx, path)
 	cmd.Args, cmd.Env, cmd.Dir = []string{vault.Argv0}, append([]string{}, env...), "/"
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(in), &out
 	if err = nsproc.Humbly(cmd.Start); err == nil {
