@@ -39,7 +39,9 @@ internal/rootfs
 internal/agentprogram internal/keeperclient
 internal/engine internal/doctor internal/verify
 internal/snapshot
-internal/builder internal/headless internal/provision
+internal/builder internal/headless
+internal/template
+internal/provision
 internal/runner
 internal/cli/console
 internal/cli/cmdline

@@ -34,7 +34,7 @@ type app struct{ *cmdline.App }
 
 // newApp returns an invocation with everything that commands of other packages bring.
 func newApp(c *console.Console) *app {
-	return &app{&cmdline.App{Console: c, Claims: runs.ClaimIDs, Templates: images.Templates}}
+	return &app{&cmdline.App{Console: c, Claims: runs.ClaimIDs}}
 }
 
 // Main runs a command line and returns its exit code.

@@ -106,6 +106,14 @@ const (
 	letters      = smallLetters + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
 
+// Title returns the image's name in the short form that people write, or its digest if it has none.
+func (i Image) Title() string {
+	if i.Name == "" {
+		return i.Digest
+	}
+	return Short(i.Name)
+}
+
 // hasOnly reports whether a text has only these characters, and at least one.
 func hasOnly(s, set string) bool { return s != "" && strings.Trim(s, set) == "" }
 

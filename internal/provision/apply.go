@@ -1,12 +1,14 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -46,7 +48,9 @@ func (p *Provisioner) Create(ctx context.Context, pl *Plan, before func(*spec.Sa
 // prepare gets what the sandbox of a plan needs from outside: its template, and the program of its agent.
 func (p *Provisioner) prepare(ctx context.Context, pl *Plan) error {
 	sb := pl.Sandbox
-	if err := p.Templates.Resolve(ctx, &pl.Request, sb); err != nil {
+	wish := template.Wish{Word: cmp.Or(pl.Request.Template, spec.TemplateHost), Pull: cmp.Or(pl.Request.Pull, spec.PullMissing), Rules: pl.asked}
+	templates := template.Resolver{Engine: p.Engine, Watcher: p.Watcher}
+	if err := templates.Resolve(ctx, wish, sb); err != nil {
 		return err
 	}
 	sb.Docker = sb.Docker || p.Engine.Templates().AsksForDocker(sb)

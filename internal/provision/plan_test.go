@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -13,23 +12,14 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/agentprogram"
+	"github.com/bothy-dev/bothy/internal/builder"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/settings"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// hostTemplates resolves the host's template only.
-type hostTemplates struct{}
-
-func (hostTemplates) Resolve(_ context.Context, req *spec.Request, sb *spec.Sandbox) error {
-	if req.Template != "" && req.Template != spec.TemplateHost {
-		return errors.New("no such template")
-	}
-	sb.Template = spec.TemplateHost
-	return nil
-}
 
 // notes records the notes of a provisioner.
 type notes struct{ list []string }
@@ -38,6 +28,8 @@ func (n *notes) Note(format string, _ ...any) { n.list = append(n.list, format) 
 func (n *notes) Installing() (agentprogram.Progress, func()) {
 	return func(string, agent.Event) {}, func() {}
 }
+func (n *notes) Fetching() (func(image.Event), func()) { return func(image.Event) {}, func() {} }
+func (n *notes) Building() func(builder.Event)         { return func(builder.Event) {} }
 
 // provisioner returns a provisioner for a fresh state directory, and a project.
 func provisioner(t *testing.T, s settings.Settings) (*Provisioner, string) {
@@ -50,7 +42,7 @@ func provisioner(t *testing.T, s settings.Settings) (*Provisioner, string) {
 	st, err := store.Open(filepath.Join(home, "state"))
 	must(t, err)
 	e := &engine.Engine{Store: st, Agents: agent.NewCatalog("")}
-	return &Provisioner{Engine: e, Settings: s, Templates: hostTemplates{}, Watcher: &notes{}}, project
+	return &Provisioner{Engine: e, Settings: s, Watcher: &notes{}}, project
 }
 
 // TestPlan checks the plans that requests become.

@@ -4,36 +4,25 @@
 package provision
 
 import (
-	"context"
-
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/settings"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/workspace"
-	"github.com/bothy-dev/bothy/spec"
 )
 
 // Provisioner makes sandboxes in one state directory.
 type Provisioner struct {
-	Engine    *engine.Engine
-	Settings  settings.Settings
-	Templates Templates
-	Watcher   Watcher
-}
-
-// Templates finds the root file system that a new sandbox starts from.
-type Templates interface {
-	// Resolve sets the template of sb to the one that the request names. It fetches or builds an image
-	// if necessary, and holds it until sb exists.
-	Resolve(ctx context.Context, req *spec.Request, sb *spec.Sandbox) error
+	Engine   *engine.Engine
+	Settings settings.Settings
+	Watcher  Watcher
 }
 
 // Watcher is told of a plan's progress.
 type Watcher interface {
-	// Note receives a finding that a person should know.
-	Note(format string, args ...any)
+	template.Watcher
 	// Installing returns a function that receives the progress of an installation, and one to call at
 	// its end.
 	Installing() (step agentprogram.Progress, end func())

@@ -95,7 +95,7 @@ type installedAgent struct {
 }
 
 func (a *app) installAgent(ctx context.Context, e *engine.Engine, d wishedAgent) (installedAgent, error) {
-	progress, end := a.Progress()
+	progress, end := a.Watcher(false).Installing()
 	r, err := e.Programs().InstallVersion(ctx, d.Agent, agentprogram.HostGround(), d.version, progress)
 	var runtime *spec.Program
 	var notices []string

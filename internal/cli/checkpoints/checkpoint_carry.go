@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -63,7 +64,7 @@ end before anything counts.`,
 			in := a.In
 			if args[0] != "-" {
 				if in, err = a.OpenNamed(args[0]); err != nil {
-					return cmdline.NotOpened(spec.ErrNotFound, "import a checkpoint", err)
+					return hostpath.NotOpened(spec.ErrNotFound, "import a checkpoint", err)
 				}
 				defer in.Close()
 			}

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/agentprogram"
-	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -22,32 +20,6 @@ func Absent(word string) error {
 	}
 	return spec.Errorf(spec.ErrNotFound, "%s is not there", word).
 		WithHint("a directory that is to be shared is created first, with mkdir -p; a program is a file that may be executed")
-}
-
-// Progress shows how far an installation is: on a terminal in one line that is rewritten, and cleared at
-// the end; elsewhere in a line for each phase.
-func (a *App) Progress() (told agentprogram.Progress, end func()) {
-	live := term.IsTerminal(a.Err)
-	var last agent.Event
-	told = func(title string, ev agent.Event) {
-		what := strings.TrimSpace("installing " + title + " " + ev.Version)
-		done := ""
-		if ev.Total > 0 {
-			done = fmt.Sprintf(" %3d%% of %s", ev.Bytes*100/ev.Total, spec.FormatSize(ev.Total))
-		}
-		switch {
-		case live && ev != last:
-			fmt.Fprintf(a.Err, "\r\x1b[Kbothy: %s: %s%s", what, ev.Phase, done)
-		case !live && ev.Phase != last.Phase:
-			a.Note("%s: %s", what, ev.Phase)
-		}
-		last = ev
-	}
-	return told, func() {
-		if live && last != (agent.Event{}) {
-			fmt.Fprint(a.Err, "\r\x1b[K")
-		}
-	}
 }
 
 // AgentNames completes AGENT.

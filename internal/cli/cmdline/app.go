@@ -4,7 +4,6 @@
 package cmdline
 
 import (
-	"errors"
 	"os"
 	"sync"
 
@@ -30,9 +29,7 @@ type App struct {
 	Guard    *hostpath.Guard // see paths
 	// Claims returns the sandboxes that runs need, as [engine.Engine.Claims] does. May be nil.
 	Claims func(*engine.Engine) (map[string]string, error)
-	// Templates returns what finds the template of a new sandbox.
-	Templates func(*App, *engine.Engine) provision.Templates
-	wrong     error // the error of a help request for an unknown command
+	wrong  error // the error of a help request for an unknown command
 }
 
 // Existing opens the state directory and finds a sandbox in it.
@@ -81,15 +78,6 @@ func (a *App) Paths() (*hostpath.Guard, error) {
 		a.Guard, err = e.Paths()
 	}
 	return a.Guard, err
-}
-
-// NotOpened wraps an error about a path that a person names: op is the action that failed. A refusal
-// keeps its own class.
-func NotOpened(class error, op string, err error) *spec.Error {
-	if errors.Is(err, spec.ErrDenied) {
-		class = nil
-	}
-	return &spec.Error{Class: class, Op: op, Err: err}
 }
 
 // OpenNamed opens a file for reading that a person names.

@@ -38,7 +38,7 @@ func (a *App) TemplateNames(_ *cobra.Command, _ []string, _ string) ([]string, c
 	if images, err := e.Images().Shelf().List(); err == nil {
 		for _, i := range images {
 			if i.Name != "" {
-				names = append(names, ImageName(i))
+				names = append(names, i.Title())
 			}
 		}
 	}

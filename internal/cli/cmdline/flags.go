@@ -11,6 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/hostcreds"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -201,7 +202,7 @@ func (a *App) Environment(pairs, files []string) ([]string, error) {
 	for _, name := range files {
 		data, err := a.readEnvFile(name)
 		if err != nil {
-			return nil, NotOpened(spec.ErrUsage, "read --env-file", err)
+			return nil, hostpath.NotOpened(spec.ErrUsage, "read --env-file", err)
 		}
 		lines = append(lines, variables(string(data))...)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
@@ -15,14 +14,8 @@ import (
 
 // Provisioner returns a provisioner that shows its progress here.
 func (a *App) Provisioner(e *engine.Engine) *provision.Provisioner {
-	return &provision.Provisioner{Engine: e, Settings: a.Settings, Templates: a.Templates(a, e), Watcher: watcher{a}}
+	return &provision.Provisioner{Engine: e, Settings: a.Settings, Watcher: a.Watcher(false)}
 }
-
-// watcher shows a provisioner's notes to a person.
-type watcher struct{ app *App }
-
-func (w watcher) Note(format string, args ...any)             { w.app.Note(format, args...) }
-func (w watcher) Installing() (agentprogram.Progress, func()) { return w.app.Progress() }
 
 // Plan decides what a request means, asks the user the open questions, and prints the plan's notes.
 func (a *App) Plan(p *provision.Provisioner, req spec.Request, reuse bool) (*provision.Plan, error) {

@@ -56,7 +56,7 @@ func shownCommand(args []string) string {
 	if len(args) == 3 && args[0] == "/bin/sh" && args[1] == "-c" {
 		args = args[2:]
 	}
-	return term.Sanitize(Short(strings.Join(args, " "), MaxShown))
+	return term.Sanitize(term.Shorten(strings.Join(args, " "), MaxShown))
 }
 
 // LineWriter prints foreign lines, each after a bar, so that none looks like a line of ours.

@@ -124,7 +124,7 @@ func (p *talkPage) body(b *strings.Builder, ev spec.TranscriptEvent) {
 		}
 		b.WriteByte('\n')
 	case spec.TalkUnknown:
-		fmt.Fprintf(b, "unknown (%s): %s\n", ev.Cause, term.Sanitize(Short(cmp.Or(string(ev.Raw), ev.Text), unknownWidth)))
+		fmt.Fprintf(b, "unknown (%s): %s\n", ev.Cause, term.Sanitize(term.Shorten(cmp.Or(string(ev.Raw), ev.Text), unknownWidth)))
 	}
 }
 
@@ -132,16 +132,16 @@ func (p *talkPage) body(b *strings.Builder, ev spec.TranscriptEvent) {
 func inputText(input json.RawMessage) string {
 	var text string
 	if json.Unmarshal(input, &text) == nil {
-		return term.Sanitize(Short(text, inputWidth))
+		return term.Sanitize(term.Shorten(text, inputWidth))
 	}
 	var members map[string]any
 	if json.Unmarshal(input, &members) != nil {
-		return term.Sanitize(Short(string(input), inputWidth))
+		return term.Sanitize(term.Shorten(string(input), inputWidth))
 	}
 	if len(members) == 1 {
 		for _, v := range members {
 			if s, ok := v.(string); ok {
-				return term.Sanitize(Short(s, inputWidth))
+				return term.Sanitize(term.Shorten(s, inputWidth))
 			}
 		}
 	}
@@ -149,7 +149,7 @@ func inputText(input json.RawMessage) string {
 	for _, k := range slices.Sorted(maps.Keys(members)) {
 		words = append(words, k+"="+memberText(members[k]))
 	}
-	return term.Sanitize(Short(strings.Join(words, " "), inputWidth))
+	return term.Sanitize(term.Shorten(strings.Join(words, " "), inputWidth))
 }
 
 // memberWidth bounds one member of an input, in characters.
@@ -157,7 +157,7 @@ const memberWidth = 60
 
 func memberText(v any) string {
 	if s, ok := v.(string); ok && s != "" && !strings.ContainsAny(s, " \t\n\"") {
-		return Short(s, memberWidth)
+		return term.Shorten(s, memberWidth)
 	}
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -165,7 +165,7 @@ func memberText(v any) string {
 	if e.Encode(v) != nil {
 		return ""
 	}
-	return Short(strings.TrimSuffix(b.String(), "\n"), memberWidth)
+	return term.Shorten(strings.TrimSuffix(b.String(), "\n"), memberWidth)
 }
 
 // resultText formats a tool's answer, or the beginning of it.
@@ -185,7 +185,7 @@ func resultText(ev spec.TranscriptEvent) string {
 	more := len(lines) - resultLines
 	var b strings.Builder
 	for _, l := range lines[:min(len(lines), resultLines)] {
-		b.WriteString(mark + Short(l, resultWidth) + "\n")
+		b.WriteString(mark + term.Shorten(l, resultWidth) + "\n")
 	}
 	if more > 0 {
 		fmt.Fprintf(&b, "%s… %d lines more\n", mark, more)
@@ -199,7 +199,7 @@ func FirstLine(s string, width int) string {
 	if more != "" && len(line) < width {
 		line += " …"
 	}
-	return Short(line, width)
+	return term.Shorten(line, width)
 }
 
 // end prints the usage.

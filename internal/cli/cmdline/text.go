@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
-	"github.com/bothy-dev/bothy/internal/image"
 )
 
 // Counted formats a number with its noun.
@@ -26,27 +25,8 @@ func Few(list []string) string {
 	return text
 }
 
-// Short cuts text to at most so many characters.
-func Short(s string, width int) string {
-	n := 0
-	for i := range s {
-		if n++; n > width {
-			return s[:i] + "…"
-		}
-	}
-	return s
-}
-
 // MaxShown bounds the part of a command that is shown, in characters.
 const MaxShown = 200
-
-// ImageName returns an image's name in the short form that people write.
-func ImageName(i image.Image) string {
-	if i.Name == "" {
-		return i.Digest
-	}
-	return image.Short(i.Name)
-}
 
 // Dash returns the text, or "-" if it is empty.
 func Dash(s string) string {

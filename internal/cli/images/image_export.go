@@ -65,7 +65,7 @@ func (a *app) writeImage(cmd *cobra.Command, word, name string, to cmdline.Outfi
 	ctx, release := cmdline.Interruptible(cmd.Context())
 	defer release()
 	write := func(f *os.File) (err error) {
-		progress, end := a.imageProgress()
+		progress, end := a.Watcher(false).Fetching()
 		defer end()
 		img, err = e.Images().Write(ctx, of, ref.Name(), f, progress)
 		return err
@@ -111,7 +111,7 @@ func (a *app) printExported(img image.Image) error {
 	if a.JSON {
 		return a.PrintJSON(img)
 	}
-	fmt.Fprintf(a.Out, "%s@%s\n", cmdline.ImageName(img), img.Digest)
+	fmt.Fprintf(a.Out, "%s@%s\n", img.Title(), img.Digest)
 	return nil
 }
 
@@ -142,7 +142,7 @@ func (a *app) templatePushCommand() *cobra.Command {
 			}
 			ctx, release := cmdline.Interruptible(cmd.Context())
 			defer release()
-			progress, end := a.imageProgress()
+			progress, end := a.Watcher(false).Fetching()
 			img, err := e.Images().Push(ctx, of, ref.Name(), progress)
 			end()
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/savedtemplate"
+	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -49,7 +50,7 @@ func (a *app) sourceAt(input string) (source, error) {
 	if err != nil {
 		return source{}, spec.Errorf(spec.ErrNotFound, "%w", err)
 	}
-	if err := notBuilt(input, info.IsDir()); err != nil {
+	if err := template.CheckNotBuilt(input, info.IsDir()); err != nil {
 		return source{}, err
 	}
 	paths, err := a.Paths()

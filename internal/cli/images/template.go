@@ -11,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/savedtemplate"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -119,7 +120,7 @@ func (a *app) listTemplates() error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, console.Printable(t.Agent), console.Printable(t.From), spec.FormatSize(t.Bytes), t.SavedAt.Local().Format(time.DateTime))
 	}
 	for _, i := range images {
-		fmt.Fprintf(w, "%s\t-\t%s\t%s\t%s\n", cmdline.ImageName(i), shortDigest(i.Digest), spec.FormatSize(i.Bytes), builtAt(i))
+		fmt.Fprintf(w, "%s\t-\t%s\t%s\t%s\n", i.Title(), shortDigest(i.Digest), spec.FormatSize(i.Bytes), builtAt(i))
 	}
 	return w.Flush()
 }
@@ -162,7 +163,7 @@ func (a *app) templateLoadCommand() *cobra.Command {
 			from := io.NopCloser(src.rest)
 			if input != "" && input != "-" {
 				if from, err = a.OpenNamed(input); err != nil {
-					return cmdline.NotOpened(spec.ErrNotFound, "load template", err)
+					return hostpath.NotOpened(spec.ErrNotFound, "load template", err)
 				}
 			} else if term.IsTerminal(a.In) {
 				return spec.Errorf(spec.ErrUsage, "no file is given, and standard input is a terminal").WithHint("bothy template load FILE")

@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
@@ -234,7 +235,7 @@ func (l *flowRun) takes() bool {
 func (a *app) readFlowFile(path string) (*flowplan.Flow, error) {
 	text, err := a.ReadFile(path, maxPrompt)
 	if err != nil {
-		return nil, cmdline.NotOpened(spec.ErrUsage, "read the flow "+path, err)
+		return nil, hostpath.NotOpened(spec.ErrUsage, "read the flow "+path, err)
 	}
 	return flowplan.Parse(filepath.Base(path), text)
 }

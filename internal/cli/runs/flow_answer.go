@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -50,7 +51,7 @@ func flowAnswerCommand(a *app) *cobra.Command {
 			case file != "":
 				data, err := a.ReadFile(file, gate.MaxBytes)
 				if err != nil {
-					return cmdline.NotOpened(spec.ErrUsage, "read "+file, err)
+					return hostpath.NotOpened(spec.ErrUsage, "read "+file, err)
 				}
 				text = string(data)
 			case len(args) > 0:

@@ -17,6 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -237,7 +238,7 @@ func (f *flowFlags) readFile(a *app, word string) error {
 	}
 	data, err := a.ReadFile(path, gate.MaxBytes)
 	if err != nil {
-		return cmdline.NotOpened(spec.ErrUsage, "read "+path, err)
+		return hostpath.NotOpened(spec.ErrUsage, "read "+path, err)
 	}
 	f.given[as] = append([]byte{}, data...) // not nil
 	f.plan.Files = append(f.plan.Files, as)

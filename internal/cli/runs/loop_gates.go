@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -21,7 +22,7 @@ func loopSchemaCommand(a *app) *cobra.Command {
 }
 
 func gatesError(path string, err error) error {
-	e := cmdline.NotOpened(spec.ErrUsage, "read the gates of "+path, err)
+	e := hostpath.NotOpened(spec.ErrUsage, "read the gates of "+path, err)
 	if e.Class != nil {
 		e.Hint = "docs/guide/gates.md tells what a file of gates may say"
 	}

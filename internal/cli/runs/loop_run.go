@@ -342,7 +342,7 @@ func taskQueueOf(e *engine.Engine, p *loop.Plan, r *run.Run) *loop.TaskQueue {
 func (a *app) readPrompt(path string) (string, error) {
 	text, err := a.ReadFile(path, maxPrompt)
 	if err != nil {
-		return "", cmdline.NotOpened(spec.ErrUsage, "read "+path, err)
+		return "", hostpath.NotOpened(spec.ErrUsage, "read "+path, err)
 	}
 	return string(text), nil
 }

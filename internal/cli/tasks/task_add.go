@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
@@ -130,7 +131,7 @@ func ReadError(path string, err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		class = spec.ErrNotFound
 	}
-	return cmdline.NotOpened(class, "read "+strconv.Quote(path), err)
+	return hostpath.NotOpened(class, "read "+strconv.Quote(path), err)
 }
 
 // parsePriority parses 0 to 4, also as P0 to P4.

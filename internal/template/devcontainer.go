@@ -1,4 +1,4 @@
-package images
+package template
 
 import (
 	"context"
@@ -12,9 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/builder"
-	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/devcontainer"
-	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -34,10 +32,10 @@ func isDevcontainer(path string) bool {
 	return base == devcontainerFile || base == "."+devcontainerFile
 }
 
-// devcontainerAt returns the devcontainer.json that a path means and the directory of its project,
+// DevcontainerAt returns the devcontainer.json that a path means and the directory of its project,
 // or "" for none. The path may be the file, the directory of the file, or the project if that has no
 // Dockerfile or image.
-func devcontainerAt(path string) (project, file string) {
+func DevcontainerAt(path string) (project, file string) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", ""
@@ -85,13 +83,12 @@ func projectOf(file string) string {
 // devcontainerBuild makes a template from a devcontainer.json. It opens nothing outside the
 // project's directory, and no link may lead out of that.
 type devcontainerBuild struct {
-	app     *app
-	engine  *engine.Engine
-	flags   buildFlags
-	project string   // resolved path
-	dir     string   // of the file, relative to the project
-	root    *os.Root // of the project
-	place   devcontainer.Place
+	resolver *Resolver
+	build    Build
+	project  string   // resolved path
+	dir      string   // of the file, relative to the project
+	root     *os.Root // of the project
+	place    devcontainer.Place
 
 	file     *devcontainer.File
 	features []*devcontainer.Feature
@@ -100,37 +97,37 @@ type devcontainerBuild struct {
 }
 
 // openDevcontainer reads a devcontainer.json and the metadata of its features.
-func (a *app) openDevcontainer(ctx context.Context, e *engine.Engine, project, file, inside string, f buildFlags) (*devcontainerBuild, error) {
-	if err := checkPull(f.pull); err != nil {
+func (r *Resolver) openDevcontainer(ctx context.Context, project, file, inside string, b Build) (*devcontainerBuild, error) {
+	if err := checkPull(b.Pull); err != nil {
 		return nil, err
 	}
-	paths, err := e.Paths()
+	paths, err := r.Engine.Paths()
 	if err != nil {
 		return nil, err
 	}
 	real, err := paths.Real(project)
 	if err != nil {
-		return nil, cmdline.NotOpened(spec.ErrNotFound, "template", err)
+		return nil, hostpath.NotOpened(spec.ErrNotFound, "template", err)
 	}
 	rel, err := filepath.Rel(project, file)
 	if err != nil {
 		return nil, err
 	}
-	f.foreign = true
-	b := &devcontainerBuild{app: a, engine: e, flags: f, project: real, dir: filepath.Dir(rel), images: map[string]image.Image{}}
-	b.place = devcontainer.Place{File: filepath.Join(real, rel), Project: real, Inside: inside}
-	if b.root, err = hostpath.OpenRealRoot(real); err != nil {
+	b.foreign = true
+	d := &devcontainerBuild{resolver: r, build: b, project: real, dir: filepath.Dir(rel), images: map[string]image.Image{}}
+	d.place = devcontainer.Place{File: filepath.Join(real, rel), Project: real, Inside: inside}
+	if d.root, err = hostpath.OpenRealRoot(real); err != nil {
 		return nil, spec.Errorf(spec.ErrNotFound, "template: %w", err)
 	}
-	err = b.parse(rel)
+	err = d.parse(rel)
 	if err == nil {
-		err = b.parseFeatures(ctx)
+		err = d.parseFeatures(ctx)
 	}
 	if err != nil {
-		b.root.Close()
+		d.root.Close()
 		return nil, err
 	}
-	return b, nil
+	return d, nil
 }
 
 func (b *devcontainerBuild) parse(rel string) error {
@@ -146,7 +143,7 @@ func (b *devcontainerBuild) parse(rel string) error {
 func (b *devcontainerBuild) read(rel string) ([]byte, error) {
 	f, err := b.root.OpenFile(rel, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, spec.Errorf(spec.ErrNotFound, "there is no %s", filepath.Join(b.project, rel))
+		return nil, spec.Errorf(spec.ErrNotFound, "%s does not exist", filepath.Join(b.project, rel))
 	}
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrUsage, "read %s: %w", filepath.Join(b.project, rel), err).
@@ -154,7 +151,7 @@ func (b *devcontainerBuild) read(rel string) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, spec.Errorf(spec.ErrUsage, "%s is no regular file", filepath.Join(b.project, rel))
+		return nil, spec.Errorf(spec.ErrUsage, "%s is not a regular file", filepath.Join(b.project, rel))
 	}
 	text, err := store.ReadAll(f, devcontainer.MaxSize)
 	if err != nil {
@@ -190,12 +187,14 @@ func (b *devcontainerBuild) aboutFeature(ctx context.Context, u devcontainer.Use
 	if err != nil {
 		return nil, err
 	}
-	img, err := b.engine.Images().Shelf().Find(ref)
-	if b.flags.pull == spec.PullAlways || b.flags.pull == spec.PullMissing && errors.Is(err, spec.ErrNotFound) {
-		img, err = b.app.pullFeature(ctx, b.engine, ref)
+	img, err := b.resolver.Engine.Images().Shelf().Find(ref)
+	if b.build.Pull == spec.PullAlways || b.build.Pull == spec.PullMissing && errors.Is(err, spec.ErrNotFound) {
+		img, err = b.resolver.fetchOne(ctx, func(ctx context.Context, progress func(image.Event)) (image.Image, error) {
+			return b.resolver.Engine.Images().PullFeature(ctx, ref, progress)
+		})
 	} else if errors.Is(err, spec.ErrNotFound) { // only this command fetches features
-		flag := "--pull " + b.flags.pull
-		if b.flags.pull == spec.PullLocal {
+		flag := "--pull " + b.build.Pull
+		if b.build.Pull == spec.PullLocal {
 			flag = "--load-local-template (" + flag + ")"
 		}
 		err = spec.Errorf(spec.ErrNotFound, "it is not on this machine").WithHint("without %s it is fetched", flag)
@@ -248,13 +247,13 @@ func (b *devcontainerBuild) make(ctx context.Context, all bool) (image.Image, er
 	if err != nil {
 		return image.Image{}, spec.Errorf(spec.ErrUsage, "%s: %w", b.place.File, err)
 	}
-	if text == "" && b.flags.tag == "" {
+	if text == "" && b.build.Tag == "" {
 		return base, nil
 	}
 	if text == "" {
 		text = "FROM " + devcontainer.Base + "\n"
 	}
-	return b.app.buildImage(ctx, b.engine, b.flags, builder.Options{
+	return b.resolver.buildImage(ctx, b.build, builder.Options{
 		Context: b.project, Within: within(b.dir), Whole: true, Dockerfile: filepath.Join(b.project, b.dir, devcontainerFile), Text: []byte(text),
 		Title:   func(step string) string { return devcontainer.Title(b.features, step) },
 		Resolve: func(_ context.Context, name string) (image.Image, error) { return b.resolve(base, name) },
@@ -267,15 +266,18 @@ const maxNotes = 40
 // tell prints the parts of a file that Bothy ignores, one per line. Their text is untrusted.
 func (b *devcontainerBuild) tell(notes []string) {
 	for _, n := range notes[:min(len(notes), maxNotes)] {
-		b.app.Note("devcontainer.json: %s", term.Sanitize(cmdline.Short(n, maxNote)))
+		b.resolver.Watcher.Note("devcontainer.json: %s", term.Sanitize(term.Shorten(n, maxNote)))
 	}
 	if more := len(notes) - maxNotes; more > 0 {
-		b.app.Note("devcontainer.json: and %d more that means nothing here", more)
+		b.resolver.Watcher.Note("devcontainer.json: and %d more that means nothing here", more)
 	}
 }
 
-// maxNote bounds a note, in characters.
-const maxNote = 6000
+// Bounds of a note, and of a path in one, in characters.
+const (
+	maxNote  = 6000
+	maxShown = 200
+)
 
 // resolve returns an image that the Dockerfile of features begins with or copies from.
 func (b *devcontainerBuild) resolve(base image.Image, name string) (image.Image, error) {
@@ -293,7 +295,7 @@ func (b *devcontainerBuild) resolve(base image.Image, name string) (image.Image,
 
 // of returns the metadata of an image.
 func (b *devcontainerBuild) of(img image.Image) (devcontainer.OfImage, error) {
-	config, err := b.engine.Images().Config(img.Digest)
+	config, err := b.resolver.Engine.Images().Config(img.Digest)
 	if err != nil {
 		return devcontainer.OfImage{}, err
 	}
@@ -303,7 +305,7 @@ func (b *devcontainerBuild) of(img image.Image) (devcontainer.OfImage, error) {
 // base returns the image that the file names, or builds it.
 func (b *devcontainerBuild) base(ctx context.Context) (image.Image, error) {
 	if b.file.Image != "" {
-		img, err := b.app.baseOf(ctx, b.engine, b.file.Image, b.flags)
+		img, err := b.resolver.base(ctx, b.file.Image, b.build)
 		if err != nil {
 			err = &spec.Error{Op: "image " + term.Sanitize(b.file.Image), Err: err, Hint: spec.Hint(err)}
 		}
@@ -321,9 +323,9 @@ func (b *devcontainerBuild) base(ctx context.Context) (image.Image, error) {
 	if err != nil {
 		return image.Image{}, err
 	}
-	f := b.flags
-	f.tag = ""
-	return b.app.buildImage(ctx, b.engine, f, builder.Options{
+	without := b.build
+	without.Tag = ""
+	return b.resolver.buildImage(ctx, without, builder.Options{
 		Context: b.project, Within: within(context), Dockerfile: filepath.Join(b.project, file), Args: d.Args, Target: d.Target,
 	})
 }
@@ -337,7 +339,7 @@ func (b *devcontainerBuild) inProject(key, path string) (string, error) {
 	rel, err := filepath.Rel(b.project, at)
 	if err != nil || !filepath.IsLocal(rel) {
 		return "", spec.Errorf(spec.ErrUsage, "%s: %s: %s is not in %s", b.place.File, key, term.Sanitize(path), b.project).
-			WithHint("what a file of the project names lies in the project")
+			WithHint("use a path in the project")
 	}
 	return rel, nil
 }
@@ -352,15 +354,15 @@ func within(dir string) string {
 
 // fromDevcontainer makes the template of a new sandbox from a devcontainer.json, and applies the
 // file's settings to the sandbox.
-func (a *app) fromDevcontainer(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, project, file string, f buildFlags) error {
-	if err := e.Images().Hold(); err != nil { // until the sandbox exists that uses them
+func (r *Resolver) fromDevcontainer(ctx context.Context, sb *spec.Sandbox, project, file string, wish Build) error {
+	if err := r.Engine.Images().Hold(); err != nil { // until the sandbox exists that uses them
 		return err
 	}
 	inside := ""
 	if len(sb.Workspaces) > 0 {
 		inside = sb.Workspaces[0].Target
 	}
-	b, err := a.openDevcontainer(ctx, e, project, file, inside, f)
+	b, err := r.openDevcontainer(ctx, project, file, inside, wish)
 	if err != nil {
 		return err
 	}
@@ -371,7 +373,7 @@ func (a *app) fromDevcontainer(ctx context.Context, e *engine.Engine, sb *spec.S
 	if sb.Template, sb.Image, err = imageTemplate(img); err != nil {
 		return err
 	}
-	root, err := e.Images().Shelf().Root(img.Digest)
+	root, err := r.Engine.Images().Shelf().Root(img.Digest)
 	if err != nil {
 		return err
 	}
@@ -392,7 +394,7 @@ func (b *devcontainerBuild) volumes(sb *spec.Sandbox) {
 	for _, path := range b.settings.Volumes {
 		dir, err := workspace.ParsePrivate(path, slices.Concat(sb.Workspaces, sb.Volumes))
 		if err != nil {
-			notes = append(notes, "mounts: the volume "+cmdline.Short(path, cmdline.MaxShown)+" is what the sandbox itself keeps there; no other shares it")
+			notes = append(notes, "mounts: the volume "+term.Shorten(path, maxShown)+" is what the sandbox itself keeps there; no other shares it")
 			continue
 		}
 		if !slices.Contains(sb.Private, dir) {
@@ -403,33 +405,33 @@ func (b *devcontainerBuild) volumes(sb *spec.Sandbox) {
 }
 
 // buildDevcontainer builds an image from a devcontainer.json.
-func (a *app) buildDevcontainer(ctx context.Context, e *engine.Engine, f buildFlags, project, file string) (image.Image, error) {
-	if f.target != "" {
+func (r *Resolver) buildDevcontainer(ctx context.Context, wish Build, project, file string) (image.Image, error) {
+	if wish.Target != "" {
 		return image.Image{}, spec.Errorf(spec.ErrUsage, "which stage is built is said by %s", file).WithHint("to build a Dockerfile alone, name it: -f FILE")
 	}
-	if f.tag != "" { // before anything is built
-		if _, err := tagOf(e, f.tag); err != nil {
+	if wish.Tag != "" { // before anything is built
+		if _, err := r.nameFor(wish.Tag); err != nil {
 			return image.Image{}, err
 		}
 	}
-	if err := e.Images().Hold(); err != nil {
+	if err := r.Engine.Images().Hold(); err != nil {
 		return image.Image{}, err
 	}
-	paths, err := e.Paths()
+	paths, err := r.Engine.Paths()
 	if err != nil {
 		return image.Image{}, err
 	}
 	real, err := paths.Real(project)
 	if err != nil {
-		return image.Image{}, cmdline.NotOpened(spec.ErrNotFound, "build", err)
+		return image.Image{}, hostpath.NotOpened(spec.ErrNotFound, "build", err)
 	}
-	b, err := a.openDevcontainer(ctx, e, project, file, real, f)
+	b, err := r.openDevcontainer(ctx, project, file, real, wish)
 	if err != nil {
 		return image.Image{}, err
 	}
 	img, err := b.make(ctx, true)
 	if err == nil && len(b.settings.Commands) > 0 {
-		a.Note("devcontainer.json: its commands are no part of an image: with -t %s they are run", project)
+		r.Watcher.Note("devcontainer.json: its commands do not become part of an image: with -t %s they are run", project)
 	}
 	return img, err
 }
