@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
@@ -27,7 +28,7 @@ const maxAttrs = 64 << 10
 // attributes returns the access control lists, and the attributes of the namespace "user", some
 // of which belong to an overlay's layer. It returns none if there are none, or if they cannot be
 // read.
-func attributes(f *os.File) (list []Attr) {
+func attributes(f *os.File) (list []manifest.Attr) {
 	file := self(int(f.Fd()))
 	n, err := unix.Listxattr(file, nil)
 	if err != nil || n == 0 {
@@ -50,7 +51,7 @@ func attributes(f *os.File) (list []Attr) {
 			sum += len(name) + n
 		}
 		if isList(name) || sum <= maxAttrs {
-			list = append(list, Attr{name, string(v[:n])})
+			list = append(list, manifest.Attr{Name: name, Value: string(v[:n])})
 		}
 	}
 	return list
@@ -58,11 +59,11 @@ func attributes(f *os.File) (list []Attr) {
 
 // dressAttributes gives a file the attributes of an entry, and no others. It reports whether an
 // access control list could not be set.
-func (e *Entry) dressAttributes(f *os.File) (narrowed bool, err error) {
+func dressAttributes(e *manifest.Entry, f *os.File) (narrowed bool, err error) {
 	file := self(int(f.Fd()))
 	has := attributes(f)
 	for _, a := range has {
-		if slices.ContainsFunc(e.Attrs, func(b Attr) bool { return a.Name == b.Name }) {
+		if slices.ContainsFunc(e.Attrs, func(b manifest.Attr) bool { return a.Name == b.Name }) {
 			continue
 		}
 		if err := unix.Removexattr(file, a.Name); err != nil {
@@ -87,7 +88,7 @@ func (e *Entry) dressAttributes(f *os.File) (narrowed bool, err error) {
 
 // permissions returns the permissions that a file gets. A file whose access control list cannot
 // be restored is reported as skipped, and its group gets none.
-func (p *putter) permissions(e *Entry, narrowed bool) uint32 {
+func (p *putter) permissions(e *manifest.Entry, narrowed bool) uint32 {
 	if narrowed {
 		p.skipped = append(p.skipped, path.Join(p.src.Dir, e.Path))
 		return e.Mode & 0o7707

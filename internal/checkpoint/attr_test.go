@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
 )
 
 // listFor returns an access control list that grants rights to the owner and user 1500, and none
@@ -119,10 +121,10 @@ func TestAccessListsNotSet(t *testing.T) {
 	must(t, err)
 	for i := range trees[0].Entries {
 		if e := &trees[0].Entries[i]; e.Path == "file" || e.Path == "dir" {
-			e.Attrs = []Attr{{accessList, "no list"}}
+			e.Attrs = []manifest.Attr{{Name: accessList, Value: "no list"}}
 		}
 	}
-	must(t, os.WriteFile(filepath.Join(b.Path(one.Number), manifestName), encode(trees), 0o600))
+	must(t, os.WriteFile(filepath.Join(b.Path(one.Number), manifestName), manifest.Encode(trees), 0o600))
 	b.empty()
 	skipped, err := b.Restore(one, b.sources(), func() error { return nil })
 	must(t, err)

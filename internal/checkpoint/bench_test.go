@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint/packfile"
 )
 
 // BenchmarkTake measures the walk through 10,000 names that are all kept already, during which a
@@ -20,12 +22,12 @@ func BenchmarkTake(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	f, err := os.Create(filepath.Join(b.TempDir(), "pack"))
+	p, err := packfile.Create(filepath.Join(b.TempDir(), "pack"), 1)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer f.Close()
-	p, sources := &pack{f: f, number: 1}, []Source{{Name: "home", Dir: dir}}
+	defer p.Close()
+	sources := []Source{{Name: "home", Dir: dir}}
 	known, _, err := take(sources, nil, p)
 	if err == nil { // once more: new files may still change
 		known, _, err = take(sources, known, p)

@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
+	"github.com/bothy-dev/bothy/internal/checkpoint/packfile"
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
@@ -50,7 +52,7 @@ func (s Shelf) Export(p Point, to *tar.Writer) error {
 	if err != nil {
 		return err
 	}
-	list := encode(trees)
+	list := manifest.Encode(trees)
 	p.Bytes += int64(len(list))
 	if err := putEntry(to, aboutName, int64(len(about)), strings.NewReader(string(about))); err != nil {
 		return err
@@ -77,7 +79,7 @@ func putEntry(to *tar.Writer, name string, size int64, data io.Reader) error {
 	}
 	n, err := io.Copy(to, io.LimitReader(data, size))
 	if err == nil && n != size {
-		err = errDamaged
+		err = manifest.ErrDamaged
 	}
 	return err
 }
@@ -89,25 +91,23 @@ type contents struct {
 }
 
 type part struct {
-	from Content // their place now
-	at   int64   // their place in the new pack
+	from manifest.Content // their place now
+	at   int64            // their place in the new pack
 }
 
 // gather puts all contents of trees into one pack, and clears the state in which each file was
 // seen.
-func gather(trees []Tree) (c contents) {
+func gather(trees []manifest.Tree) (c contents) {
 	for _, t := range trees {
 		for i := range t.Entries {
 			e := &t.Entries[i]
-			e.seen = seen{fresh: true}
-			if !e.hasData() || len(e.Content.Pieces) == 0 {
-				e.Content = Content{}
+			e.Seen = manifest.Seen{Fresh: true}
+			if !e.HasData() || len(e.Content.Pieces) == 0 {
+				e.Content = manifest.Content{}
 				continue
 			}
 			n := e.Content.Stored()
-			if n >= alignFrom {
-				c.size = (c.size + block - 1) / block * block
-			}
+			c.size = packfile.Align(c.size, n)
 			c.parts = append(c.parts, part{e.Content, c.size})
 			e.Content.Pack, e.Content.Offset = carriedNumber, c.size
 			c.size += n
@@ -116,13 +116,13 @@ func gather(trees []Tree) (c contents) {
 	return c
 }
 
-func (c contents) write(to io.Writer, packs *Packs) error {
+func (c contents) write(to io.Writer, packs *packfile.Packs) error {
 	at := int64(0)
 	for _, p := range c.parts {
-		if _, err := io.CopyN(to, zeros{}, p.at-at); err != nil {
+		if _, err := io.CopyN(to, packfile.Zeros{}, p.at-at); err != nil {
 			return err
 		}
-		f, err := packs.at(p.from.Pack)
+		f, err := packs.Open(p.from.Pack)
 		if err != nil {
 			return err
 		}
@@ -184,9 +184,9 @@ func (s Shelf) Import(from *tar.Reader) (Point, error) {
 		return p, err
 	}
 	if p.Version != version || p.Memory != 0 || p.Number != carriedNumber || p.Name != carriedName && CheckName(p.Name) != nil {
-		return p, errDamaged
+		return p, manifest.ErrDamaged
 	}
-	list, err := nextEntry(from, manifestName, maxManifest)
+	list, err := nextEntry(from, manifestName, manifest.MaxSize)
 	if err != nil {
 		return p, err
 	}
@@ -219,7 +219,7 @@ func next(from *tar.Reader) (*tar.Header, error) {
 	}
 	for key := range h.PAXRecords {
 		if strings.HasPrefix(key, "GNU.sparse.") {
-			return nil, errDamaged
+			return nil, manifest.ErrDamaged
 		}
 	}
 	return h, nil
@@ -232,7 +232,7 @@ func nextEntry(from *tar.Reader, name string, most int64) ([]byte, error) {
 		return nil, endless(err)
 	}
 	if h.Name != name || h.Typeflag != tar.TypeReg || h.Size > most {
-		return nil, errDamaged
+		return nil, manifest.ErrDamaged
 	}
 	return io.ReadAll(from)
 }
@@ -240,7 +240,7 @@ func nextEntry(from *tar.Reader, name string, most int64) ([]byte, error) {
 // endless replaces an early end of the archive by an error.
 func endless(err error) error {
 	if errors.Is(err, io.EOF) {
-		return errDamaged
+		return manifest.ErrDamaged
 	}
 	return err
 }
@@ -251,7 +251,7 @@ func (s Shelf) importContents(from *tar.Reader, p Point) error {
 		return endless(err)
 	}
 	if h.Name != carriedPack || h.Typeflag != tar.TypeReg || (h.Size > 0) != (len(p.Packs) > 0) {
-		return errDamaged
+		return manifest.ErrDamaged
 	}
 	if h.Size == 0 {
 		return nil
@@ -289,7 +289,7 @@ func importLayer(from *tar.Reader, dir string) (size int64, err error) {
 		}
 		name, ok := strings.CutPrefix(h.Name, carriedLayer)
 		if !ok || h.Typeflag != tar.TypeReg || name == "" || strings.ContainsAny(name, "/\x00") || name[0] == '.' {
-			return 0, errDamaged
+			return 0, manifest.ErrDamaged
 		}
 		if size == 0 {
 			if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
 	"github.com/bothy-dev/bothy/internal/layer"
 )
 
@@ -34,11 +35,11 @@ func newShelf(t *testing.T) Shelf {
 func TestCarry(t *testing.T) {
 	b := newBox(t)
 	b.write("a/one", "first")
-	b.write("large", strings.Repeat("x", 3*alignFrom)+"end")
+	b.write("large", strings.Repeat("x", 3*(64<<10))+"end")
 	must(t, os.Link(b.path("large"), b.path("again")))
 	must(t, os.Symlink("a/one", b.path("link")))
 	b.write("secret", "removed before")
-	must(t, os.Truncate(b.path("large"), 8*alignFrom)) // with a hole
+	must(t, os.Truncate(b.path("large"), 8*64<<10)) // with a hole
 	b.settle()
 	b.keep("")
 	must(t, os.Remove(b.path("secret")))
@@ -127,7 +128,7 @@ func TestCarryDamaged(t *testing.T) {
 				must(t, err)
 			}
 			must(t, w.Close())
-			if _, err := newShelf(t).Import(tar.NewReader(&out)); !errors.Is(err, errDamaged) {
+			if _, err := newShelf(t).Import(tar.NewReader(&out)); !errors.Is(err, manifest.ErrDamaged) {
 				t.Error(err)
 			}
 		})
@@ -169,7 +170,7 @@ func TestCarryHoles(t *testing.T) {
 	})
 	must(t, w.Close())
 	holes := bytes.ReplaceAll(out.Bytes(), []byte("XXX.sparse"), []byte("GNU.sparse"))
-	if _, err := newShelf(t).Import(tar.NewReader(bytes.NewReader(holes))); !errors.Is(err, errDamaged) {
+	if _, err := newShelf(t).Import(tar.NewReader(bytes.NewReader(holes))); !errors.Is(err, manifest.ErrDamaged) {
 		t.Error(err)
 	}
 }

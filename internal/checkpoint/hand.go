@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
@@ -35,7 +36,7 @@ func (s Shelf) Hand(p Point, who string, theirs Shelf, sources []Source) error {
 	if err := now.pass(); err != nil {
 		return err
 	}
-	if err := store.WriteFile(s.knownOf(who), encode(trees)); err != nil {
+	if err := store.WriteFile(s.knownOf(who), manifest.Encode(trees)); err != nil {
 		return err
 	}
 	return theirs.back()
@@ -70,5 +71,5 @@ func (m *Making) setAside() error {
 	if m.who == "" {
 		return nil
 	}
-	return store.WriteFile(m.shelf.knownOf(m.who), encode(m.trees))
+	return store.WriteFile(m.shelf.knownOf(m.who), manifest.Encode(m.trees))
 }

@@ -4,24 +4,26 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
 )
 
 // relinked holds files of which Bothy removed a name. For the kernel, that changed them, though no
 // program wrote to them. It maps the inode to the state before, and to the time of that change.
-type relinked map[fileID]relink
+type relinked map[manifest.FileID]relink
 
 type relink struct {
-	before seen
+	before manifest.Seen
 	last   int64
 }
 
 // found returns the state in which a file was seen before we removed names of it, if that is the
 // only change since.
-func (r relinked) found(st *unix.Stat_t) seen {
-	if l, ok := r[idOf(st)]; ok && l.last == st.Ctim.Nano() {
+func (r relinked) found(st *unix.Stat_t) manifest.Seen {
+	if l, ok := r[manifest.IDOf(st)]; ok && l.last == st.Ctim.Nano() {
 		return l.before
 	}
-	return seenOf(st)
+	return manifest.SeenOf(st)
 }
 
 // noteLinks notes that a file lost a name between two looks at it, unless it changed otherwise.
@@ -32,7 +34,7 @@ func (now *placed) noteLinks(was, is *unix.Stat_t) {
 	if now.relinked == nil {
 		now.relinked = relinked{}
 	}
-	now.relinked[idOf(was)] = relink{before: now.relinked.found(was), last: is.Ctim.Nano()}
+	now.relinked[manifest.IDOf(was)] = relink{before: now.relinked.found(was), last: is.Ctim.Nano()}
 }
 
 // unlinking runs do, which removes a name of an open directory. If the file has other names, they

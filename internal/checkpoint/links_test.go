@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
 )
 
 // sharedBox is a directory of the host with its checkpoints.
@@ -110,7 +112,7 @@ func TestWrittenAfterUnlinking(t *testing.T) {
 	var st unix.Stat_t
 	must(t, unix.Lstat(b.path("b"), &st))
 	e := entryOf("b", &st)
-	p := &putter{src: b.sources()[0], before: map[string]*Entry{"b": &e}, placed: &placed{}}
+	p := &putter{src: b.sources()[0], before: map[string]*manifest.Entry{"b": &e}, placed: &placed{}}
 	must(t, p.unlinking(d, "a", &st, func() error { return os.Remove(b.path("a")) }))
 	must(t, unix.Lstat(b.path("b"), &st))
 	if !p.mayGo("b", &st) {

@@ -13,6 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
+	"github.com/bothy-dev/bothy/internal/checkpoint/merge"
+	"github.com/bothy-dev/bothy/internal/checkpoint/packfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -23,9 +26,9 @@ type Making struct {
 	shelf Shelf
 	point Point
 	dir   string
-	pack  *pack
-	known []Tree
-	trees []Tree
+	pack  *packfile.Writer
+	known []manifest.Tree
+	trees []manifest.Tree
 	taken chan error // nil, or reports once the taken trees are on the disk
 	later bool       // End brings them to the disk
 
@@ -65,11 +68,10 @@ func (s Shelf) begin(name, cause string) (*Making, error) {
 	if m.dir, err = s.newDir(strconv.FormatInt(number, 10)); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(s.packPath(number), os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	m.pack, err = packfile.Create(s.packPath(number), number)
 	if err != nil {
 		return nil, err
 	}
-	m.pack = &pack{f: f, number: number}
 	return m, nil
 }
 
@@ -99,7 +101,7 @@ func (s Shelf) next(name string, there stock) (int64, error) {
 }
 
 // known returns the files that are known to be kept already. Others are kept again.
-func (s Shelf) known() []Tree {
+func (s Shelf) known() []manifest.Tree {
 	if trees := s.stillKept(filepath.Join(s.Dir, knownName)); trees != nil {
 		return trees
 	}
@@ -108,21 +110,21 @@ func (s Shelf) known() []Tree {
 
 // stillKept returns the files of a list whose contents are still in a pack; nil if the list
 // cannot be read.
-func (s Shelf) stillKept(path string) []Tree {
-	trees, err := readManifest(path)
+func (s Shelf) stillKept(path string) []manifest.Tree {
+	trees, err := manifest.Read(path)
 	if err != nil {
 		return nil
 	}
 	there := map[int64]bool{}
 	for i := range trees {
-		trees[i].Entries = slices.DeleteFunc(trees[i].Entries, func(e Entry) bool { return !s.has(e.Content, there) })
+		trees[i].Entries = slices.DeleteFunc(trees[i].Entries, func(e manifest.Entry) bool { return !s.has(e.Content, there) })
 	}
 	return trees
 }
 
 // has reports whether contents are still kept. The checkpoints that had them may have been
 // removed.
-func (s Shelf) has(c Content, there map[int64]bool) bool {
+func (s Shelf) has(c manifest.Content, there map[int64]bool) bool {
 	if len(c.Pieces) == 0 {
 		return true
 	}
@@ -167,7 +169,7 @@ func (m *Making) Take(sources []Source) error {
 }
 
 // holds sets the checkpoint's trees, and begins to bring them to the disk.
-func (m *Making) holds(trees []Tree) {
+func (m *Making) holds(trees []manifest.Tree) {
 	m.trees = trees
 	taken := make(chan error, 1)
 	m.taken = taken
@@ -176,15 +178,15 @@ func (m *Making) holds(trees []Tree) {
 
 // keep brings the list of the taken files and their new contents to the disk.
 func (m *Making) keep() error {
-	manifest := encode(m.trees)
-	steps := []func() error{func() error { return writeFile(m.manifest(), manifest) }}
-	if m.pack.size > 0 {
-		steps = append(steps, m.pack.f.Sync, func() error { return store.SyncDir(filepath.Join(m.shelf.Dir, packsName)) })
+	list := manifest.Encode(m.trees)
+	steps := []func() error{func() error { return writeFile(m.manifestPath(), list) }}
+	if !m.pack.IsEmpty() {
+		steps = append(steps, m.pack.Sync, func() error { return store.SyncDir(filepath.Join(m.shelf.Dir, packsName)) })
 	}
 	return store.AtOnce(steps...)
 }
 
-func (m *Making) manifest() string { return filepath.Join(m.dir, manifestName) }
+func (m *Making) manifestPath() string { return filepath.Join(m.dir, manifestName) }
 
 // settle waits until the taken trees are on the disk, if there are any.
 func (m *Making) settle() error {
@@ -200,14 +202,14 @@ func (m *Making) settle() error {
 // checkpoint. It ignores the layer of the root.
 func (m *Making) Unchanged() (bool, error) {
 	parent, err := m.shelf.about(m.point.Parent)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, manifest.ErrDamaged) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	before, err := m.shelf.Trees(parent)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, manifest.ErrDamaged) {
 		return false, nil
 	}
 	if err != nil {
@@ -219,7 +221,7 @@ func (m *Making) Unchanged() (bool, error) {
 	if now == nil {
 		now = m.known
 	}
-	changes, err := Compare(before, now, packs)
+	changes, err := merge.Compare(before, now, packs)
 	return len(changes) == 0, err
 }
 
@@ -244,8 +246,8 @@ func (m *Making) ParentLayer() string {
 func (m *Making) Point() *Point { return &m.point }
 
 // Tree returns the tree of a directory.
-func (m *Making) Tree(name string) *Tree {
-	t := find(m.trees, name)
+func (m *Making) Tree(name string) *manifest.Tree {
+	t := manifest.Find(m.trees, name)
 	return &t
 }
 
@@ -272,7 +274,7 @@ func (m *Making) KeptMemory() error {
 func (m *Making) End(failed error) (Point, error) {
 	err := errors.Join(failed, m.settle())
 	if err == nil {
-		m.pack.spare(m.trees)
+		m.pack.FreeUnused(m.trees)
 	}
 	if err == nil && m.later {
 		err = m.keep()
@@ -281,7 +283,7 @@ func (m *Making) End(failed error) (Point, error) {
 	if err == nil {
 		head, err = m.write()
 	}
-	err = errors.Join(err, m.pack.f.Close())
+	err = errors.Join(err, m.pack.Close())
 	if head != nil {
 		defer head.Drop()
 	}
@@ -348,7 +350,7 @@ func (m *Making) sum() (packs map[int64]bool, err error) {
 		p.Trees = append(p.Trees, t.Name)
 		p.Names += len(t.Entries)
 		for i := range t.Entries {
-			if e := &t.Entries[i]; e.hasData() && len(e.Content.Pieces) > 0 {
+			if e := &t.Entries[i]; e.HasData() && len(e.Content.Pieces) > 0 {
 				p.Size += e.Content.Stored()
 				packs[e.Content.Pack] = true
 			}
@@ -361,13 +363,53 @@ func (m *Making) sum() (packs map[int64]bool, err error) {
 		p.Packs = append(p.Packs, n)
 	}
 	slices.Sort(p.Packs)
-	info, err := os.Lstat(m.manifest())
+	info, err := os.Lstat(m.manifestPath())
 	if err != nil {
 		return nil, err
 	}
 	p.Bytes += info.Size()
 	if packs[p.Number] {
-		p.Bytes += m.pack.size - m.pack.spared
+		p.Bytes += m.pack.DiskSize()
 	}
 	return packs, nil
+}
+
+// createFile writes a new file.
+func createFile(path string, data []byte) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(data); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// writeFile writes a new file, and brings it to the disk.
+func writeFile(path string, data []byte) error {
+	f, err := createFile(path, data)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// BeginMerged starts a checkpoint of a merged state of the shelf. Its only new contents are
+// merged texts. Its root layer is that of one of the two states. Take is not needed.
+func (s Shelf) BeginMerged(p Point, merged merge.Merged, cause string) (*Making, error) {
+	m, err := s.begin("", cause)
+	if err != nil {
+		return nil, err
+	}
+	m.aside = true
+	m.point.Parent, m.point.CreatedAt, m.point.Left = p.Number, time.Now().UTC(), p.Left
+	for _, c := range merged.New {
+		if c.Entry.Content, err = m.pack.AddText(c.Text); err != nil {
+			_, err = m.End(err)
+			return nil, err
+		}
+	}
+	m.holds(merged.Trees)
+	return m, nil
 }

@@ -14,6 +14,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
+	"github.com/bothy-dev/bothy/internal/checkpoint/merge"
 )
 
 // This file compares Merge with a model that knows nothing of checkpoints, only files on the
@@ -243,7 +246,7 @@ func TestMergeModel(t *testing.T) {
 // joinAt merges two checkpoints that are derived from a third.
 func (b *box) joinAt(base, ours, theirs Point) (p Point, conflicts []string) {
 	b.t.Helper()
-	var trees [3][]Tree
+	var trees [3][]manifest.Tree
 	for i, of := range []Point{base, ours, theirs} {
 		var err error
 		trees[i], err = b.Trees(of)
@@ -251,7 +254,7 @@ func (b *box) joinAt(base, ours, theirs Point) (p Point, conflicts []string) {
 	}
 	packs := b.Packs()
 	defer packs.Close()
-	out, err := Merge(trees[0], trees[1], trees[2], packs, all)
+	out, err := merge.Trees(trees[0], trees[1], trees[2], packs, all)
 	must(b.t, err)
 	for _, c := range out.Conflicts {
 		conflicts = append(conflicts, c.Path)

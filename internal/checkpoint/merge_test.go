@@ -12,13 +12,16 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
+	"github.com/bothy-dev/bothy/internal/checkpoint/merge"
 )
 
 // all merges every tree.
-var all = Merging{Trees: func(string) bool { return true }, Ours: func(string, string) bool { return false }}
+var all = merge.Merging{Trees: func(string) bool { return true }, Ours: func(string, string) bool { return false }}
 
 // sides makes a state of a directory, and two that are derived from it.
-func (b *box) sides(base, ours, theirs func()) (points [3]Point, trees [3][]Tree) {
+func (b *box) sides(base, ours, theirs func()) (points [3]Point, trees [3][]manifest.Tree) {
 	b.t.Helper()
 	base()
 	points[0] = b.keep("")
@@ -36,11 +39,11 @@ func (b *box) sides(base, ours, theirs func()) (points [3]Point, trees [3][]Tree
 }
 
 // merge merges them. The text describes the result, or the conflicts.
-func (b *box) merge(trees [3][]Tree, how Merging) (Merged, string) {
+func (b *box) merge(trees [3][]manifest.Tree, how merge.Merging) (merge.Merged, string) {
 	b.t.Helper()
 	packs := b.Packs()
 	defer packs.Close()
-	out, err := Merge(trees[0], trees[1], trees[2], packs, how)
+	out, err := merge.Trees(trees[0], trees[1], trees[2], packs, how)
 	must(b.t, err)
 	if len(out.Conflicts) > 0 {
 		var list []string
@@ -134,7 +137,7 @@ func TestMerge(t *testing.T) {
 // TestMergeOrigin checks that a merge keeps whether a file of an overlay's layer is a copy of one
 // below.
 func TestMergeOrigin(t *testing.T) {
-	const origin = overlayAttr + "origin"
+	const origin = "user.overlay.origin"
 	b := newBox(t)
 	_, trees := b.sides(func() { b.write("x", "x") }, func() { b.write("x", "1") }, func() {
 		b.write("copy", "2")
@@ -157,7 +160,7 @@ func TestMergeOurs(t *testing.T) {
 	_, trees := b.sides(func() { b.write("d/.git/index", "0"); b.write("d/f", "f") },
 		func() { b.write("d/.git/index", "1") },
 		func() { b.write("d/.git/index", "2"); b.write("d/.git/new", "2"); b.write("d/n", "n") })
-	how := Merging{Trees: all.Trees, Ours: func(_, at string) bool { return slices.Contains(strings.Split(at, "/"), ".git") }}
+	how := merge.Merging{Trees: all.Trees, Ours: func(_, at string) bool { return slices.Contains(strings.Split(at, "/"), ".git") }}
 	out, got := b.merge(trees, how)
 	if want := "d/.git/index=1 d/f=f d/n=n"; got != want {
 		t.Errorf("it is %q, want %q", got, want)
@@ -236,7 +239,7 @@ func TestMergeAnything(t *testing.T) {
 			t.Fatalf("seed %d: it is %q, and the other way round %q", seed, got, other)
 		}
 		trees[2] = trees[0]
-		if out, err := Merge(trees[0], trees[1], trees[2], b.Packs(), all); err != nil || len(out.Conflicts) > 0 {
+		if out, err := merge.Trees(trees[0], trees[1], trees[2], b.Packs(), all); err != nil || len(out.Conflicts) > 0 {
 			t.Fatalf("seed %d: with nothing done it is in conflict: %v, %v", seed, out.Conflicts, err)
 		}
 	}
@@ -246,33 +249,35 @@ func TestMergeAnything(t *testing.T) {
 }
 
 // agrees checks each path that any state has.
-func agrees(t *testing.T, b *box, trees [3][]Tree, out Merged, seed uint64) {
+func agrees(t *testing.T, b *box, trees [3][]manifest.Tree, out merge.Merged, seed uint64) {
 	t.Helper()
 	packs := b.Packs()
 	defer packs.Close()
-	base, ours, theirs, is := newSide(trees[0], "home"), newSide(trees[1], "home"), newSide(trees[2], "home"), newSide(out.Trees, "home")
-	m := merger{packs: packs}
-	same := func(x side, y side, at string) bool {
-		ok, err := m.alike(x[at], x, y[at], y)
+	compare := func(a, b []manifest.Tree) map[string]bool {
+		list, err := merge.Compare(a, b, packs)
 		must(t, err)
-		return ok
+		changed := map[string]bool{}
+		for _, c := range list {
+			if c.Tree == "home" {
+				changed[c.Path] = true
+			}
+		}
+		return changed
 	}
-	paths := map[string]bool{}
-	for _, s := range []side{base, ours, theirs, is} {
-		for at := range maps.Keys(s) {
-			paths[at] = true
-		}
-	}
-	for at := range paths {
-		want := ours
-		if same(base, ours, at) {
-			want = theirs
-		}
-		if at != "" && !same(is, want, at) {
-			t.Fatalf("seed %d: %s is not as it was made", seed, at)
-		}
-		if at != "" && is[at] != nil && !is.hasDir(filepath.Dir(at)) {
+	base, ours, theirs := trees[0], trees[1], trees[2]
+	byUs, fromOurs, fromTheirs := compare(base, ours), compare(out.Trees, ours), compare(out.Trees, theirs)
+	home := manifest.Find(out.Trees, "home")
+	is := home.ByPath()
+	for at := range maps.Keys(is) {
+		if dir := filepath.Dir(at); at != "" && dir != "." && (is[dir] == nil || !is[dir].IsDir()) {
 			t.Fatalf("seed %d: %s lies nowhere", seed, at)
+		}
+	}
+	for _, list := range []map[string]bool{fromOurs, fromTheirs} {
+		for at := range list {
+			if byUs[at] && fromOurs[at] || !byUs[at] && fromTheirs[at] {
+				t.Fatalf("seed %d: %s is not as it was made", seed, at)
+			}
 		}
 	}
 }

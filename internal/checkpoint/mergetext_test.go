@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint/merge"
 )
 
 const numbered = "1\n2\n3\n4\n5\n6\n7\n8\n9\n"
@@ -14,7 +16,7 @@ func replaced(old, now string) string { return strings.Replace(numbered, old, no
 // TestMergeTexts checks that the checkpoint of a merge has the merged text and its contents, and
 // that a checkpoint that starts from it has them, too.
 func TestMergeTexts(t *testing.T) {
-	big := strings.Repeat("x\n", MaxText/2)
+	big := strings.Repeat("x\n", merge.MaxText/2)
 	for name, c := range map[string]struct {
 		base, ours, theirs, want string // empty: in conflict
 	}{
@@ -59,20 +61,20 @@ func TestMergeTextsBelow(t *testing.T) {
 	packs := b.Packs()
 	defer packs.Close()
 	how := all
-	how.Below = func(_, path string) (*Text, error) {
-		return NewText([]byte(numbered), trees[1][0].ByPath()[path].Mode), nil
+	how.Below = func(_, path string) (*merge.Text, error) {
+		return merge.NewText([]byte(numbered), trees[1][0].ByPath()[path].Mode), nil
 	}
-	out, err := Merge(trees[0], trees[1], trees[2], packs, how)
+	out, err := merge.Trees(trees[0], trees[1], trees[2], packs, how)
 	must(t, err)
-	if len(out.Conflicts) > 0 || len(out.Texts) != 1 || out.lines[0] != "1\ntwo\n3\n4\n5\n6\n7\neight\n9\n" {
-		t.Errorf("it is %+v, %q", out, out.lines)
+	if len(out.Conflicts) > 0 || len(out.Texts) != 1 || out.New[0].Text != "1\ntwo\n3\n4\n5\n6\n7\neight\n9\n" {
+		t.Errorf("it is %+v", out)
 	}
-	for name, below := range map[string]func(_, path string) (*Text, error){
-		"none":       func(string, string) (*Text, error) { return nil, nil },
-		"other mode": func(string, string) (*Text, error) { return NewText([]byte(numbered), 0o100755), nil },
+	for name, below := range map[string]func(_, path string) (*merge.Text, error){
+		"none":       func(string, string) (*merge.Text, error) { return nil, nil },
+		"other mode": func(string, string) (*merge.Text, error) { return merge.NewText([]byte(numbered), 0o100755), nil },
 	} {
 		how.Below = below
-		out, err = Merge(trees[0], trees[1], trees[2], packs, how)
+		out, err = merge.Trees(trees[0], trees[1], trees[2], packs, how)
 		must(t, err)
 		if len(out.Conflicts) != 1 || out.Trees != nil {
 			t.Errorf("%s: it is %+v", name, out)

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
@@ -19,7 +20,7 @@ const tempPrefix = ".bothy-restore-"
 var errTaken = errors.New("somebody changes it just now")
 
 // replace puts a new file, or anything but a directory, in the place of an old one.
-func (p *putter) replace(d *os.File, name string, e *Entry) error {
+func (p *putter) replace(d *os.File, name string, e *manifest.Entry) error {
 	temp := tempPrefix + store.NewID()
 	if err := p.create(d, temp, e); err != nil {
 		_ = unix.Unlinkat(int(d.Fd()), temp, 0)
@@ -36,10 +37,10 @@ func (p *putter) replace(d *os.File, name string, e *Entry) error {
 	if err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
 	}
-	e.seen = seenOf(&st)
+	e.Seen = manifest.SeenOf(&st)
 	// If others write there, this may be their file already.
-	if e.seen.fresh = p.src.Shared; !p.src.Shared {
-		p.placed.last = max(p.placed.last, e.seen.Changed)
+	if e.Seen.Fresh = p.src.Shared; !p.src.Shared {
+		p.placed.last = max(p.placed.last, e.Seen.Changed)
 		p.placed.files = append(p.placed.files, e)
 	}
 	return nil
@@ -73,7 +74,7 @@ func (p *putter) reach(rel string, how int) (*os.File, error) {
 }
 
 // create makes anything but a directory.
-func (p *putter) create(d *os.File, temp string, e *Entry) error {
+func (p *putter) create(d *os.File, temp string, e *manifest.Entry) error {
 	at := int(d.Fd())
 	switch {
 	case e.Same != "":
@@ -87,14 +88,14 @@ func (p *putter) create(d *os.File, temp string, e *Entry) error {
 			return errors.Join(err, errTaken)
 		}
 		return unix.Linkat(unix.AT_FDCWD, self(int(f.Fd())), at, temp, unix.AT_SYMLINK_FOLLOW)
-	case e.isFile():
+	case e.IsFile():
 		return p.file(d, temp, e)
-	case e.kind() == unix.S_IFLNK:
+	case e.Kind() == unix.S_IFLNK:
 		if err := unix.Symlinkat(e.Target, at, temp); err != nil {
 			return err
 		}
 	default:
-		if err := unix.Mknodat(at, temp, e.kind()|0o600, 0); err != nil {
+		if err := unix.Mknodat(at, temp, e.Kind()|0o600, 0); err != nil {
 			return err
 		}
 	}
@@ -103,7 +104,7 @@ func (p *putter) create(d *os.File, temp string, e *Entry) error {
 
 // dressNode gives a link, pipe or device its owner and permissions. Another program that writes
 // to the directory may have put something else there meanwhile.
-func (p *putter) dressNode(d *os.File, name string, e *Entry) error {
+func (p *putter) dressNode(d *os.File, name string, e *manifest.Entry) error {
 	pin, err := openIn(d, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
 	if err != nil {
 		return err
@@ -111,7 +112,7 @@ func (p *putter) dressNode(d *os.File, name string, e *Entry) error {
 	defer pin.Close()
 	fd := int(pin.Fd())
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != e.kind() || st.Nlink > 1 {
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != e.Kind() || st.Nlink > 1 {
 		return errors.Join(err, errTaken)
 	}
 	if st.Uid != e.UID || st.Gid != e.GID {
@@ -119,10 +120,10 @@ func (p *putter) dressNode(d *os.File, name string, e *Entry) error {
 			return err
 		}
 	}
-	if e.kind() == unix.S_IFLNK {
+	if e.Kind() == unix.S_IFLNK {
 		return nil
 	}
-	narrowed, err := e.dressAttributes(pin)
+	narrowed, err := dressAttributes(e, pin)
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (p *putter) dressNode(d *os.File, name string, e *Entry) error {
 }
 
 // file writes a new file.
-func (p *putter) file(d *os.File, temp string, e *Entry) error {
+func (p *putter) file(d *os.File, temp string, e *manifest.Entry) error {
 	f, err := openInNew(d, temp)
 	if err != nil {
 		return err
@@ -150,14 +151,14 @@ func openInNew(d *os.File, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-func (p *putter) contents(f *os.File, e *Entry) error {
+func (p *putter) contents(f *os.File, e *manifest.Entry) error {
 	if err := f.Truncate(e.Size); err != nil || len(e.Content.Pieces) == 0 {
 		return err
 	}
-	if err := p.packs.verify(e); err != nil { // most were verified before anything was touched
+	if err := p.packs.Verify(e); err != nil { // most were verified before anything was touched
 		return err
 	}
-	from, err := p.packs.at(e.Content.Pack)
+	from, err := p.packs.Open(e.Content.Pack)
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func (p *putter) contents(f *os.File, e *Entry) error {
 			return err
 		}
 		if _, err := io.CopyN(f, from, c.Length); errors.Is(err, io.EOF) {
-			return errDamaged
+			return manifest.ErrDamaged
 		} else if err != nil {
 			return err
 		}
@@ -180,7 +181,7 @@ func (p *putter) contents(f *os.File, e *Entry) error {
 }
 
 // dress gives a file or directory its owner, attributes, permissions and time, where they differ.
-func (p *putter) dress(f *os.File, e *Entry) error {
+func (p *putter) dress(f *os.File, e *manifest.Entry) error {
 	fd := int(f.Fd())
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -191,7 +192,7 @@ func (p *putter) dress(f *os.File, e *Entry) error {
 			return err
 		}
 	}
-	narrowed, err := e.dressAttributes(f)
+	narrowed, err := dressAttributes(e, f)
 	if err != nil {
 		return err
 	}

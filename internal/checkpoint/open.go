@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
 )
 
 // self returns a path to an open file, even one opened with O_PATH.
@@ -19,7 +21,7 @@ type dir struct {
 
 // isShut reports whether we may not look up names in an open directory, but own it and could
 // change that.
-func (e *Entry) isShut() bool { return e.Mode&0o100 == 0 && int(e.UID) == os.Geteuid() }
+func isShut(e *manifest.Entry) bool { return e.Mode&0o100 == 0 && int(e.UID) == os.Geteuid() }
 
 // look runs a function that looks up names in the directory, even in a shut one.
 func (d dir) look(up func() error) error {
@@ -51,7 +53,7 @@ func (d dir) readlink(name string) (target string, err error) {
 }
 
 // attributes returns the attributes of a name in the directory.
-func (d dir) attributes(name string) ([]Attr, error) {
+func (d dir) attributes(name string) ([]manifest.Attr, error) {
 	var pin *os.File
 	err := d.look(func() (err error) {
 		pin, err = openIn(d.File, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)

@@ -7,11 +7,12 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
+	"github.com/bothy-dev/bothy/internal/checkpoint/packfile"
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
@@ -21,20 +22,20 @@ type putter struct {
 	src     Source
 	top     *os.File
 	device  uint64 // of the directory
-	packs   *Packs
-	entries map[string][]*Entry // by their directory
-	spared  map[string]bool     // paths that stay as they are, with their contents
-	leads   map[string]bool     // the parent directories of those
-	before  map[string]*Entry   // files that may be removed; nil: all
-	locked  []*Entry            // directories without permissions, locked at the end
-	placed  *placed             // files that were put in their place
-	skipped []string            // paths that could not be put back
+	packs   *packfile.Packs
+	entries map[string][]*manifest.Entry // by their directory
+	spared  map[string]bool              // paths that stay as they are, with their contents
+	leads   map[string]bool              // the parent directories of those
+	before  map[string]*manifest.Entry   // files that may be removed; nil: all
+	locked  []*manifest.Entry            // directories without permissions, locked at the end
+	placed  *placed                      // files that were put in their place
+	skipped []string                     // paths that could not be put back
 }
 
 // placed are the files that were put in place, the time of the last one, and the effect on
 // others.
 type placed struct {
-	files    []*Entry
+	files    []*manifest.Entry
 	last     int64
 	relinked relinked
 }
@@ -42,7 +43,7 @@ type placed struct {
 // put does that, and records in the tree how the files are seen now; the record holds once pass
 // has returned. It makes a missing directory of ours. For a directory shared with the host, it
 // returns the paths that it could not put back.
-func (now *placed) put(t *Tree, src Source, packs *Packs) (skipped []string, err error) {
+func (now *placed) put(t *manifest.Tree, src Source, packs *packfile.Packs) (skipped []string, err error) {
 	if _, err := os.Lstat(src.Dir); len(t.Entries) == 0 && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -51,7 +52,7 @@ func (now *placed) put(t *Tree, src Source, packs *Packs) (skipped []string, err
 			return nil, err
 		}
 	}
-	p := &putter{src: src, packs: packs, entries: map[string][]*Entry{}, spared: map[string]bool{}, leads: map[string]bool{}, placed: now}
+	p := &putter{src: src, packs: packs, entries: map[string][]*manifest.Entry{}, spared: map[string]bool{}, leads: map[string]bool{}, placed: now}
 	if p.top, err = src.open(); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (now *placed) put(t *Tree, src Source, packs *Packs) (skipped []string, err
 	if err := unix.Fstat(int(p.top.Fd()), &st); err != nil {
 		return nil, err
 	}
-	p.device = idOf(&st).device
+	p.device = manifest.IDOf(&st).Device
 	for i := range t.Entries {
 		e := &t.Entries[i]
 		if e.Path == "" {
@@ -76,7 +77,7 @@ func (now *placed) put(t *Tree, src Source, packs *Packs) (skipped []string, err
 		p.spare(at)
 	}
 	if src.Before != nil {
-		p.before = make(map[string]*Entry, len(src.Before.Entries))
+		p.before = make(map[string]*manifest.Entry, len(src.Before.Entries))
 		for i := range src.Before.Entries {
 			e := &src.Before.Entries[i]
 			if p.before[e.Path] = e; e.Left {
@@ -109,11 +110,6 @@ func (p *putter) spare(at string) {
 	}
 }
 
-// isBelow reports whether a path is plain and relative.
-func isBelow(p string) bool {
-	return p != "" && p != "." && p[0] != '/' && p == path.Clean(p) && p != ".." && !strings.HasPrefix(p, "../")
-}
-
 // clockTime is far longer than a step of the clock that dates files. A file system of another
 // machine may have another clock.
 const clockTime = 100 * time.Millisecond
@@ -144,7 +140,7 @@ func (now *placed) pass() error {
 	passed, err := passes(now.last, within)
 	if err == nil && !passed {
 		for _, e := range now.files {
-			e.seen.fresh = true
+			e.Seen.Fresh = true
 		}
 	}
 	return err
@@ -199,7 +195,7 @@ func (p *putter) may(at string, err error) error {
 		p.skipped = append(p.skipped, path.Join(p.src.Dir, at))
 		return nil
 	}
-	fatal := store.IsFull(err) || errors.Is(err, unix.EIO) || errors.Is(err, errDamaged)
+	fatal := store.IsFull(err) || errors.Is(err, unix.EIO) || errors.Is(err, manifest.ErrDamaged)
 	if p.src.Shared && !fatal {
 		p.skipped = append(p.skipped, path.Join(p.src.Dir, at))
 		return nil
@@ -242,7 +238,7 @@ func (p *putter) fill(d *os.File, at string) error {
 }
 
 // place puts one entry in place.
-func (p *putter) place(d *os.File, e *Entry) error {
+func (p *putter) place(d *os.File, e *manifest.Entry) error {
 	name := path.Base(e.Path)
 	var st unix.Stat_t
 	err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -250,7 +246,7 @@ func (p *putter) place(d *os.File, e *Entry) error {
 	if err != nil && !errors.Is(err, unix.ENOENT) {
 		return err
 	}
-	if isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR; there && isDir != e.isDir() {
+	if isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR; there && isDir != e.IsDir() {
 		kept, err := p.remove(d, name, e.Path, 0)
 		if err == nil && kept {
 			err = errTaken
@@ -260,7 +256,7 @@ func (p *putter) place(d *os.File, e *Entry) error {
 		}
 		there, st = false, unix.Stat_t{}
 	}
-	if e.isDir() {
+	if e.IsDir() {
 		return p.directory(d, name, e, there)
 	}
 	if there && p.isThere(d, name, e, &st) {
@@ -285,13 +281,13 @@ func (p *putter) mayGo(at string, st *unix.Stat_t) bool {
 	if e == nil {
 		return false
 	}
-	was := e.seen
-	was.fresh = false
+	was := e.Seen
+	was.Fresh = false
 	return was == p.placed.relinked.found(st) && e.Modified == st.Mtim.Nano()
 }
 
 // isThere reports whether a name is already as it should be.
-func (p *putter) isThere(d *os.File, name string, e *Entry, st *unix.Stat_t) bool {
+func (p *putter) isThere(d *os.File, name string, e *manifest.Entry, st *unix.Stat_t) bool {
 	switch {
 	case e.Mode != st.Mode:
 		return false
@@ -302,20 +298,20 @@ func (p *putter) isThere(d *os.File, name string, e *Entry, st *unix.Stat_t) boo
 		}
 		defer f.Close()
 		var one unix.Stat_t
-		return unix.Fstat(int(f.Fd()), &one) == nil && idOf(&one) == idOf(st)
-	case e.isFile():
-		return e.unchanged(st)
-	case e.kind() == unix.S_IFLNK:
+		return unix.Fstat(int(f.Fd()), &one) == nil && manifest.IDOf(&one) == manifest.IDOf(st)
+	case e.IsFile():
+		return e.IsUnchanged(st)
+	case e.Kind() == unix.S_IFLNK:
 		target, err := readlink(d, name)
 		return err == nil && target == e.Target
-	case e.kind() == unix.S_IFCHR:
+	case e.Kind() == unix.S_IFCHR:
 		return st.Rdev == 0
 	}
 	return true // a pipe
 }
 
 // directory creates a directory if needed, and fills it.
-func (p *putter) directory(d *os.File, name string, e *Entry, there bool) error {
+func (p *putter) directory(d *os.File, name string, e *manifest.Entry, there bool) error {
 	if !there {
 		if err := unix.Mkdirat(int(d.Fd()), name, 0o700); err != nil {
 			return err
@@ -330,7 +326,7 @@ func (p *putter) directory(d *os.File, name string, e *Entry, there bool) error 
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err
 	}
-	if idOf(&st).device != p.device {
+	if manifest.IDOf(&st).Device != p.device {
 		return nil // something is mounted there, which is not ours to change
 	}
 	if err := p.may(e.Path, p.enter(f)); err != nil {

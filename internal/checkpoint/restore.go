@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
+	"github.com/bothy-dev/bothy/internal/checkpoint/packfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/sums"
 	"github.com/bothy-dev/bothy/spec"
@@ -83,7 +85,7 @@ func (s Shelf) Interrupted() (*Back, error) {
 		return &Back{Trees: r.Trees, Handed: true}, nil
 	}
 	p, err := s.about(r.Number)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) { // the user can restore another one
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, manifest.ErrDamaged) { // the user can restore another one
 		return &Back{Trees: r.Trees}, nil
 	}
 	return &Back{Point: p, Trees: r.Trees}, err
@@ -128,8 +130,8 @@ func (s Shelf) CheckWhole(sandbox string) error {
 }
 
 // ready checks that all needed contents exist, before anything is touched.
-func (s Shelf) ready(p Point, sources []Source) ([]Tree, *Packs, error) {
-	trees, packs, err := s.readyFor(p, func(tree string) func(*Entry) bool {
+func (s Shelf) ready(p Point, sources []Source) ([]manifest.Tree, *packfile.Packs, error) {
+	trees, packs, err := s.readyFor(p, func(tree string) func(*manifest.Entry) bool {
 		i := slices.IndexFunc(sources, func(src Source) bool { return src.Name == tree })
 		if i < 0 {
 			return nil
@@ -137,7 +139,7 @@ func (s Shelf) ready(p Point, sources []Source) ([]Tree, *Packs, error) {
 		return sources[i].differs()
 	})
 	for i := 0; err == nil && i < len(sources); i++ {
-		if at := find(trees, sources[i].Name); at.Entries == nil { // nothing is put there
+		if at := manifest.Find(trees, sources[i].Name); at.Entries == nil { // nothing is put there
 			continue
 		}
 		if err = sources[i].Reach(); err != nil {
@@ -149,26 +151,26 @@ func (s Shelf) ready(p Point, sources []Source) ([]Tree, *Packs, error) {
 
 // differs returns a function that reports whether a file of a checkpoint must be put back. It
 // need not be if the directory has it already.
-func (s *Source) differs() func(*Entry) bool {
+func (s *Source) differs() func(*manifest.Entry) bool {
 	if s.Before == nil {
 		return everything
 	}
 	before := s.Before.ByPath()
-	return func(e *Entry) bool {
+	return func(e *manifest.Entry) bool {
 		b := before[e.Path]
-		return b == nil || b.seen.fresh || e.seen != b.seen || e.Size != b.Size || e.Mode != b.Mode
+		return b == nil || b.Seen.Fresh || e.Seen != b.Seen || e.Size != b.Size || e.Mode != b.Mode
 	}
 }
 
-func everything(*Entry) bool { return true }
+func everything(*manifest.Entry) bool { return true }
 
 // everyTree is for readyFor: all files of all trees are needed.
-func everyTree(string) func(*Entry) bool { return everything }
+func everyTree(string) func(*manifest.Entry) bool { return everything }
 
 // readyFor is ready for other trees: wanted returns a function that selects the needed files of a
 // tree; nil means none. readyFor compares their contents with their sums. The caller closes the
 // packs.
-func (s Shelf) readyFor(p Point, wanted func(tree string) func(*Entry) bool) (_ []Tree, _ *Packs, err error) {
+func (s Shelf) readyFor(p Point, wanted func(tree string) func(*manifest.Entry) bool) (_ []manifest.Tree, _ *packfile.Packs, err error) {
 	trees, err := s.Trees(p)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, spec.Errorf(spec.ErrNotFound, "no checkpoint %q", p.Name).WithHint("bothy checkpoint ls shows what there is")
@@ -177,7 +179,7 @@ func (s Shelf) readyFor(p Point, wanted func(tree string) func(*Entry) bool) (_ 
 		return nil, nil, err
 	}
 	if size, err := store.TreeSize(filepath.Join(s.Path(p.Number), layerName)); p.Layer > 0 && (err != nil || size != p.Layer) {
-		return nil, nil, fmt.Errorf("the root layer of checkpoint %s: %w", p.Name, errors.Join(err, errDamaged))
+		return nil, nil, fmt.Errorf("the root layer of checkpoint %s: %w", p.Name, errors.Join(err, manifest.ErrDamaged))
 	}
 	packs := s.Packs()
 	defer func() {
@@ -190,13 +192,13 @@ func (s Shelf) readyFor(p Point, wanted func(tree string) func(*Entry) bool) (_ 
 		if needed == nil {
 			continue
 		}
-		if err := t.check(); err != nil {
+		if err := t.Check(); err != nil {
 			return nil, nil, fmt.Errorf("checkpoint %s: %w", p.Name, err)
 		}
 		for i := range t.Entries {
-			err := packs.holds(&t.Entries[i])
+			err := packs.CheckSize(&t.Entries[i])
 			if err == nil && needed(&t.Entries[i]) {
-				err = packs.verify(&t.Entries[i])
+				err = packs.Verify(&t.Entries[i])
 			}
 			if err != nil {
 				return nil, nil, damagedPoint(p, err)
@@ -209,7 +211,7 @@ func (s Shelf) readyFor(p Point, wanted func(tree string) func(*Entry) bool) (_ 
 // damagedPoint adds a hint to an error about a damaged checkpoint.
 func damagedPoint(p Point, err error) error {
 	e := &spec.Error{Op: "use checkpoint " + p.Name, Err: err}
-	if !errors.Is(err, errDamaged) && !errors.Is(err, sums.ErrDamaged) {
+	if !errors.Is(err, manifest.ErrDamaged) && !errors.Is(err, sums.ErrDamaged) {
 		return e
 	}
 	return e.WithHint("nothing was changed; go back to another checkpoint (bothy checkpoint ls), or remove this one: bothy checkpoint rm; bothy system verify finds all that is damaged")
@@ -235,10 +237,10 @@ func (s *Source) sync(done map[uint64]bool) error {
 	}
 	defer f.Close()
 	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil || done[idOf(&st).device] {
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || done[manifest.IDOf(&st).Device] {
 		return err
 	}
-	done[idOf(&st).device] = true
+	done[manifest.IDOf(&st).Device] = true
 	return unix.Syncfs(int(f.Fd()))
 }
 
@@ -246,8 +248,8 @@ func (s *Source) sync(done map[uint64]bool) error {
 type arrival struct{ head, known *store.Draft }
 
 // arriving writes the drafts, and brings them to the disk. The caller drops them.
-func (s Shelf) arriving(number int64, trees []Tree) (at arrival, err error) {
-	if at.known, err = store.NewDraft(filepath.Join(s.Dir, knownName), encode(trees)); err != nil {
+func (s Shelf) arriving(number int64, trees []manifest.Tree) (at arrival, err error) {
+	if at.known, err = store.NewDraft(filepath.Join(s.Dir, knownName), manifest.Encode(trees)); err != nil {
 		return at, err
 	}
 	if at.head, err = s.draftHead(number); err != nil {
@@ -294,9 +296,9 @@ func (s Shelf) Fill(p Point, sources []Source) error {
 	return err
 }
 
-func (now *placed) fill(trees []Tree, sources []Source, packs *Packs) (skipped []string, err error) {
+func (now *placed) fill(trees []manifest.Tree, sources []Source, packs *packfile.Packs) (skipped []string, err error) {
 	for _, src := range sources {
-		i := slices.IndexFunc(trees, func(t Tree) bool { return t.Name == src.Name })
+		i := slices.IndexFunc(trees, func(t manifest.Tree) bool { return t.Name == src.Name })
 		if i < 0 {
 			continue
 		}
@@ -309,59 +311,21 @@ func (now *placed) fill(trees []Tree, sources []Source, packs *Packs) (skipped [
 	return skipped, nil
 }
 
-// Packs opens the files with contents as they are needed.
-type Packs struct {
-	shelf Shelf
-	open  map[int64]*os.File
-	sizes map[int64]int64
-
-	summer summer
-}
-
-// Packs returns access to contents. The caller closes it.
-func (s Shelf) Packs() *Packs {
-	return &Packs{shelf: s, open: map[int64]*os.File{}, sizes: map[int64]int64{}}
-}
-
-func (p *Packs) at(number int64) (*os.File, error) {
-	if f := p.open[number]; f != nil {
-		return f, nil
-	}
-	f, err := store.OpenRegular(p.shelf.packPath(number), unix.O_NOFOLLOW)
-	if err == nil {
-		p.open[number] = f
-	}
-	return f, err
-}
-
-// holds checks that a pack has as many bytes of a file's contents as it should.
-func (p *Packs) holds(e *Entry) error {
-	if !e.hasData() || len(e.Content.Pieces) == 0 {
+// checkLayer compares the saved root layer of a checkpoint with its sums, if it has any.
+func (s Shelf) checkLayer(p Point) error {
+	if p.Layer == 0 {
 		return nil
 	}
-	f, err := p.at(e.Content.Pack)
-	if errors.Is(err, fs.ErrNotExist) {
-		return errDamaged
+	files, err := sums.Open(s.Layer(p))
+	if errors.Is(err, sums.ErrNone) {
+		return nil
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = files.Check(nil)
+		files.Close()
 	}
-	if p.sizes[e.Content.Pack] == 0 {
-		info, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		p.sizes[e.Content.Pack] = info.Size()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the root layer of checkpoint %s: %w", p.Name, err)
 	}
-	if e.Content.Offset+e.Content.Stored() > p.sizes[e.Content.Pack] {
-		return errDamaged
-	}
-	return nil
-}
-
-// Close closes all.
-func (p *Packs) Close() {
-	for _, f := range p.open {
-		_ = f.Close()
-	}
+	return err
 }

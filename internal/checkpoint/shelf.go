@@ -18,6 +18,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
+	"github.com/bothy-dev/bothy/internal/checkpoint/packfile"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -93,6 +95,9 @@ func (s Shelf) packPath(number int64) string {
 	return filepath.Join(s.Dir, packsName, strconv.FormatInt(number, 10))
 }
 
+// Packs returns access to contents. The caller closes it.
+func (s Shelf) Packs() *packfile.Packs { return packfile.Open(filepath.Join(s.Dir, packsName)) }
+
 // Lock takes the lock that callers of Begin, Restore, Fill or Remove must hold.
 func (s Shelf) Lock() (*store.Lock, error) { return s.lock(store.WaitLock) }
 
@@ -145,7 +150,7 @@ func (s Shelf) All() (list []Point, damaged []Damaged, err error) {
 		p, err := s.about(n)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
-		case errors.Is(err, errDamaged):
+		case errors.Is(err, manifest.ErrDamaged):
 			damaged = append(damaged, Damaged{n, err})
 		case err != nil:
 			return nil, nil, err
@@ -167,14 +172,14 @@ func (s Shelf) about(number int64) (Point, error) {
 		if _, gone := os.Lstat(s.Path(number)); gone != nil { // it is created and removed as a whole
 			return p, err
 		}
-		return p, fmt.Errorf("there is no %s: %w", path, errDamaged)
+		return p, fmt.Errorf("there is no %s: %w", path, manifest.ErrDamaged)
 	} else if errors.Is(err, spec.ErrNewer) {
 		return p, err
 	} else if err != nil {
-		return p, fmt.Errorf("%w: %w", errDamaged, err)
+		return p, fmt.Errorf("%w: %w", manifest.ErrDamaged, err)
 	}
 	if p.Number != number {
-		return p, fmt.Errorf("read %s: %w", path, errDamaged)
+		return p, fmt.Errorf("read %s: %w", path, manifest.ErrDamaged)
 	}
 	return p, nil
 }
@@ -202,7 +207,7 @@ func (s Shelf) Find(ref string) (Point, error) {
 // only the number.
 func (s Shelf) FindAny(ref string) (Point, error) {
 	p, err := s.Find(ref)
-	if errors.Is(err, errDamaged) {
+	if errors.Is(err, manifest.ErrDamaged) {
 		if n, bad := strconv.ParseInt(ref, 10, 64); bad == nil {
 			return Point{Number: n, Name: ref}, nil
 		}
@@ -240,8 +245,8 @@ func (s Shelf) head() (h head) {
 }
 
 // Trees returns the trees of a checkpoint.
-func (s Shelf) Trees(p Point) ([]Tree, error) {
-	return readManifest(filepath.Join(s.Path(p.Number), manifestName))
+func (s Shelf) Trees(p Point) ([]manifest.Tree, error) {
+	return manifest.Read(filepath.Join(s.Path(p.Number), manifestName))
 }
 
 // Layer returns the saved root layer of a checkpoint, "" if it has no changes.

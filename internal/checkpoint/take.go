@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
+	"github.com/bothy-dev/bothy/internal/checkpoint/packfile"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -25,7 +27,7 @@ type Source struct {
 	Gone func() ([]string, error)
 	// Before is the directory's content just before a restore. The restore does not remove a file
 	// that is not in Before, or has changed since. Nil: it may remove all files.
-	Before *Tree
+	Before *manifest.Tree
 	// Shared says that it is a directory of the host. Other programs may write to it, the
 	// caller may not own all of it, and other file systems may be mounted in it.
 	Shared bool
@@ -56,40 +58,34 @@ const maxPath = 4096
 // taker walks through trees in which a sandbox may have made anything, and keeps files that it
 // has not kept yet.
 type taker struct {
-	pack  *pack
-	known map[string]map[string]*Entry // by tree and path, of files that are kept
-	now   int64                        // when the walk began, by the clock of files
+	pack  *packfile.Writer
+	known map[string]map[string]*manifest.Entry // by tree and path, of files that are kept
+	now   int64                                 // when the walk began, by the clock of files
 
-	tree   Tree
+	tree   manifest.Tree
 	source Source
 	device uint64 // of the tree
 	bytes  int
 	gone   map[string]bool
-	links  map[fileID]string // files with several names, by their first
+	links  map[manifest.FileID]string // files with several names, by their first
 	left   left
 }
 
 // left counts the names that could not be kept, and how many of them are the host's.
 type left struct{ all, shared int }
 
-type fileID struct{ device, inode uint64 }
-
-func idOf(st *unix.Stat_t) fileID {
-	return fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // its type differs between machines
-}
-
 // take walks through the sources. It does not copy files again that are as they were known.
-func take(sources []Source, known []Tree, p *pack) ([]Tree, left, error) {
+func take(sources []Source, known []manifest.Tree, p *packfile.Writer) ([]manifest.Tree, left, error) {
 	t := &taker{pack: p, known: index(known)}
-	var trees []Tree
+	var trees []manifest.Tree
 	for _, s := range sources {
 		var now unix.Timespec
 		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now); err != nil {
 			return nil, left{}, fmt.Errorf("read the clock: %w", err)
 		}
-		t.tree, t.source, t.links, t.now = Tree{Name: s.Name}, s, map[fileID]string{}, now.Nano()
-		if n := len(find(known, s.Name).Entries); n > 0 { // growing the list would copy it during the pause
-			t.tree.Entries = make([]Entry, 0, n+n/16+16)
+		t.tree, t.source, t.links, t.now = manifest.Tree{Name: s.Name}, s, map[manifest.FileID]string{}, now.Nano()
+		if n := len(manifest.Find(known, s.Name).Entries); n > 0 { // growing the list would copy it during the pause
+			t.tree.Entries = make([]manifest.Entry, 0, n+n/16+16)
 		}
 		if err := t.leaveOut(s); err != nil {
 			return nil, left{}, fmt.Errorf("keep %s: %w", s.Dir, err)
@@ -120,12 +116,12 @@ func (t *taker) leaveOut(s Source) error {
 }
 
 // index finds files by their paths.
-func index(trees []Tree) map[string]map[string]*Entry {
-	all := map[string]map[string]*Entry{}
+func index(trees []manifest.Tree) map[string]map[string]*manifest.Entry {
+	all := map[string]map[string]*manifest.Entry{}
 	for _, t := range trees {
-		files := make(map[string]*Entry, len(t.Entries))
+		files := make(map[string]*manifest.Entry, len(t.Entries))
 		for i := range t.Entries {
-			if e := &t.Entries[i]; e.hasData() {
+			if e := &t.Entries[i]; e.HasData() {
 				files[e.Path] = e
 			}
 		}
@@ -149,12 +145,12 @@ func (t *taker) top() error {
 		return err
 	}
 	e := entryOf("", &st)
-	t.device = e.seen.Device
+	t.device = e.Seen.Device
 	e.Attrs = attributes(f)
 	if err := t.note(e); err != nil {
 		return err
 	}
-	return t.within(dir{f, e.isShut()}, "", 0)
+	return t.within(dir{f, isShut(&e)}, "", 0)
 }
 
 // open opens the directory. A directory of the host may have been moved away.
@@ -196,7 +192,7 @@ func openTop(name string) (*os.File, error) {
 }
 
 // note adds an entry to the tree.
-func (t *taker) note(e Entry) error {
+func (t *taker) note(e manifest.Entry) error {
 	t.bytes += len(e.Path) + len(e.Target) + len(e.Same) + nameBytes
 	for _, a := range e.Attrs {
 		t.bytes += len(a.Name) + len(a.Value)
@@ -224,7 +220,7 @@ func (t *taker) within(d dir, at string, depth int) error {
 			continue // it vanished while we looked
 		}
 		if errors.Is(err, unix.EACCES) { // no user may read it
-			err = t.leave(Entry{Path: path.Join(at, name)})
+			err = t.leave(manifest.Entry{Path: path.Join(at, name)})
 		}
 		if err != nil {
 			return err
@@ -247,11 +243,11 @@ func (t *taker) add(d dir, name, at string, depth int) error {
 	if len(at) > maxPath {
 		return t.leave(e)
 	}
-	if slices.Contains(t.source.Without, at) || e.kind() == unix.S_IFSOCK { // a socket loses its listener
+	if slices.Contains(t.source.Without, at) || e.Kind() == unix.S_IFSOCK { // a socket loses its listener
 		e.Left = true
 		return t.note(e)
 	}
-	switch e.kind() {
+	switch e.Kind() {
 	case unix.S_IFDIR:
 		return t.addDir(d, name, e, depth)
 	case unix.S_IFREG:
@@ -274,7 +270,7 @@ func (t *taker) add(d dir, name, at string, depth int) error {
 }
 
 // leave notes a name that cannot be kept.
-func (t *taker) leave(e Entry) error {
+func (t *taker) leave(e manifest.Entry) error {
 	e.Left = true
 	t.left.all++
 	if t.source.Shared {
@@ -283,7 +279,7 @@ func (t *taker) leave(e Entry) error {
 	return t.note(e)
 }
 
-func (t *taker) addDir(d dir, name string, e Entry, depth int) error {
+func (t *taker) addDir(d dir, name string, e manifest.Entry, depth int) error {
 	if depth >= maxDepth {
 		return t.leave(e)
 	}
@@ -299,25 +295,25 @@ func (t *taker) addDir(d dir, name string, e Entry, depth int) error {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err
 	}
-	if idOf(&st).device != t.device {
+	if manifest.IDOf(&st).Device != t.device {
 		return t.leave(e) // another file system is mounted there
 	}
 	e.Attrs = attributes(f)
 	if err := t.note(e); err != nil {
 		return err
 	}
-	return t.within(dir{f, e.isShut()}, e.Path, depth+1)
+	return t.within(dir{f, isShut(&e)}, e.Path, depth+1)
 }
 
 // addFile keeps a file, unless it is kept already.
-func (t *taker) addFile(d dir, name string, e Entry, st *unix.Stat_t) error {
+func (t *taker) addFile(d dir, name string, e manifest.Entry, st *unix.Stat_t) error {
 	if st.Nlink > 1 {
-		if first, ok := t.links[idOf(st)]; ok {
+		if first, ok := t.links[manifest.IDOf(st)]; ok {
 			e.Same = first
 			return t.note(e)
 		}
 	}
-	if k := t.known[t.tree.Name][e.Path]; k != nil && k.unchanged(st) {
+	if k := t.known[t.tree.Name][e.Path]; k != nil && k.IsUnchanged(st) {
 		e.Attrs, e.Content = k.Attrs, k.Content
 		if !e.Content.Summed && len(e.Content.Pieces) > 0 {
 			if err := t.sumKept(d, name, &e); err != nil {
@@ -338,14 +334,14 @@ func (t *taker) addFile(d dir, name string, e Entry, st *unix.Stat_t) error {
 		}
 	}
 	if st.Nlink > 1 {
-		t.links[idOf(st)] = e.Path
+		t.links[manifest.IDOf(st)] = e.Path
 	}
 	return t.note(e)
 }
 
 // keep copies a file into the pack. Its entry describes the file as it is now, even if it
 // differed when its name was looked up.
-func (t *taker) keep(f *os.File, e *Entry) error {
+func (t *taker) keep(f *os.File, e *manifest.Entry) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err
@@ -353,7 +349,7 @@ func (t *taker) keep(f *os.File, e *Entry) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return fs.ErrNotExist
 	}
-	found := e.seen
+	found := e.Seen
 	*e = entryOf(e.Path, &st)
 	if err := t.date(e, found); err != nil {
 		return err
@@ -363,7 +359,7 @@ func (t *taker) keep(f *os.File, e *Entry) error {
 	_ = unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE)
 	e.Attrs = attributes(f)
 	var err error
-	e.Content, err = t.pack.add(f, st.Size)
+	e.Content, err = t.pack.Add(f, st.Size)
 	return err
 }
 
@@ -374,29 +370,29 @@ const settleFrom = 4 << 20
 // date notes whether a file may change unnoticed from now on. A large file that changed since it
 // was found is not touched before the clock has moved on; otherwise it would be copied again
 // every time. Such a change may be our own, to give ourselves the permission to open it.
-func (t *taker) date(e *Entry, found seen) (err error) {
-	age, coarse := freshTime, e.seen.Changed%int64(time.Second) == 0
+func (t *taker) date(e *manifest.Entry, found manifest.Seen) (err error) {
+	age, coarse := freshTime, e.Seen.Changed%int64(time.Second) == 0
 	if coarse {
 		age = coarseTime
 	}
-	fresh := e.seen.Changed > t.now-int64(age)
-	if fresh && !coarse && e.Size >= settleFrom && e.seen != found {
-		passed, err := passes(e.seen.Changed, clockTime)
+	fresh := e.Seen.Changed > t.now-int64(age)
+	if fresh && !coarse && e.Size >= settleFrom && e.Seen != found {
+		passed, err := passes(e.Seen.Changed, clockTime)
 		if err != nil {
 			return err
 		}
 		fresh = !passed
 	}
-	e.seen.fresh = fresh
+	e.Seen.Fresh = fresh
 	return nil
 }
 
-func entryOf(at string, st *unix.Stat_t) Entry {
-	e := Entry{
+func entryOf(at string, st *unix.Stat_t) manifest.Entry {
+	e := manifest.Entry{
 		Path: at, Mode: st.Mode, UID: st.Uid, GID: st.Gid, Size: st.Size, Modified: st.Mtim.Nano(),
-		seen: seenOf(st),
+		Seen: manifest.SeenOf(st),
 	}
-	if !e.isFile() {
+	if !e.IsFile() {
 		e.Size = 0
 	}
 	return e
@@ -426,4 +422,27 @@ func readlink(d *os.File, name string) (string, error) {
 		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
 	}
 	return string(b[:n]), nil
+}
+
+// sumKept sums a file whose content an older version kept without a sum. The file has not
+// changed since, so its own data is what the pack must hold; the pack may be damaged already.
+func (t *taker) sumKept(d dir, name string, e *manifest.Entry) error {
+	f, err := d.openAnyway(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		return nil // it stays as it was
+	}
+	if err != nil {
+		return gone(err)
+	}
+	defer f.Close()
+	sum, err := t.pack.SumPieces(f, e.Content.Pieces)
+	var st unix.Stat_t
+	if err == nil {
+		err = unix.Fstat(int(f.Fd()), &st)
+	}
+	if err != nil || !e.IsUnchanged(&st) { // a program changes it just now
+		return t.keep(f, e)
+	}
+	e.Content.Sum, e.Content.Summed = sum, true
+	return nil
 }

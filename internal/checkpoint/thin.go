@@ -1,6 +1,8 @@
 package checkpoint
 
-import "time"
+import (
+	"time"
+)
 
 // keepNewest is how many of the newest automatic checkpoints stay. Of the older ones the first of
 // each span stays; the spans grow with the age.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
+	"github.com/bothy-dev/bothy/internal/checkpoint/packfile"
 	"github.com/bothy-dev/bothy/internal/sums"
 )
 
@@ -12,7 +14,7 @@ import (
 // read once.
 type Verifier struct {
 	shelf Shelf
-	packs *Packs
+	packs *packfile.Packs
 	read  map[[2]int64]error // by pack and offset
 	// Unsummed counts contents that an older version kept without a sum.
 	Unsummed int
@@ -34,7 +36,7 @@ func (v *Verifier) Verify(p Point, read func(n int) error) (damage []error, err 
 		return []error{err}, nil
 	}
 	for _, t := range trees {
-		if err := t.check(); err != nil {
+		if err := t.Check(); err != nil {
 			return []error{fmt.Errorf("%s: %w", filepath.Join(v.shelf.Path(p.Number), manifestName), err)}, nil
 		}
 		for i := range t.Entries {
@@ -60,20 +62,20 @@ func (v *Verifier) Verify(p Point, read func(n int) error) (damage []error, err 
 
 // content reads the content of a file, unless that was done, and returns how many bytes it
 // read.
-func (v *Verifier) content(e *Entry) (n int, err error) {
-	if !e.hasData() || len(e.Content.Pieces) == 0 {
+func (v *Verifier) content(e *manifest.Entry) (n int, err error) {
+	if !e.HasData() || len(e.Content.Pieces) == 0 {
 		return 0, nil
 	}
 	at := [2]int64{e.Content.Pack, e.Content.Offset}
 	if err, done := v.read[at]; done {
 		return 0, err
 	}
-	if err = v.packs.holds(e); err != nil {
-		err = damagedContent(e)
+	if err = v.packs.CheckSize(e); err != nil {
+		err = packfile.DamagedContent(e)
 	} else if !e.Content.Summed {
 		v.Unsummed++
 	} else {
-		n, err = int(e.Content.Stored()), v.packs.verify(e)
+		n, err = int(e.Content.Stored()), v.packs.Verify(e)
 	}
 	v.read[at] = err
 	return n, err

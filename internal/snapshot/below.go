@@ -12,7 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
+	"github.com/bothy-dev/bothy/internal/checkpoint/merge"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -20,15 +21,15 @@ import (
 // because the sandbox had not changed them.
 type shownBelow struct {
 	sb    *spec.Sandbox
-	base  []checkpoint.Tree
+	base  []manifest.Tree
 	since time.Time // a file that changed later may be another one by now
 
-	paths map[string]map[string]*checkpoint.Entry
+	paths map[string]map[string]*manifest.Entry
 }
 
 // text reads one of them. It returns nil if the file may differ from the one that showed then. The
 // sandbox has chosen the path, so text follows no link and enters no other file system.
-func (b *shownBelow) text(tree, at string) (*checkpoint.Text, error) {
+func (b *shownBelow) text(tree, at string) (*merge.Text, error) {
 	rel, below := strings.CutPrefix(at, "up/")
 	n, err := strconv.Atoi(strings.TrimPrefix(tree, reviewTree))
 	if !below || err != nil || n >= len(b.sb.Workspaces) || !b.shows(tree, at) {
@@ -43,10 +44,10 @@ func (b *shownBelow) text(tree, at string) (*checkpoint.Text, error) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return nil, err
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > checkpoint.MaxText || time.Unix(st.Ctim.Unix()).After(b.since) {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > merge.MaxText || time.Unix(st.Ctim.Unix()).After(b.since) {
 		return nil, nil
 	}
-	data, err := io.ReadAll(io.LimitReader(f, checkpoint.MaxText+1))
+	data, err := io.ReadAll(io.LimitReader(f, merge.MaxText+1))
 	if err != nil {
 		return nil, err
 	}
@@ -54,14 +55,14 @@ func (b *shownBelow) text(tree, at string) (*checkpoint.Text, error) {
 	if err := unix.Fstat(int(f.Fd()), &after); err != nil || after.Ctim != st.Ctim {
 		return nil, err
 	}
-	return checkpoint.NewText(data, st.Mode), nil
+	return merge.NewText(data, st.Mode), nil
 }
 
 // shows reports whether the host's file shows at a path, because no directory of the layer hides
 // it.
 func (b *shownBelow) shows(tree, at string) bool {
 	if b.paths == nil {
-		b.paths = map[string]map[string]*checkpoint.Entry{}
+		b.paths = map[string]map[string]*manifest.Entry{}
 		for i := range b.base {
 			b.paths[b.base[i].Name] = b.base[i].ByPath()
 		}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
+	"github.com/bothy-dev/bothy/internal/checkpoint/merge"
 	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/hostpath"
@@ -382,12 +384,12 @@ func (s *Snapshots) Remove(sb *spec.Sandbox, p checkpoint.Point) error {
 
 // Changes returns the differences of one checkpoint of a sandbox from another. If from
 // has no number, it compares with nothing.
-func (s *Snapshots) Changes(sb *spec.Sandbox, from, to checkpoint.Point) ([]checkpoint.Change, error) {
+func (s *Snapshots) Changes(sb *spec.Sandbox, from, to checkpoint.Point) ([]merge.Change, error) {
 	shelf := s.Checkpoints(sb)
 	packs := shelf.Packs()
 	defer packs.Close()
 	var err error
-	var x, y []checkpoint.Tree
+	var x, y []manifest.Tree
 	if from.Number > 0 {
 		x, err = shelf.Trees(from)
 	}
@@ -400,7 +402,7 @@ func (s *Snapshots) Changes(sb *spec.Sandbox, from, to checkpoint.Point) ([]chec
 	if err != nil {
 		return nil, err
 	}
-	return checkpoint.Compare(x, y, packs)
+	return merge.Compare(x, y, packs)
 }
 
 // isHome reports whether a tree is the home, which is restored whenever all of a sandbox is.

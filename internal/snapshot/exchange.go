@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
+	"github.com/bothy-dev/bothy/internal/checkpoint/merge"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -235,7 +237,7 @@ func (x *Exchange) join(ctx context.Context, sb *spec.Sandbox, base, theirs chec
 		return j, err
 	}
 	j.Point, err = m.End(keepLayer(m, d))
-	j.Alone = !slices.ContainsFunc(both.Besides, func(c checkpoint.Change) bool { return isInside(c.Path) })
+	j.Alone = !slices.ContainsFunc(both.Besides, func(c merge.Change) bool { return isInside(c.Path) })
 	return j, err
 }
 
@@ -262,7 +264,7 @@ func (x *Exchange) settle(ctx context.Context, sb *spec.Sandbox, since, p checkp
 		return false, err
 	}
 	list, err := x.snapshots.Changes(sb, since, *before)
-	if err != nil || slices.ContainsFunc(list, func(c checkpoint.Change) bool { return isReview(c.Tree) && isInside(c.Path) }) {
+	if err != nil || slices.ContainsFunc(list, func(c merge.Change) bool { return isReview(c.Tree) && isInside(c.Path) }) {
 		return err == nil, err
 	}
 	_, err = x.snapshots.restoreFiles(sb, p, sources)
@@ -270,18 +272,18 @@ func (x *Exchange) settle(ctx context.Context, sb *spec.Sandbox, since, p checkp
 }
 
 // joinTrees merges the layers over the workspaces.
-func joinTrees(sb *spec.Sandbox, shelf checkpoint.Shelf, base, ours, theirs checkpoint.Point) (checkpoint.Merged, error) {
-	var trees [3][]checkpoint.Tree
+func joinTrees(sb *spec.Sandbox, shelf checkpoint.Shelf, base, ours, theirs checkpoint.Point) (merge.Merged, error) {
+	var trees [3][]manifest.Tree
 	for i, p := range []checkpoint.Point{base, ours, theirs} {
 		var err error
 		if trees[i], err = shelf.Trees(p); err != nil {
-			return checkpoint.Merged{}, err
+			return merge.Merged{}, err
 		}
 	}
 	packs := shelf.Packs()
 	defer packs.Close()
 	shown := &shownBelow{sb: sb, base: trees[0], since: base.CreatedAt.Add(-clockStep)}
-	return checkpoint.Merge(trees[0], trees[1], trees[2], packs, checkpoint.Merging{Trees: isReview, Ours: isNotJoined, Below: shown.text})
+	return merge.Trees(trees[0], trees[1], trees[2], packs, merge.Merging{Trees: isReview, Ours: isNotJoined, Below: shown.text})
 }
 
 func isReview(tree string) bool { return strings.HasPrefix(tree, reviewTree) }
@@ -297,7 +299,7 @@ func isNotJoined(_, at string) bool {
 func isInside(at string) bool { return at == "up" || strings.HasPrefix(at, "up/") }
 
 // placeInside returns where a path of a layer is inside.
-func placeInside(sb *spec.Sandbox, c checkpoint.Change) string {
+func placeInside(sb *spec.Sandbox, c merge.Change) string {
 	for i, m := range sb.Workspaces {
 		if c.Tree == reviewTree+strconv.Itoa(i) {
 			return path.Join(m.Target, strings.TrimPrefix(c.Path, "up/"))

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/checkpoint/merge"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // PlaceOf returns a path in a checkpoint as users know it, or the empty string for Bothy's own
 // files.
-func PlaceOf(sb *spec.Sandbox, c checkpoint.Change) string {
+func PlaceOf(sb *spec.Sandbox, c merge.Change) string {
 	var n int
 	above, isAbove := strings.CutPrefix(c.Path, "up/")
 	switch {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/checkpoint/merge"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -15,12 +16,12 @@ import (
 // that has handed the second checkpoint in. WorkChanges leaves out git's notes about unchanged
 // files. It also leaves out files of the layer over a workspace that equal the host's: the first
 // write to a file copies it there, whatever is written.
-func (s *Snapshots) WorkChanges(sb, by *spec.Sandbox, from, to checkpoint.Point) ([]checkpoint.Change, error) {
+func (s *Snapshots) WorkChanges(sb, by *spec.Sandbox, from, to checkpoint.Point) ([]merge.Change, error) {
 	list, err := s.Changes(sb, from, to)
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(list, func(c checkpoint.Change) bool {
+	list = slices.DeleteFunc(list, func(c merge.Change) bool {
 		return !isWork(c.Tree) || PlaceOf(sb, c) == "" || isIndex(c.Path)
 	})
 	layers := review.Of(by, s.directory(by).Review)
@@ -41,9 +42,9 @@ func (s *Snapshots) WorkChanges(sb, by *spec.Sandbox, from, to checkpoint.Point)
 func isIndex(path string) bool { return strings.HasSuffix("/"+path, "/.git/index") }
 
 // withoutCopies leaves out files that came into a layer and equal the host's.
-func withoutCopies(list []checkpoint.Change, tree string, layer review.Workspace) ([]checkpoint.Change, error) {
-	came := func(c checkpoint.Change) bool { return c.Tree == tree && c.Kind == checkpoint.Added }
-	inside := func(c checkpoint.Change) string { return strings.TrimPrefix(c.Path, "up/") }
+func withoutCopies(list []merge.Change, tree string, layer review.Workspace) ([]merge.Change, error) {
+	came := func(c merge.Change) bool { return c.Tree == tree && c.Kind == merge.Added }
+	inside := func(c merge.Change) string { return strings.TrimPrefix(c.Path, "up/") }
 	var paths []string
 	for _, c := range list {
 		if came(c) {
@@ -58,5 +59,5 @@ func withoutCopies(list []checkpoint.Change, tree string, layer review.Workspace
 	for _, p := range paths {
 		other[p] = true
 	}
-	return slices.DeleteFunc(list, func(c checkpoint.Change) bool { return came(c) && !other[inside(c)] }), nil
+	return slices.DeleteFunc(list, func(c merge.Change) bool { return came(c) && !other[inside(c)] }), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/checkpoint/merge"
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -190,7 +191,7 @@ func (a *app) checkpointShowCommand() *cobra.Command {
 				for i := range changes {
 					changes[i].Path = quote.Path(changes[i].Path)
 				}
-				return a.PrintJSON(map[string]any{"checkpoint": pointOf(p), "since": from.Number, "changes": append([]checkpoint.Change{}, changes...)})
+				return a.PrintJSON(map[string]any{"checkpoint": pointOf(p), "since": from.Number, "changes": append([]merge.Change{}, changes...)})
 			}
 			for _, c := range changes {
 				if place := snapshot.PlaceOf(sb, c); place != "" {

@@ -1,4 +1,4 @@
-package checkpoint
+package merge
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
 	"github.com/bothy-dev/bothy/internal/linediff"
 )
 
@@ -38,14 +39,14 @@ func NewText(data []byte, mode uint32) *Text {
 	return &Text{string(data), mode}
 }
 
-// text returns the merge of both sides of a file; nil if they are in conflict. They are in
+// mergeText returns the merge of both sides of a file; nil if they are in conflict. They are in
 // conflict if anything but lines differs: further names, another mode, other attributes.
-func (m *merger) text(at string) (*Entry, error) {
+func (m *merger) mergeText(at string) (*manifest.Entry, error) {
 	o, t := m.ours[at], m.theirs[at]
 	if !m.isText(o) || !m.isText(t) || o.Mode != t.Mode || !slices.Equal(telling(o.Attrs), telling(t.Attrs)) {
 		return nil, nil
 	}
-	was, err := m.was(at)
+	was, err := m.baseText(at)
 	if was == nil || err != nil || was.Mode != o.Mode {
 		return nil, err
 	}
@@ -67,13 +68,13 @@ func (m *merger) text(at string) (*Entry, error) {
 		return t, nil
 	}
 	e := *o
-	e.Size, e.Modified, e.Content, e.seen = int64(len(both)), time.Now().UnixNano(), Content{}, seen{fresh: true}
+	e.Size, e.Modified, e.Content, e.Seen = int64(len(both)), time.Now().UnixNano(), manifest.Content{}, manifest.Seen{Fresh: true}
 	m.texts[at] = both
 	return &e, nil
 }
 
 // isText reports whether an entry may be a text, with one name.
-func (m *merger) isText(e *Entry) bool {
+func (m *merger) isText(e *manifest.Entry) bool {
 	if m.linked == nil {
 		m.linked = map[string]bool{}
 		for _, s := range []side{m.base, m.ours, m.theirs} {
@@ -84,11 +85,11 @@ func (m *merger) isText(e *Entry) bool {
 			}
 		}
 	}
-	return e != nil && e.hasData() && e.Size <= MaxText && !m.linked[e.Path]
+	return e != nil && e.HasData() && e.Size <= MaxText && !m.linked[e.Path]
 }
 
-// was returns the text in the common base; nil if it is not text.
-func (m *merger) was(at string) (*Text, error) {
+// baseText returns the text in the common base; nil if it is not text.
+func (m *merger) baseText(at string) (*Text, error) {
 	if e := m.base[at]; e != nil {
 		if !m.isText(e) || !slices.Equal(telling(e.Attrs), telling(m.ours[at].Attrs)) {
 			return nil, nil
@@ -106,17 +107,17 @@ func (m *merger) was(at string) (*Text, error) {
 }
 
 // read reads the kept contents of a file; nil if they are not text, or exceed the remaining room.
-func (m *merger) read(e *Entry) (*Text, error) {
+func (m *merger) read(e *manifest.Entry) (*Text, error) {
 	if *m.room -= e.Size; *m.room < 0 {
 		return nil, nil
 	}
-	if err := m.packs.verify(e); err != nil {
+	if err := m.packs.Verify(e); err != nil {
 		return nil, err
 	}
 	data := make([]byte, e.Size)
 	at := e.Content.Offset
 	for _, p := range e.Content.Pieces {
-		f, err := m.packs.at(e.Content.Pack)
+		f, err := m.packs.Open(e.Content.Pack)
 		if err != nil {
 			return nil, err
 		}
@@ -128,8 +129,8 @@ func (m *merger) read(e *Entry) (*Text, error) {
 	return NewText(data, e.Mode), nil
 }
 
-// tell adds the texts of a tree that still have to be kept.
-func (m *merger) tell(out *Merged, tree Tree) {
+// addTexts adds the texts of a tree that still have to be kept.
+func (m *merger) addTexts(out *Merged, tree manifest.Tree) {
 	for i := range tree.Entries {
 		e := &tree.Entries[i]
 		text, is := m.texts[e.Path]
@@ -137,6 +138,6 @@ func (m *merger) tell(out *Merged, tree Tree) {
 			continue
 		}
 		out.Texts = append(out.Texts, Change{Tree: tree.Name, Path: e.Path, Kind: Modified})
-		out.texts, out.lines = append(out.texts, e), append(out.lines, text)
+		out.New = append(out.New, NewContent{e, text})
 	}
 }

@@ -1,4 +1,6 @@
-package checkpoint
+// Package merge compares states of directories, and applies to one state the changes that another made
+// to their common base.
+package merge
 
 import (
 	"fmt"
@@ -6,7 +8,9 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
+	"github.com/bothy-dev/bothy/internal/checkpoint/packfile"
 )
 
 // Merging says how to merge two states.
@@ -22,20 +26,24 @@ type Merging struct {
 
 // Merged is the result of a merge.
 type Merged struct {
-	Trees     []Tree
+	Trees     []manifest.Tree
 	Conflicts []Change
 	Besides   []Change // paths that differ from theirs
 	Texts     []Change // paths whose texts were merged line by line
-
-	texts []*Entry // of those, in the trees
-	lines []string // their contents
+	New       []NewContent
 }
 
-// Merge applies to ours the changes that theirs made to base. It merges a text line by line if
+// NewContent is a merged text that no pack has yet.
+type NewContent struct {
+	Entry *manifest.Entry // in the trees
+	Text  string
+}
+
+// Trees applies to ours the changes that theirs made to base. It merges a text line by line if
 // both sides changed different places of it. For any other path it is a conflict if both sides
 // changed it differently. So is a change in a directory that the other side removed or replaced.
 // A merge with conflicts has no merged state. All states are of one shelf.
-func Merge(base, ours, theirs []Tree, packs *Packs, how Merging) (out Merged, err error) {
+func Trees(base, ours, theirs []manifest.Tree, packs *packfile.Packs, how Merging) (out Merged, err error) {
 	room := int64(maxTexts)
 	for _, o := range ours {
 		if !how.Trees(o.Name) {
@@ -61,10 +69,10 @@ func Merge(base, ours, theirs []Tree, packs *Packs, how Merging) (out Merged, er
 }
 
 // side is one state's directory.
-type side map[string]*Entry
+type side map[string]*manifest.Entry
 
-func newSide(trees []Tree, name string) side {
-	t := find(trees, name)
+func newSide(trees []manifest.Tree, name string) side {
+	t := manifest.Find(trees, name)
 	return t.ByPath()
 }
 
@@ -72,13 +80,13 @@ func (s side) hasDir(at string) bool {
 	if at == "." {
 		at = ""
 	}
-	return s[at] != nil && s[at].isDir()
+	return s[at] != nil && s[at].IsDir()
 }
 
 // merger merges one directory.
 type merger struct {
 	base, ours, theirs side
-	packs              *Packs
+	packs              *packfile.Packs
 	stays              func(path string) bool
 	conflicts          map[string]bool
 
@@ -88,7 +96,7 @@ type merger struct {
 	room   *int64            // for texts that are still to be read
 }
 
-func (m *merger) merge(out *Merged, o Tree) error {
+func (m *merger) merge(out *Merged, o manifest.Tree) error {
 	mine, err := m.changed(m.ours)
 	if err != nil {
 		return err
@@ -103,24 +111,24 @@ func (m *merger) merge(out *Merged, o Tree) error {
 		result[""] = m.theirs[""]
 	}
 	for at := range other {
-		if err := m.take(result, mine, at); err != nil {
+		if err := m.takeTheirs(result, mine, at); err != nil {
 			return err
 		}
 	}
-	m.above(mine, other)
-	m.above(other, mine)
+	m.findBelowRemoved(mine, other)
+	m.findBelowRemoved(other, mine)
 	maps.DeleteFunc(m.conflicts, func(_ string, is bool) bool { return !is })
 	for _, at := range slices.Sorted(maps.Keys(m.conflicts)) {
 		out.Conflicts = append(out.Conflicts, Change{Tree: o.Name, Path: at, Kind: Modified})
 	}
-	tree := Tree{Name: o.Name, Entries: m.entries(result)}
+	tree := manifest.Tree{Name: o.Name, Entries: m.entries(result)}
 	out.Trees = append(out.Trees, tree)
-	m.tell(out, tree)
-	for at := range union(result, m.theirs) {
+	m.addTexts(out, tree)
+	for at := range unionOf(result, m.theirs) {
 		_, together := m.texts[at] // a name that neither side has
 		same, err := !together, error(nil)
 		if same {
-			same, err = m.alike(result[at], m.sideOf(result[at]), m.theirs[at], m.theirs)
+			same, err = m.isAlike(result[at], m.sideOf(result[at]), m.theirs[at], m.theirs)
 		}
 		if err != nil {
 			return err
@@ -132,8 +140,8 @@ func (m *merger) merge(out *Merged, o Tree) error {
 	return nil
 }
 
-// union returns the paths of both.
-func union(a, b side) map[string]bool {
+// unionOf returns the paths of both.
+func unionOf(a, b side) map[string]bool {
 	all := map[string]bool{}
 	for at := range a {
 		all[at] = true
@@ -145,7 +153,7 @@ func union(a, b side) map[string]bool {
 }
 
 // sideOf returns the side that an entry was taken from.
-func (m *merger) sideOf(e *Entry) side {
+func (m *merger) sideOf(e *manifest.Entry) side {
 	if e != nil && m.theirs[e.Path] == e {
 		return m.theirs
 	}
@@ -164,14 +172,14 @@ func (m *merger) changed(to side) (changes, error) {
 			return nil
 		}
 		was, now := m.base[at], to[at]
-		same, err := m.alike(was, m.base, now, to)
+		same, err := m.isAlike(was, m.base, now, to)
 		if err != nil || same {
 			return err
 		}
-		list[at] = was != nil && (now == nil || !now.isDir() || !was.isDir() || hides(was) != hides(now))
+		list[at] = was != nil && (now == nil || !now.IsDir() || !was.IsDir() || was.Hides() != now.Hides())
 		return nil
 	}
-	for at := range union(m.base, to) {
+	for at := range unionOf(m.base, to) {
 		if err := look(at); err != nil {
 			return nil, err
 		}
@@ -179,18 +187,18 @@ func (m *merger) changed(to side) (changes, error) {
 	return list, nil
 }
 
-// take applies to the result the change that theirs made at a path.
-func (m *merger) take(result side, mine changes, at string) error {
+// takeTheirs applies to the result the change that theirs made at a path.
+func (m *merger) takeTheirs(result side, mine changes, at string) error {
 	o, t := m.ours[at], m.theirs[at]
 	if t != nil && t.Left || o != nil && o.Left {
 		return nil // it is not kept: a socket, or an unreadable file
 	}
-	same, err := m.alike(o, m.ours, t, m.theirs)
+	same, err := m.isAlike(o, m.ours, t, m.theirs)
 	if err != nil || same {
 		return err
 	}
 	if _, both := mine[at]; both {
-		e, err := m.text(at)
+		e, err := m.mergeText(at)
 		m.conflicts[at] = e == nil
 		if e == nil || err != nil {
 			return err
@@ -206,8 +214,8 @@ func (m *merger) take(result side, mine changes, at string) error {
 	return nil
 }
 
-// above finds changes of one side in directories that the other removed.
-func (m *merger) above(gone, changed changes) {
+// findBelowRemoved finds changes of one side in directories that the other removed.
+func (m *merger) findBelowRemoved(gone, changed changes) {
 	for at := range changed {
 		for d := path.Dir(at); d != "."; d = path.Dir(d) {
 			_, alsoHere := changed[d]
@@ -220,29 +228,17 @@ func (m *merger) above(gone, changed changes) {
 
 // Attributes that the kernel sets in the layer of an overlay. Attributes that only name an origin do not
 // count as a difference.
-const (
-	overlayAttr = "user.overlay."
-	opaqueAttr  = "user.overlay.opaque"
-)
+const overlayAttr = "user.overlay."
 
 var originAttrs = []string{overlayAttr + "origin", overlayAttr + "impure", overlayAttr + "uuid"}
 
-// hides reports whether a directory hides everything below it.
-func hides(e *Entry) bool {
-	return slices.ContainsFunc(e.Attrs, func(a Attr) bool { return a.Name == opaqueAttr && a.Value == "y" })
-}
-
-// ShowsBelow reports whether an entry of an overlay's layer lets the directory below show
-// through.
-func (e *Entry) ShowsBelow() bool { return e.isDir() && !hides(e) }
-
 // telling returns the attributes that make a difference.
-func telling(attrs []Attr) []Attr {
-	return slices.DeleteFunc(slices.Clone(attrs), func(a Attr) bool { return slices.Contains(originAttrs, a.Name) })
+func telling(attrs []manifest.Attr) []manifest.Attr {
+	return slices.DeleteFunc(slices.Clone(attrs), func(a manifest.Attr) bool { return slices.Contains(originAttrs, a.Name) })
 }
 
-// alike reports whether two sides have the same at a path.
-func (m *merger) alike(a *Entry, of side, b *Entry, in side) (bool, error) {
+// isAlike reports whether two sides have the same at a path.
+func (m *merger) isAlike(a *manifest.Entry, of side, b *manifest.Entry, in side) (bool, error) {
 	switch {
 	case a == nil || b == nil:
 		return a == b, nil
@@ -250,19 +246,19 @@ func (m *merger) alike(a *Entry, of side, b *Entry, in side) (bool, error) {
 		return true, nil
 	case a.Mode != b.Mode || a.Left != b.Left:
 		return false, nil
-	case a.isDir():
+	case a.IsDir():
 		return slices.Equal(telling(a.Attrs), telling(b.Attrs)), nil
 	}
-	x, y := *first(a, of), *first(b, in)
+	x, y := *firstName(a, of), *firstName(b, in)
 	x.Attrs, y.Attrs = telling(x.Attrs), telling(y.Attrs)
-	return equal(&x, &y, m.packs)
+	return isEqual(&x, &y, m.packs)
 }
 
 // entries lists the result in the order of a walk. It drops entries without a directory: their
 // directory went, and only they were to stay as ours.
-func (m *merger) entries(result side) []Entry {
+func (m *merger) entries(result side) []manifest.Entry {
 	paths := slices.SortedFunc(maps.Keys(result), byWalk)
-	var list []Entry
+	var list []manifest.Entry
 	kept := side{}
 	for _, at := range paths {
 		if at != "" && !kept.hasDir(path.Dir(at)) {
@@ -279,7 +275,7 @@ func (m *merger) entries(result side) []Entry {
 }
 
 // detach turns a further name of a file into a separate file, unless the first name is kept too.
-func (m *merger) detach(e, from *Entry, kept side) {
+func (m *merger) detach(e, from *manifest.Entry, kept side) {
 	one := m.sideOf(from)[e.Same]
 	if one == nil || kept[e.Same] == one {
 		return
@@ -293,23 +289,4 @@ func (m *merger) detach(e, from *Entry, kept side) {
 // neighbour.
 func byWalk(a, b string) int {
 	return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
-}
-
-// BeginMerged starts a checkpoint of a merged state of the shelf. Its only new contents are
-// merged texts. Its root layer is that of one of the two states. Take is not needed.
-func (s Shelf) BeginMerged(p Point, merged Merged, cause string) (*Making, error) {
-	m, err := s.begin("", cause)
-	if err != nil {
-		return nil, err
-	}
-	m.aside = true
-	m.point.Parent, m.point.CreatedAt, m.point.Left = p.Number, time.Now().UTC(), p.Left
-	for i, e := range merged.texts {
-		if e.Content, err = m.pack.addText(merged.lines[i]); err != nil {
-			_, err = m.End(err)
-			return nil, err
-		}
-	}
-	m.holds(merged.Trees)
-	return m, nil
 }

@@ -1,10 +1,12 @@
-package checkpoint
+package merge
 
 import (
 	"io"
 	"slices"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
+	"github.com/bothy-dev/bothy/internal/checkpoint/packfile"
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
@@ -24,14 +26,14 @@ type Change struct {
 
 // Compare returns the differences in b, by tree and path. It ignores times. Both states are of
 // one shelf.
-func Compare(a, b []Tree, packs *Packs) (list []Change, err error) {
-	pairs := make([][2]Tree, 0, len(b))
+func Compare(a, b []manifest.Tree, packs *packfile.Packs) (list []Change, err error) {
+	pairs := make([][2]manifest.Tree, 0, len(b))
 	for _, t := range b {
-		pairs = append(pairs, [2]Tree{find(a, t.Name), t})
+		pairs = append(pairs, [2]manifest.Tree{manifest.Find(a, t.Name), t})
 	}
 	for _, t := range a {
-		if !slices.ContainsFunc(b, func(o Tree) bool { return o.Name == t.Name }) {
-			pairs = append(pairs, [2]Tree{t, {Name: t.Name}})
+		if !slices.ContainsFunc(b, func(o manifest.Tree) bool { return o.Name == t.Name }) {
+			pairs = append(pairs, [2]manifest.Tree{t, {Name: t.Name}})
 		}
 	}
 	for _, p := range pairs {
@@ -44,32 +46,13 @@ func Compare(a, b []Tree, packs *Packs) (list []Change, err error) {
 	return list, nil
 }
 
-// find returns the tree of a name; a missing tree is empty.
-func find(trees []Tree, name string) Tree {
-	for _, t := range trees {
-		if t.Name == name {
-			return t
-		}
-	}
-	return Tree{Name: name}
-}
-
-// ByPath returns the entries by their paths.
-func (t *Tree) ByPath() map[string]*Entry {
-	all := make(map[string]*Entry, len(t.Entries))
-	for i := range t.Entries {
-		all[t.Entries[i].Path] = &t.Entries[i]
-	}
-	return all
-}
-
-func compare(was, now Tree, packs *Packs) (list []Change, err error) {
+func compare(was, now manifest.Tree, packs *packfile.Packs) (list []Change, err error) {
 	before, after := was.ByPath(), now.ByPath()
 	for path, e := range after {
 		o := before[path]
 		same := path == "" // the directory itself
 		if !same && o != nil {
-			if same, err = equal(first(o, before), first(e, after), packs); err != nil {
+			if same, err = isEqual(firstName(o, before), firstName(e, after), packs); err != nil {
 				return nil, err
 			}
 		}
@@ -90,19 +73,19 @@ func compare(was, now Tree, packs *Packs) (list []Change, err error) {
 	return list, nil
 }
 
-// first returns the entry of a file's first name, under which its content is kept.
-func first(e *Entry, all map[string]*Entry) *Entry {
+// firstName returns the entry of a file's first name, under which its content is kept.
+func firstName(e *manifest.Entry, all map[string]*manifest.Entry) *manifest.Entry {
 	if e.Same != "" && all[e.Same] != nil {
 		return all[e.Same]
 	}
 	return e
 }
 
-func equal(a, b *Entry, packs *Packs) (bool, error) {
+func isEqual(a, b *manifest.Entry, packs *packfile.Packs) (bool, error) {
 	if a.Mode != b.Mode || a.Size != b.Size || a.Target != b.Target || a.Left != b.Left || !slices.Equal(a.Attrs, b.Attrs) {
 		return false, nil
 	}
-	if !a.hasData() || a.Content.Pack == b.Content.Pack && a.Content.Offset == b.Content.Offset {
+	if !a.HasData() || a.Content.Pack == b.Content.Pack && a.Content.Offset == b.Content.Offset {
 		return true, nil
 	}
 	return sameContent(a, b, packs)
@@ -110,7 +93,7 @@ func equal(a, b *Entry, packs *Packs) (bool, error) {
 
 // sameContent compares files of one size. It skips holes that both have: the sandbox can make
 // them as large as it likes.
-func sameContent(a, b *Entry, packs *Packs) (bool, error) {
+func sameContent(a, b *manifest.Entry, packs *packfile.Packs) (bool, error) {
 	var ends []int64
 	for _, p := range slices.Concat(a.Content.Pieces, b.Content.Pieces) {
 		ends = append(ends, p.At, p.At+p.Length)
@@ -119,11 +102,11 @@ func sameContent(a, b *Entry, packs *Packs) (bool, error) {
 	x, y := cursor{packs: packs, e: a, at: a.Content.Offset}, cursor{packs: packs, e: b, at: b.Content.Offset}
 	for i := 1; i < len(ends); i++ {
 		from, to := ends[i-1], ends[i]
-		one, err := x.part(from, to)
+		one, err := x.readPart(from, to)
 		if err != nil {
 			return false, err
 		}
-		other, err := y.part(from, to)
+		other, err := y.readPart(from, to)
 		if err != nil {
 			return false, err
 		}
@@ -139,15 +122,15 @@ func sameContent(a, b *Entry, packs *Packs) (bool, error) {
 
 // cursor goes through the data of a file.
 type cursor struct {
-	packs *Packs
-	e     *Entry
+	packs *packfile.Packs
+	e     *manifest.Entry
 	i     int   // the piece that we are in, or come to next
 	at    int64 // its offset in the pack
 }
 
-// part reads a part that is either all data or all zeros; nil means zeros. The next part begins
+// readPart reads a part that is either all data or all zeros; nil means zeros. The next part begins
 // where it ends.
-func (c *cursor) part(from, to int64) (io.Reader, error) {
+func (c *cursor) readPart(from, to int64) (io.Reader, error) {
 	pieces := c.e.Content.Pieces
 	for c.i < len(pieces) && pieces[c.i].At+pieces[c.i].Length <= from {
 		c.at += pieces[c.i].Length
@@ -156,7 +139,7 @@ func (c *cursor) part(from, to int64) (io.Reader, error) {
 	if c.i == len(pieces) || to <= pieces[c.i].At {
 		return nil, nil
 	}
-	f, err := c.packs.at(c.e.Content.Pack)
+	f, err := c.packs.Open(c.e.Content.Pack)
 	if err != nil {
 		return nil, err
 	}
@@ -165,14 +148,7 @@ func (c *cursor) part(from, to int64) (io.Reader, error) {
 
 func orZeros(r io.Reader, n int64) io.Reader {
 	if r == nil {
-		return io.LimitReader(zeros{}, n)
+		return io.LimitReader(packfile.Zeros{}, n)
 	}
 	return r
-}
-
-type zeros struct{}
-
-func (zeros) Read(b []byte) (int, error) {
-	clear(b)
-	return len(b), nil
 }

@@ -1,4 +1,6 @@
-package checkpoint
+// Package manifest has the list of a checkpoint: the names in its directories, their states, and the
+// places of the files' contents.
+package manifest
 
 import (
 	"bytes"
@@ -8,8 +10,10 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
+	"path"
+	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -39,8 +43,8 @@ type Entry struct {
 	Attrs    []Attr
 	Content  Content
 
-	// seen distinguishes this state of the file from any later one.
-	seen seen
+	// Seen distinguishes this state of the file from any later one.
+	Seen Seen
 }
 
 // Attr is an extended attribute that is kept.
@@ -54,7 +58,7 @@ type Content struct {
 	// Sum is the CRC32C of the data. Contents that a version before sums kept have none.
 	Sum      uint32
 	Summed   bool
-	verified bool
+	Verified bool
 }
 
 // Piece is a part of a file that has data.
@@ -68,52 +72,52 @@ func (c Content) Stored() (n int64) {
 	return n
 }
 
-// seen is a file's inode as the kernel dated it. A program cannot change a file and keep the time
+// Seen is a file's inode as the kernel dated it. A program cannot change a file and keep the time
 // at which its inode changed, unless the clock that dates files has not moved on since the last
 // look.
-type seen struct {
+type Seen struct {
 	Device, Inode uint64
 	Changed       int64
-	fresh         bool // it changed so shortly before that it may change unnoticed
+	Fresh         bool // it changed so shortly before that it may change unnoticed
 }
 
-func seenOf(st *unix.Stat_t) seen {
-	id := idOf(st)
-	return seen{Device: id.device, Inode: id.inode, Changed: st.Ctim.Nano()}
+func SeenOf(st *unix.Stat_t) Seen {
+	id := IDOf(st)
+	return Seen{Device: id.Device, Inode: id.Inode, Changed: st.Ctim.Nano()}
 }
 
-// is reports whether a file is in the state in which it was seen, as far as its times
+// isStill reports whether a file is in the state in which it was seen, as far as its times
 // tell.
-func (s seen) is(st *unix.Stat_t) bool {
-	s.fresh = false
-	return s == seenOf(st)
+func (s Seen) isStill(st *unix.Stat_t) bool {
+	s.Fresh = false
+	return s == SeenOf(st)
 }
 
-func (e *Entry) kind() uint32  { return e.Mode & unix.S_IFMT }
-func (e *Entry) isDir() bool   { return e.kind() == unix.S_IFDIR }
-func (e *Entry) isFile() bool  { return e.kind() == unix.S_IFREG }
-func (e *Entry) hasData() bool { return e.isFile() && !e.Left && e.Same == "" }
+func (e *Entry) Kind() uint32  { return e.Mode & unix.S_IFMT }
+func (e *Entry) IsDir() bool   { return e.Kind() == unix.S_IFDIR }
+func (e *Entry) IsFile() bool  { return e.Kind() == unix.S_IFREG }
+func (e *Entry) HasData() bool { return e.IsFile() && !e.Left && e.Same == "" }
 
-// unchanged reports whether a file is still in the state in which it was seen.
-func (e *Entry) unchanged(st *unix.Stat_t) bool {
-	return !e.seen.fresh && e.seen.is(st) && e.Size == st.Size && e.Mode == st.Mode
+// IsUnchanged reports whether a file is still in the state in which it was seen.
+func (e *Entry) IsUnchanged(st *unix.Stat_t) bool {
+	return !e.Seen.Fresh && e.Seen.isStill(st) && e.Size == st.Size && e.Mode == st.Mode
 }
 
 // A manifest is a header line, the trees, and the SHA-256 of both.
 const manifestHead = "bothy checkpoint 1\n"
 
-// errDamaged means that a file is not as it was written.
-var errDamaged = errors.New("it is damaged")
+// ErrDamaged means that a file is not as it was written.
+var ErrDamaged = errors.New("it is damaged")
 
-// encode writes trees down.
-func encode(trees []Tree) []byte {
+// Encode writes trees down.
+func Encode(trees []Tree) []byte {
 	b := []byte(manifestHead)
 	b = binary.AppendUvarint(b, uint64(len(trees)))
 	for _, t := range trees {
 		b = appendText(b, t.Name)
 		b = binary.AppendUvarint(b, uint64(len(t.Entries)))
 		for i := range t.Entries {
-			b = t.Entries[i].append(b)
+			b = t.Entries[i].appendTo(b)
 		}
 	}
 	sum := sha256.Sum256(b)
@@ -130,19 +134,19 @@ const (
 	isFresh
 )
 
-func (e *Entry) append(b []byte) []byte {
+func (e *Entry) appendTo(b []byte) []byte {
 	var marks uint64
 	if e.Left {
 		marks |= isLeft
 	}
-	if e.seen.fresh {
+	if e.Seen.Fresh {
 		marks |= isFresh
 	}
 	b = appendText(b, e.Path)
-	for _, n := range []uint64{uint64(e.Mode), marks, uint64(e.UID), uint64(e.GID), e.seen.Device, e.seen.Inode} {
+	for _, n := range []uint64{uint64(e.Mode), marks, uint64(e.UID), uint64(e.GID), e.Seen.Device, e.Seen.Inode} {
 		b = binary.AppendUvarint(b, n)
 	}
-	for _, n := range []int64{e.Size, e.Modified, e.seen.Changed, e.Content.Pack, e.Content.Offset} {
+	for _, n := range []int64{e.Size, e.Modified, e.Seen.Changed, e.Content.Pack, e.Content.Offset} {
 		b = binary.AppendVarint(b, n)
 	}
 	b = appendText(appendText(b, e.targetText()), e.Same)
@@ -160,7 +164,7 @@ func (e *Entry) append(b []byte) []byte {
 // targetText returns the text that is written in the place of a link's target. For a file it is
 // the sum of its content: versions before sums skip it.
 func (e *Entry) targetText() string {
-	if e.isFile() && e.Content.Summed {
+	if e.IsFile() && e.Content.Summed {
 		return fmt.Sprintf("%08x", e.Content.Sum)
 	}
 	return e.Target
@@ -168,7 +172,7 @@ func (e *Entry) targetText() string {
 
 // setTarget reads what targetText wrote.
 func (e *Entry) setTarget(text string) (ok bool) {
-	if !e.isFile() || text == "" {
+	if !e.IsFile() || text == "" {
 		e.Target = text
 		return true
 	}
@@ -177,12 +181,12 @@ func (e *Entry) setTarget(text string) (ok bool) {
 	return err == nil
 }
 
-// maxManifest is far more than the manifest of any usable tree takes, in bytes.
-const maxManifest = 4 << 30
+// MaxSize is far more than the manifest of any usable tree takes, in bytes.
+const MaxSize = 4 << 30
 
-// readManifest reads a manifest.
-func readManifest(path string) ([]Tree, error) {
-	b, err := store.ReadFile(path, unix.O_NOFOLLOW, maxManifest)
+// Read reads a manifest.
+func Read(path string) ([]Tree, error) {
+	b, err := store.ReadFile(path, unix.O_NOFOLLOW, MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -199,29 +203,29 @@ func readManifest(path string) ([]Tree, error) {
 func decode(b []byte) ([]Tree, error) {
 	body := len(b) - sha256.Size
 	if body < len(manifestHead) {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	if sum := sha256.Sum256(b[:body]); !bytes.Equal(sum[:], b[body:]) {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	if err := spec.CheckHead("the list of its files", b, manifestHead); err != nil {
 		return nil, err
 	}
 	if !bytes.HasPrefix(b, []byte(manifestHead)) {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	d := &decoder{b: b[len(manifestHead):body]}
-	trees := make([]Tree, 0, d.count())
+	trees := make([]Tree, 0, d.readCount())
 	for range cap(trees) {
-		t := Tree{Name: d.text()}
-		t.Entries = make([]Entry, 0, d.count())
+		t := Tree{Name: d.readText()}
+		t.Entries = make([]Entry, 0, d.readCount())
 		for range cap(t.Entries) {
-			t.Entries = append(t.Entries, d.entry())
+			t.Entries = append(t.Entries, d.readEntry())
 		}
 		trees = append(trees, t)
 	}
 	if d.bad || len(d.b) > 0 {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	return trees, nil
 }
@@ -232,7 +236,7 @@ type decoder struct {
 	bad bool
 }
 
-func (d *decoder) unsigned() uint64 {
+func (d *decoder) readUnsigned() uint64 {
 	v, n := binary.Uvarint(d.b)
 	if n <= 0 {
 		d.b, d.bad = nil, true
@@ -242,7 +246,7 @@ func (d *decoder) unsigned() uint64 {
 	return v
 }
 
-func (d *decoder) signed() int64 {
+func (d *decoder) readSigned() int64 {
 	v, n := binary.Varint(d.b)
 	if n <= 0 {
 		d.b, d.bad = nil, true
@@ -252,9 +256,9 @@ func (d *decoder) signed() int64 {
 	return v
 }
 
-// count reads how many items follow; each takes at least one byte.
-func (d *decoder) count() int {
-	n := d.unsigned()
+// readCount reads how many items follow; each takes at least one byte.
+func (d *decoder) readCount() int {
+	n := d.readUnsigned()
 	if n > uint64(len(d.b)) {
 		d.b, d.bad = nil, true
 		return 0
@@ -262,80 +266,95 @@ func (d *decoder) count() int {
 	return int(n) //nolint:gosec // it is not larger than a length
 }
 
-func (d *decoder) text() string {
-	n := d.count()
+func (d *decoder) readText() string {
+	n := d.readCount()
 	s := string(d.b[:n])
 	d.b = d.b[n:]
 	return s
 }
 
-func (d *decoder) small() uint32 {
-	n := d.unsigned()
+func (d *decoder) readSmall() uint32 {
+	n := d.readUnsigned()
 	if n > math.MaxUint32 {
 		d.bad = true
 	}
 	return uint32(n) //nolint:gosec // looked at just now
 }
 
-func (d *decoder) entry() (e Entry) {
-	e.Path, e.Mode = d.text(), d.small()
-	marks := d.unsigned()
-	e.Left, e.seen.fresh = marks&isLeft != 0, marks&isFresh != 0
-	e.UID, e.GID = d.small(), d.small()
-	e.seen.Device, e.seen.Inode = d.unsigned(), d.unsigned()
-	e.Size, e.Modified, e.seen.Changed = d.signed(), d.signed(), d.signed()
-	e.Content.Pack, e.Content.Offset = d.signed(), d.signed()
-	if !e.setTarget(d.text()) {
+func (d *decoder) readEntry() (e Entry) {
+	e.Path, e.Mode = d.readText(), d.readSmall()
+	marks := d.readUnsigned()
+	e.Left, e.Seen.Fresh = marks&isLeft != 0, marks&isFresh != 0
+	e.UID, e.GID = d.readSmall(), d.readSmall()
+	e.Seen.Device, e.Seen.Inode = d.readUnsigned(), d.readUnsigned()
+	e.Size, e.Modified, e.Seen.Changed = d.readSigned(), d.readSigned(), d.readSigned()
+	e.Content.Pack, e.Content.Offset = d.readSigned(), d.readSigned()
+	if !e.setTarget(d.readText()) {
 		d.bad = true
 	}
-	e.Same = d.text()
-	for range d.count() {
-		e.Attrs = append(e.Attrs, Attr{d.text(), d.text()})
+	e.Same = d.readText()
+	for range d.readCount() {
+		e.Attrs = append(e.Attrs, Attr{d.readText(), d.readText()})
 	}
-	for range d.count() {
-		e.Content.Pieces = append(e.Content.Pieces, Piece{d.signed(), d.signed()})
+	for range d.readCount() {
+		e.Content.Pieces = append(e.Content.Pieces, Piece{d.readSigned(), d.readSigned()})
 	}
 	return e
 }
 
-// createFile writes a new file.
-func createFile(path string, data []byte) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := f.Write(data); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-// writeFile writes a new file, and brings it to the disk.
-func writeFile(path string, data []byte) error {
-	f, err := createFile(path, data)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
-// check refuses a list that cannot be a tree. An empty list stands for a missing directory.
-func (t *Tree) check() error {
+// Check refuses a list that cannot be a tree. An empty list stands for a missing directory.
+func (t *Tree) Check() error {
 	for i := range t.Entries {
 		e := &t.Entries[i]
-		if i == 0 && (e.Path != "" || !e.isDir()) || i > 0 && !isBelow(e.Path) || e.Same != "" && !isBelow(e.Same) {
-			return errDamaged
+		if i == 0 && (e.Path != "" || !e.IsDir()) || i > 0 && !isBelow(e.Path) || e.Same != "" && !isBelow(e.Same) {
+			return ErrDamaged
 		}
 		end := int64(0)
 		for _, p := range e.Content.Pieces {
 			if p.At < end || p.Length <= 0 || p.Length > e.Size-p.At {
-				return errDamaged
+				return ErrDamaged
 			}
 			end = p.At + p.Length
 		}
 		if e.Content.Offset < 0 || e.Size < 0 {
-			return errDamaged
+			return ErrDamaged
 		}
 	}
 	return nil
+}
+
+// opaqueAttr is the attribute of a directory in an overlay's layer that hides the one below: "y".
+const opaqueAttr = "user.overlay.opaque"
+
+// Hides reports whether a directory hides everything below it.
+func (e *Entry) Hides() bool {
+	return slices.ContainsFunc(e.Attrs, func(a Attr) bool { return a.Name == opaqueAttr && a.Value == "y" })
+}
+
+// ShowsBelow reports whether an entry of an overlay's layer lets the directory below show
+// through.
+func (e *Entry) ShowsBelow() bool { return e.IsDir() && !e.Hides() }
+
+// isBelow reports whether a path is plain and relative.
+func isBelow(p string) bool {
+	return p != "" && p != "." && p[0] != '/' && p == path.Clean(p) && p != ".." && !strings.HasPrefix(p, "../")
+}
+
+// Find returns the tree of a name; a missing tree is empty.
+func Find(trees []Tree, name string) Tree {
+	for _, t := range trees {
+		if t.Name == name {
+			return t
+		}
+	}
+	return Tree{Name: name}
+}
+
+// ByPath returns the entries by their paths.
+func (t *Tree) ByPath() map[string]*Entry {
+	all := make(map[string]*Entry, len(t.Entries))
+	for i := range t.Entries {
+		all[t.Entries[i].Path] = &t.Entries[i]
+	}
+	return all
 }
