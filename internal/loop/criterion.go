@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/strictyaml"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -159,11 +160,11 @@ func (c *Criterion) describe() string {
 	if list := c.Checks().Describe(); len(list) > 0 {
 		text += ": " + strings.Join(list, "; ")
 	}
-	return strings.TrimSuffix(beginning(text, maxCriterion), "\n")
+	return strings.TrimSuffix(run.Beginning(text, maxCriterion), "\n")
 }
 
-// timeout returns the time limit for judging a gate.
-func (p *Plan) timeout(c *Criterion) time.Duration {
+// judgeTime returns the time limit for judging a gate.
+func (p *Plan) judgeTime(c *Criterion) time.Duration {
 	switch {
 	case c.Timeout != nil:
 		return time.Duration(*c.Timeout)
@@ -177,7 +178,7 @@ func (p *Plan) timeout(c *Criterion) time.Duration {
 func (p *Plan) Criteria() (list []Criterion) {
 	for _, c := range p.Gates {
 		if c.Reviewer == nil {
-			limit := spec.Duration(p.timeout(&c))
+			limit := spec.Duration(p.judgeTime(&c))
 			c.Timeout = &limit
 			list = append(list, c)
 		}

@@ -36,10 +36,10 @@ func TestReadGates(t *testing.T) {
 	if len(cheap) != 3 || *cheap[0].Timeout != spec.Duration(5*time.Minute) || cheap[1].File != "out/report.json" || *cheap[1].Timeout != p.Limits.Gate {
 		t.Errorf("it has %+v", cheap)
 	}
-	if list := p.Reviewers(); len(list) != 1 || p.timeout(&list[0]) != usualReview || p.Reviewer("judge") != "codex (m)" {
+	if list := p.Reviewers(); len(list) != 1 || p.judgeTime(&list[0]) != usualReview || p.Reviewer("judge") != "codex (m)" {
 		t.Errorf("it has %+v", list)
 	}
-	text, _ := Prompt(p, &State{}, 1)
+	text := p.ChecksText()
 	for _, want := range []string{
 		"- tests: make test\n", "- report: the file out/report.json: it is JSON, with these fields, none of them null: a.b; its list list has at least 2 items; ",
 		"- there: the file LICENSE\n", "- judge: a reviewer reads the work", "- tests must stay as it was",
@@ -114,7 +114,7 @@ func TestWhoDecides(t *testing.T) {
 
 // TestDocumentedGates checks that the example in the documentation is valid.
 func TestDocumentedGates(t *testing.T) {
-	text, err := os.ReadFile("../../docs/guide/gates.md")
+	text, err := os.ReadFile("../../../docs/guide/gates.md")
 	must(t, err)
 	_, after, found := strings.Cut(string(text), "```yaml\n")
 	example, _, closed := strings.Cut(after, "```")

@@ -269,22 +269,13 @@ func joined(p *Plan, s, w *State) Step {
 	case w.step == Settled:
 		return Step{Close: true}
 	case len(w.Join.Conflicts) > 0:
-		return again("what others have done meanwhile is in conflict with it: " + run.Tail(few(w.Join.Conflicts), 1000))
+		return again("what others have done meanwhile is in conflict with it: " + run.Tail(run.Few(w.Join.Conflicts), 1000))
 	case w.step == Rejudged && len(w.Verdict.Red()) > 0:
 		return again("it is green by itself, and red together with what others have done meanwhile: " + run.Tail(redNames(w.Verdict), 1000))
 	case w.step == Rejudged || w.Join.Alone:
 		return Step{Settle: true}
 	}
 	return Step{Rejudge: true}
-}
-
-// few lists the first of many names.
-func few(names []string) string {
-	const most = 5
-	if n := len(names); n > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n-most)
-	}
-	return strings.Join(names, ", ")
 }
 
 // redNames lists the red gates.
@@ -297,7 +288,7 @@ func redNames(v *Verdict) string {
 		}
 		names = append(names, fmt.Sprintf("%s (%s)", g.Name, why))
 	}
-	return few(names)
+	return run.Few(names)
 }
 
 // outOfTasks ends a loop without ready tasks, with a status that depends on its results.
@@ -399,7 +390,7 @@ func (s *State) failure() string {
 		return ""
 	}
 	first, _, _ := strings.Cut(strings.TrimSpace(s.Work.Error), "\n")
-	return "; the agent failed: " + strings.TrimSpace(beginning(plain(first), 200))
+	return "; the agent failed: " + strings.TrimSpace(run.Beginning(run.Plain(first), 200))
 }
 
 // doubt explains why the agent is not believed, to append to the consequence; empty if it is believed.
@@ -435,3 +426,14 @@ func (s *State) ExitCode() int { return s.Result.ExitCode(s.Reason == reasonTask
 
 // ReasonQuestion is the reason of a loop that waits because its agent asks a person a question.
 const ReasonQuestion = "question"
+
+// left returns the rest of a time limit: 0 if it is unlimited, negative if it is exceeded.
+func left(limit spec.Duration, used time.Duration) time.Duration {
+	if limit == 0 {
+		return 0
+	}
+	if rest := time.Duration(limit) - used; rest > 0 {
+		return rest
+	}
+	return -1
+}

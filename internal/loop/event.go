@@ -1,8 +1,6 @@
 package loop
 
 import (
-	"cmp"
-	"fmt"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/run"
@@ -59,24 +57,6 @@ type Place struct {
 	ID      string   `json:"id"`
 	Sandbox string   `json:"sandbox"`        // its name
 	Lent    []string `json:"lent,omitempty"` // names of the secrets that the agent's sandbox was lent when it was made
-}
-
-// Who names the agent or worker of a seat, for people. first is the agent of the loop's sandbox.
-func (s Seat) Who(first string) string {
-	if s.Worker > 0 && s.Agent != "" {
-		return fmt.Sprintf("worker %d, %s", s.Worker, s.Agent)
-	}
-	if s.Worker > 0 {
-		return fmt.Sprintf("worker %d", s.Worker)
-	}
-	return cmp.Or(s.Agent, first)
-}
-
-// Seat identifies the owner of a place: an agent, or one of several workers. A worker has a place of its
-// own for the first agent, and another one for each agent that takes turns with it.
-type Seat struct {
-	Agent  string `json:"agent,omitempty"`
-	Worker int    `json:"worker,omitempty"` // from 1; 0: the only worker
 }
 
 // Hand says that a worker's place for an agent now has the files of another place at a checkpoint.

@@ -71,7 +71,7 @@ func TestGoOnConfirms(t *testing.T) {
 }
 
 // pausedAfter carries a loop on while a person pauses it in its first iteration.
-func pausedAfter(t *testing.T, p *Plan, f *fake, r *run.Run, d *TaskQueue) {
+func pausedAfter(t *testing.T, p *Plan, f *fake, r *run.Run, d *Queue) {
 	t.Helper()
 	work := f.work
 	f.work = func(int) (Work, error) {

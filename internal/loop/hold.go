@@ -69,10 +69,10 @@ func (l *Loop) takeTask(ctx context.Context) error {
 		id = s.Task.ID
 	}
 	l.renewed = time.Now()
-	taken, err := l.Queue.Take(ctx, id, leftOf(s))
+	t, err := l.Queue.Take(ctx, id, leftOf(s))
 	switch {
 	case err == nil:
-		return l.keepEvent(Took, taken)
+		return l.keepEvent(Took, takenOf(t))
 	case id != "" && errors.Is(err, spec.ErrConflict):
 		return l.loseTask(err)
 	case errors.Is(err, spec.ErrNotFound):
@@ -87,7 +87,7 @@ func (l *Loop) noneLeft(ctx context.Context) error {
 	if err := judgeAgain(ctx, l.Runner, l.state, l.Run.ID, l.keepEvent); err != nil {
 		return err
 	}
-	open, ready, err := l.Queue.Stands(ctx, l.state)
+	open, ready, err := OpenTasks(ctx, l.Queue, l.state)
 	if err != nil || ready { // a task is ready by now: it is taken
 		return err
 	}
@@ -134,6 +134,6 @@ func (l *Loop) putBack(ctx context.Context, why string) error {
 }
 
 // noteOf returns the note for a task that is not done.
-func noteOf(run, why string) string {
-	return fmt.Sprintf("%s, run %s: %s", time.Now().UTC().Format(time.DateOnly), run, plain(why))
+func noteOf(id, why string) string {
+	return fmt.Sprintf("%s, run %s: %s", time.Now().UTC().Format(time.DateOnly), id, run.Plain(why))
 }

@@ -8,17 +8,6 @@ import (
 
 // This file changes the limits of an existing loop.
 
-// Raise applies the limits that a person has changed.
-func (p *Plan) Raise(l *run.Limits) {
-	if l == nil {
-		return
-	}
-	if l.Iterations != nil {
-		p.Limits.MaxIterations = *l.Iterations
-	}
-	l.Set(&p.Limits.Time, &p.Limits.Tokens, &p.Limits.USD)
-}
-
 // Reached returns the end of a loop that would end at once when resumed, because it has reached a limit.
 // It is nil if the limits leave some room.
 func Reached(p *Plan, s *State) *End {

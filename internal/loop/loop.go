@@ -72,7 +72,7 @@ type Loop struct {
 	Run    *run.Run
 	Host   *run.Host
 	Runner Runner
-	Queue  *TaskQueue              // the source of its tasks; nil if it takes none
+	Queue  *Queue                  // the source of its tasks; nil if it takes none
 	Tell   func(run.Event, *State) // called after each event; may be nil
 
 	state   *State
@@ -234,7 +234,7 @@ func (l *Loop) prepareNext(ctx context.Context) {
 		return
 	}
 	if n := foreseen(l.Plan, l.state, time.Now()); n > 0 {
-		l.Runner.Ahead(ctx, l.Plan.seatOf(n))
+		l.Runner.Ahead(ctx, seatOf(l.Plan, n))
 	}
 }
 
@@ -268,7 +268,7 @@ func guard(ctx context.Context, runner Runner, seat Seat, baseline map[string]st
 const maxMessage = 8 << 10
 
 func (l *Loop) runIteration(ctx context.Context, n int) error {
-	seat, model := l.Plan.seatOf(n), l.Plan.ModelOf(n)
+	seat, model := seatOf(l.Plan, n), l.Plan.ModelOf(n)
 	if l.Runner.Gone(seat) {
 		return l.remakePlace(ctx, seat)
 	}
@@ -278,15 +278,15 @@ func (l *Loop) runIteration(ctx context.Context, n int) error {
 		}
 	}
 	prompt, told := Prompt(l.Plan, l.state, n)
-	session := l.Plan.session(l.state, n)
+	session := sessionOf(l.Plan, l.state, n)
 	if err := l.keepEvent(Iteration, Begun{Iteration: n, Hints: told, Agent: seat.Agent, Model: model, Session: session}); err != nil {
 		return err
 	}
 	job := Job{
-		Seat: seat, Prompt: prompt, Model: model, Session: session, Limit: l.Plan.limit(l.state, time.Now()), Idle: time.Duration(l.Plan.Limits.Idle),
+		Seat: seat, Prompt: prompt, Model: model, Session: session, Limit: workLimit(l.Plan, l.state, time.Now()), Idle: time.Duration(l.Plan.Limits.Idle),
 		Budget: budgetOf(l.Plan, l.state), Rest: budgetLeft(l.Plan, l.state),
 	}
-	w, err := l.Plan.try(ctx, l.Runner, l.Run, job, n)
+	w, err := runAgent(ctx, l.Plan, l.Runner, l.Run, job, n)
 	if err == nil {
 		return l.keepEvent(Worked, w)
 	}
@@ -325,8 +325,8 @@ func remake(ctx context.Context, runner Runner, s *State, seat Seat, keep func(k
 	return keep(Replaced, p)
 }
 
-// limit returns how long an agent may work.
-func (p *Plan) limit(s *State, now time.Time) time.Duration {
+// workLimit returns how long an agent may work.
+func workLimit(p *Plan, s *State, now time.Time) time.Duration {
 	limit := time.Duration(p.Limits.Iteration)
 	if rest := left(p.Limits.Time, s.Took(s.Status, now)); rest != 0 && (limit == 0 || rest < limit) {
 		limit = max(rest, time.Millisecond)
@@ -334,8 +334,8 @@ func (p *Plan) limit(s *State, now time.Time) time.Duration {
 	return limit
 }
 
-// try runs an agent, and evaluates its message. With an error it only returns the usage.
-func (p *Plan) try(ctx context.Context, runner Runner, r *run.Run, job Job, n int) (w Work, err error) {
+// runAgent runs an agent, and evaluates its message. With an error it only returns the usage.
+func runAgent(ctx context.Context, p *Plan, runner Runner, r *run.Run, job Job, n int) (w Work, err error) {
 	began := time.Now()
 	if job.Output, err = r.Output(n); err != nil {
 		return w, err

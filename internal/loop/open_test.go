@@ -40,7 +40,7 @@ func TestTasksOpen(t *testing.T) {
 		if want := "1 task is done, no other is ready, and 2 are open: bd-yours (human), bd-after (blocked by bd-yours)"; s.Detail != want {
 			t.Errorf("it says %q", s.Detail)
 		}
-		if open, ready, err := d.Stands(t.Context(), s); err != nil || ready || len(open) != 2 {
+		if open, ready, err := OpenTasks(t.Context(), d, s); err != nil || ready || len(open) != 2 {
 			t.Errorf("it stands %+v, %v, %v", open, ready, err)
 		}
 	}
@@ -115,7 +115,7 @@ func TestTasksOpenLate(t *testing.T) {
 	if s.Status != run.Waiting || s.Reason != ReasonTasksOpen || s.OpenTasks[task.ReasonClaimed] != 1 {
 		t.Errorf("with a task of somebody else it is %s, %s, %v", s.Status, s.Reason, s.OpenTasks)
 	}
-	if _, ready, err := d.Stands(t.Context(), s); ready || err != nil {
+	if _, ready, err := OpenTasks(t.Context(), d, s); ready || err != nil {
 		t.Errorf("could it take another? %v, %v", ready, err)
 	}
 	d.Store = &late{store, func() { update(func(t *task.Task) { t.Assignee = "" }) }}

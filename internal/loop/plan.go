@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -213,24 +214,6 @@ func (p *Plan) AgentOf(iteration int) string {
 	return p.Agents[(iteration-1)%len(p.Agents)]
 }
 
-// seatOf returns the seat of an iteration, if agents have places of their own.
-func (p *Plan) seatOf(iteration int) (s Seat) {
-	if len(p.Agents) > 0 {
-		s.Agent = p.AgentOf(iteration)
-	}
-	return s
-}
-
-// workerSeat returns the seat of a worker in one of its own iterations: its own place, or its
-// place for an agent that takes turns with the first.
-func (p *Plan) workerSeat(worker, turn int) Seat {
-	s := Seat{Worker: worker}
-	if a := p.AgentOf(turn); a != p.Agent {
-		s.Agent = a
-	}
-	return s
-}
-
 // Others returns the agents that take turns with Agent, each once.
 func (p *Plan) Others() (list []string) {
 	for _, a := range p.Agents {
@@ -287,29 +270,26 @@ func (p *Plan) Name(name func(called string) (string, error)) (err error) {
 	return err
 }
 
-// markup may surround a promise: it formats the promise or ends a sentence. It contains no words and no
-// quotes.
-const markup = " \t\r*_`~.!"
+// MaxWorkers bounds the number of workers: each has a sandbox.
+const MaxWorkers = 32
 
-// promised reports whether a message ends with a promise, in upper or lower case. The last line that has
-// more than markup, such as the end of a code block, must contain only the promise and markup. A message
-// that repeats the prompt promises nothing.
-func promised(message, promise string) bool {
-	if promise == "" {
-		return false
+// Raise applies the limits that a person has changed.
+func (p *Plan) Raise(l *run.Limits) {
+	if l == nil {
+		return
 	}
-	message = strings.TrimRight(message, markup+"\n")
-	last := message[strings.LastIndexByte(message, '\n')+1:]
-	return strings.EqualFold(strings.TrimLeft(last, markup), "<promise>"+promise+"</promise>")
+	if l.Iterations != nil {
+		p.Limits.MaxIterations = *l.Iterations
+	}
+	l.Set(&p.Limits.Time, &p.Limits.Tokens, &p.Limits.USD)
 }
 
-// left returns the rest of a time limit: 0 if it is unlimited, negative if it is exceeded.
-func left(limit spec.Duration, used time.Duration) time.Duration {
-	if limit == 0 {
-		return 0
-	}
-	if rest := time.Duration(limit) - used; rest > 0 {
-		return rest
-	}
-	return -1
+// Tasks says that a loop takes its work from the tasks of a project, one at a time.
+type Tasks struct {
+	Project string   `json:"project"`          // a directory by its real path
+	Labels  []string `json:"labels,omitempty"` // a task must have all of these
+	Tries   int      `json:"tries"`            // iterations at a task before it is put back
+	// Restore says to restore the files from before a task that is put back, if the task left red checks
+	// that were green. Otherwise no other task could be done.
+	Restore bool `json:"restore,omitempty"`
 }

@@ -4,59 +4,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
-	"github.com/bothy-dev/bothy/spec"
 )
-
-// DefaultTemplate is the default prompt of an agent. Its last line is not a promise, so an agent that
-// only repeats it has promised nothing.
-const DefaultTemplate = `This is iteration {{iteration}} of at most {{max_iterations}}. {{memory}}
-
-# Task
-
-{{prompt}}
-
-{{task}}{{context}}{{gates}}# When it is done
-
-Your work is checked on a copy of the files that you cannot reach, by:
-
-{{checks}}
-When all of the task is truly done, and these would succeed, end your last message
-with the line <promise>{{completion_promise}}</promise> and nothing behind it.
-{{abort}}Otherwise end it with what is still to do.
-`
-
-// variables are the variables of a template.
-var variables = []string{
-	"iteration", "max_iterations", "min_iterations", "prompt", "completion_promise", "abort_promise",
-	"context", "gates", "checks", "abort", "memory", "task", "task_id", "task_title",
-	"tasks", "task_promise", // open-ralph's
-}
-
-// checkTemplate refuses unknown variables, and a template without the task.
-func checkTemplate(text string) error {
-	if !strings.Contains(text, "{{prompt}}") {
-		return spec.Errorf(spec.ErrUsage, "the template has no {{prompt}}")
-	}
-	for rest := text; ; {
-		_, after, found := strings.Cut(rest, "{{")
-		if !found {
-			return nil
-		}
-		word, _, _ := strings.Cut(after, "}}")
-		known := false
-		for _, v := range variables {
-			known = known || v == word
-		}
-		if !known {
-			return spec.Errorf(spec.ErrUsage, "the template has {{%s}}, which means nothing", word[:min(len(word), 40)]).
-				WithHint("there are {{%s}}", strings.Join(variables, "}} {{"))
-		}
-		rest = after
-	}
-}
 
 // Bounds of a prompt, in bytes. Linux takes less than 128 KiB as an argument, which is how many
 // agents take their prompt.
@@ -66,10 +17,6 @@ const (
 	maxContext = 40 << 10 // people's hints: one message fits, see run.MaxHint
 	leastRoom  = 8 << 10  // for either, however long the task is
 )
-
-// MaxTask bounds the fixed part of a prompt, so that the rest has room: the user's prompt with the
-// template around it, in bytes. It applies to agents that take their prompt as an argument.
-const MaxTask = maxPrompt - 2*leastRoom
 
 // Prompt returns the agent's prompt for an iteration, and the number of hints in it. Hints that do not
 // fit are for the next iteration. Values in the template are data: words in them are not replaced, and
@@ -82,9 +29,9 @@ func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
 		"{{prompt}}", p.Prompt,
 		"{{completion_promise}}", p.Promise,
 		"{{abort_promise}}", p.Abort,
-		"{{checks}}", checksOf(p),
-		"{{abort}}", abortOf(p),
-		"{{memory}}", memoryOf(p.session(s, iteration)),
+		"{{checks}}", p.ChecksText(),
+		"{{abort}}", p.AbortText(),
+		"{{memory}}", memoryOf(sessionOf(p, s, iteration)),
 		"{{task}}", taskOf(s.Task),
 		"{{tasks}}", taskOf(s.Task),
 		"{{task_promise}}", p.Promise,
@@ -111,8 +58,8 @@ func unpromising(p *Plan, text string) string {
 	return strings.TrimRight(text, "\n") + "\n\nThis is the end of what you are told.\n"
 }
 
-// Fixed returns the size of the part that all prompts share, in bytes.
-func (p *Plan) Fixed() int {
+// FixedSize returns the size of the part that all prompts share, in bytes.
+func FixedSize(p *Plan) int {
 	text, _ := Prompt(p, &State{}, p.Limits.MaxIterations)
 	if p.Tasks == nil {
 		return len(text)
@@ -140,11 +87,11 @@ func contextOf(hints []string, room int) (text string, told int) {
 	}
 	b := "# What people have to say\n\n"
 	for _, h := range hints {
-		h = plain(h) + "\n\n"
+		h = run.Plain(h) + "\n\n"
 		if told > 0 && len(b)+len(h) > room {
 			break
 		}
-		b += beginning(h, room-len(b))
+		b += run.Beginning(h, room-len(b))
 		told++
 	}
 	return b, told
@@ -181,10 +128,10 @@ func (g Gate) toldWhy() string {
 
 // gateOf returns the last lines of a gate's output.
 func gateOf(g Gate, room int) string {
-	first := beginning(fmt.Sprintf("- %s: %s", plain(g.Name), plain(g.toldWhy())), room-1) + "\n"
+	first := run.Beginning(fmt.Sprintf("- %s: %s", run.Plain(g.Name), run.Plain(g.toldWhy())), room-1) + "\n"
 	room -= len(first)
 	var lines []string
-	for line := range strings.Lines(plain(g.Output)) {
+	for line := range strings.Lines(run.Plain(g.Output)) {
 		lines = append(lines, "  | "+strings.TrimRight(line, "\n")+"\n")
 	}
 	n := len(lines)
@@ -199,46 +146,6 @@ func gateOf(g Gate, room int) string {
 	return first + strings.Join(lines[n:], "")
 }
 
-// beginning returns as much of a text as fits, in whole characters.
-func beginning(text string, room int) string {
-	const more = " [...]\n"
-	if len(text) <= room {
-		return text
-	}
-	if room <= len(more) {
-		return ""
-	}
-	return strings.ToValidUTF8(text[:room-len(more)], "") + more
-}
-
-// plain removes what an argument cannot hold or a reader cannot see: control characters except
-// line ends and tabs, and invalid UTF-8.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || !unicode.IsControl(r) {
-			return r
-		}
-		return -1
-	}, strings.ToValidUTF8(text, ""))
-}
-
-func checksOf(p *Plan) string {
-	var b strings.Builder
-	for _, c := range p.Until {
-		fmt.Fprintf(&b, "- %s\n", c)
-	}
-	for _, path := range p.Protect {
-		fmt.Fprintf(&b, "- %s must stay as it was: what is changed there is put back\n", path)
-	}
-	for _, c := range p.Gates {
-		fmt.Fprintf(&b, "- %s: %s\n", c.ID, c.describe())
-	}
-	return b.String()
-}
-
-func abortOf(p *Plan) string {
-	if p.Abort == "" {
-		return ""
-	}
-	return "If it cannot be done at all, end it with <promise>" + p.Abort + "</promise> in the same way.\n"
-}
+// MaxTask bounds the fixed part of a prompt, so that the rest has room: the user's prompt with the
+// template around it, in bytes. It applies to agents that take their prompt as an argument.
+const MaxTask = maxPrompt - 2*leastRoom

@@ -78,7 +78,7 @@ func TestPromptOpenRalph(t *testing.T) {
 	if want := fmt.Sprintf("%s\n# bd-1: the first {{prompt}}\n\nAll of it.\nIteration 2 of %d to %d: ALL, ALL\n", p.Prompt, p.Limits.MinIterations, p.Limits.MaxIterations); text != want {
 		t.Errorf("it is told\n%s\nand not\n%s", text, want)
 	}
-	if with := p.Fixed(); with < maxTaskText {
+	if with := FixedSize(p); with < maxTaskText {
 		t.Errorf("there is no room for a task: %d", with)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -130,12 +131,12 @@ fail. Without this file, or if it is anything else, the work has not passed.
 
 // reviewJob returns a reviewer's task for a checkpoint. w is the state of the worker, s that of the
 // whole loop.
-func (p *Plan) reviewJob(s, w *State, checkpoint int64, c *Criterion) ReviewJob {
+func reviewJob(p *Plan, s, w *State, checkpoint int64, c *Criterion) ReviewJob {
 	prompt := strings.NewReplacer(
 		"{{prompt}}", strings.TrimSpace(c.Reviewer.Prompt), "{{task}}", ReviewPlace+"/"+reviewTask,
 		"{{output}}", ReviewPlace+"/"+ReviewOutput, "{{reasons}}", fmt.Sprint(maxReasons),
 	).Replace(reviewTemplate)
-	limit := p.timeout(c)
+	limit := p.judgeTime(c)
 	if rest := left(p.Limits.Time, s.Took(s.Status, time.Now())); rest != 0 && rest < limit {
 		limit = max(rest, time.Millisecond)
 	}
@@ -174,7 +175,7 @@ func (l *Loop) askReviewer(ctx context.Context, c *Criterion) error {
 	if err := l.keepEvent(Reviewing, a); err != nil {
 		return err
 	}
-	kind, what, err := ask(ctx, l.Runner, l.Plan.reviewJob(s, s, s.checked, c), c, a)
+	kind, what, err := ask(ctx, l.Runner, reviewJob(l.Plan, s, s, s.checked, c), c, a)
 	if kind == "" {
 		return err
 	}
@@ -252,12 +253,12 @@ func reasonsOf(list []string) string {
 	for _, r := range list {
 		fmt.Fprintf(&b, "- %s\n", oneLine(r))
 	}
-	return strings.TrimSuffix(beginning(b.String(), maxReasoned), "\n")
+	return strings.TrimSuffix(run.Beginning(b.String(), maxReasoned), "\n")
 }
 
 // oneLine turns a foreign text into one line, so that it cannot contain a heading.
 func oneLine(text string) string {
-	return strings.TrimSuffix(beginning(strings.Join(strings.Fields(plain(text)), " "), maxMessage), "\n")
+	return strings.TrimSuffix(run.Beginning(strings.Join(strings.Fields(run.Plain(text)), " "), maxMessage), "\n")
 }
 
 // toReview returns the next reviewer to ask. It returns nil if the work is not done anyway, or if

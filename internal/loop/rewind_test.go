@@ -12,7 +12,7 @@ import (
 )
 
 // rewind goes back to an iteration.
-func rewind(t *testing.T, p *Plan, f *fake, r *run.Run, d *TaskQueue, n int) (*State, error) {
+func rewind(t *testing.T, p *Plan, f *fake, r *run.Run, d *Queue, n int) (*State, error) {
 	t.Helper()
 	h, events, err := r.Host()
 	must(t, err)

@@ -6,13 +6,13 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// session returns the session that the agent of an iteration continues, if the agent is to keep its
+// sessionOf returns the session that the agent of an iteration continues, if the agent is to keep its
 // memory. Empty: it starts a new one.
-func (p *Plan) session(s *State, iteration int) string {
+func sessionOf(p *Plan, s *State, iteration int) string {
 	if !p.Resume {
 		return ""
 	}
-	return s.sessions[p.seatOf(iteration).Agent]
+	return s.sessions[seatOf(p, iteration).Agent]
 }
 
 // remember keeps the session of an iteration that ended well. It drops a session in which the agent

@@ -43,10 +43,10 @@ func TestSession(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := &Plan{Resume: true}
-			if got := p.session(s, 3); got != c.want {
+			if got := sessionOf(p, s, 3); got != c.want {
 				t.Errorf("it goes on with %q", got)
 			}
-			if got := (&Plan{}).session(s, 3); got != "" {
+			if got := sessionOf(&Plan{}, s, 3); got != "" {
 				t.Errorf("with a fresh memory it goes on with %q", got)
 			}
 		})
@@ -64,7 +64,7 @@ func TestSessionOfEach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := p.session(s, 3), p.session(s, 4); a != "of-a" || b != "of-b" {
+	if a, b := sessionOf(p, s, 3), sessionOf(p, s, 4); a != "of-a" || b != "of-b" {
 		t.Errorf("they go on with %q and %q", a, b)
 	}
 }

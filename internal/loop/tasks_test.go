@@ -16,13 +16,13 @@ import (
 )
 
 // desk makes a loop that takes tasks, and adds these tasks to an empty project.
-func desk(t *testing.T, titles ...string) (*Plan, *run.Run, *TaskQueue) {
+func desk(t *testing.T, titles ...string) (*Plan, *run.Run, *Queue) {
 	t.Helper()
 	p := plan()
 	p.Tasks = &Tasks{Project: "/proj", Tries: 2}
 	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
 	must(t, err)
-	d := &TaskQueue{Store: &tasktest.Store{}, Who: Holder(r.ID), Plan: p.Tasks}
+	d := &Queue{Store: &tasktest.Store{}, Who: Holder(r.ID), Labels: p.Tasks.Labels}
 	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
 		for i, title := range titles {
 			one := task.Task{ID: "bd-" + title, Title: title, AcceptanceCriteria: "it is " + title, Priority: min(i, 4)}
@@ -36,7 +36,7 @@ func desk(t *testing.T, titles ...string) (*Plan, *run.Run, *TaskQueue) {
 }
 
 // at returns a task's current state.
-func at(t *testing.T, d *TaskQueue, id string) *task.Task {
+func at(t *testing.T, d *Queue, id string) *task.Task {
 	t.Helper()
 	g, err := d.Store.View(context.Background())
 	must(t, err)
@@ -45,7 +45,7 @@ func at(t *testing.T, d *TaskQueue, id string) *task.Task {
 	return x
 }
 
-func workThrough(ctx context.Context, t *testing.T, p *Plan, f *fake, r *run.Run, d *TaskQueue) *State {
+func workThrough(ctx context.Context, t *testing.T, p *Plan, f *fake, r *run.Run, d *Queue) *State {
 	t.Helper()
 	h, events, err := r.Host()
 	must(t, err)

@@ -36,7 +36,7 @@ type Team struct {
 	Run    *run.Run
 	Host   *run.Host
 	Runner TeamRunner
-	Queue  *TaskQueue
+	Queue  *Queue
 	Tell   func(run.Event, *State) // called after each event; may be nil
 
 	state  *State
@@ -321,7 +321,7 @@ func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 		if err := judgeAgain(ctx, t.Runner, t.state, t.Run.ID, t.keepEvent); err != nil {
 			return true, err
 		}
-		left, ready, err := t.Queue.Stands(ctx, t.state)
+		left, ready, err := OpenTasks(ctx, t.Queue, t.state)
 		if err != nil {
 			return true, err
 		}

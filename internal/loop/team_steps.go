@@ -62,7 +62,7 @@ func (t *Team) beginStep(ctx context.Context, h *hand) error {
 func (t *Team) seatOf(h *hand, w *State, step Step) Seat {
 	switch {
 	case step.Iterate > 0:
-		return t.Plan.workerSeat(h.worker, w.turn(step.Iterate))
+		return workerSeat(t.Plan, h.worker, w.turn(step.Iterate))
 	case step.Keep, step.Confirm, step.Guard:
 		return Seat{Worker: h.worker, Agent: w.Agent}
 	}
@@ -170,7 +170,7 @@ func (t *Team) claimTask(ctx context.Context, h *hand, w *State) error {
 		except = append(leftOf(t.state), t.inHand()...)
 	}
 	h.renewed = time.Now()
-	taken, err := t.Queue.Take(ctx, cmp.Or(id, next), except)
+	claimed, err := t.Queue.Take(ctx, cmp.Or(id, next), except)
 	switch {
 	case next != "" && errors.Is(err, spec.ErrConflict): // another holder was faster
 		return nil
@@ -183,6 +183,7 @@ func (t *Team) claimTask(ctx context.Context, h *hand, w *State) error {
 	case err != nil:
 		return err
 	}
+	taken := takenOf(claimed)
 	if taken.By = h.by(); id != "" { // it continues with its own files
 		return t.keepEvent(Took, taken)
 	}
@@ -216,7 +217,7 @@ func (t *Team) findAlone(ctx context.Context) (id string, wait bool, err error) 
 	if slices.ContainsFunc(busy, func(id string) bool { return slices.Contains(t.state.alone, id) }) {
 		return "", true, nil
 	}
-	ready, _, err := t.Queue.Ahead(ctx, t.state)
+	ready, _, err := TasksAhead(ctx, t.Queue, t.state)
 	if err != nil {
 		return "", false, err
 	}
@@ -238,7 +239,7 @@ func (t *Team) runIteration(ctx context.Context, h *hand, w *State, at Seat, n i
 		return err
 	}
 	job := Job{
-		Seat: at, Prompt: prompt, Model: model, Limit: t.Plan.limit(t.state, time.Now()), Idle: time.Duration(t.Plan.Limits.Idle),
+		Seat: at, Prompt: prompt, Model: model, Limit: workLimit(t.Plan, t.state, time.Now()), Idle: time.Duration(t.Plan.Limits.Idle),
 		Budget: budgetOf(t.Plan, t.state), Rest: budgetLeft(t.Plan, t.used()),
 	}
 	bounded := job.Rest != (spec.Budget{})
@@ -250,7 +251,7 @@ func (t *Team) runIteration(ctx context.Context, h *hand, w *State, at Seat, n i
 			defer follower.Wait()
 			defer stop()
 		}
-		k, err := t.Plan.try(ctx, t.Runner, t.Run, job, n)
+		k, err := runAgent(ctx, t.Plan, t.Runner, t.Run, job, n)
 		if sandboxCrashed(ctx, &k) {
 			return t.keeping(nil, Cut, k)
 		}
@@ -276,7 +277,7 @@ func (t *Team) askReviewer(ctx context.Context, h *hand, w *State, c *Criterion)
 	if err := t.keepEvent(Reviewing, a); err != nil {
 		return err
 	}
-	job := t.Plan.reviewJob(t.used(), w, checkpoint, c)
+	job := reviewJob(t.Plan, t.used(), w, checkpoint, c)
 	t.beginAction(ctx, h, h.seat(), Reviewed, func(ctx context.Context) (func() error, error) {
 		kind, what, err := ask(ctx, t.Runner, job, c, a)
 		if kind == "" {

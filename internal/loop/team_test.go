@@ -244,7 +244,7 @@ func (b *bench) Spent(_ context.Context, seat Seat) (int64, float64, error) {
 
 // teamwork carries a loop on with several workers. If die is not nil, the process dies after the first
 // event for which die returns true.
-func teamwork(ctx context.Context, t *testing.T, p *Plan, b *bench, r *run.Run, d *TaskQueue, die func(run.Event) bool) (*State, error) {
+func teamwork(ctx context.Context, t *testing.T, p *Plan, b *bench, r *run.Run, d *Queue, die func(run.Event) bool) (*State, error) {
 	t.Helper()
 	h, events, err := r.Host()
 	must(t, err)
@@ -262,7 +262,7 @@ func teamwork(ctx context.Context, t *testing.T, p *Plan, b *bench, r *run.Run, 
 }
 
 // hire makes a loop with workers, for these tasks.
-func hire(t *testing.T, workers int, titles ...string) (*Plan, *run.Run, *TaskQueue) {
+func hire(t *testing.T, workers int, titles ...string) (*Plan, *run.Run, *Queue) {
 	t.Helper()
 	p, r, d := desk(t, titles...)
 	p.Workers, p.Tasks.Tries, p.Limits.MaxIterations = workers, 4, 200

@@ -14,7 +14,7 @@ import (
 
 // inTurns makes a loop in which two agents take turns for each of two workers, and a task takes
 // three iterations: each adds a letter for its agent.
-func inTurns(t *testing.T, titles ...string) (*Plan, *run.Run, *TaskQueue, func(*testing.T) *bench) {
+func inTurns(t *testing.T, titles ...string) (*Plan, *run.Run, *Queue, func(*testing.T) *bench) {
 	t.Helper()
 	p, r, d := hire(t, 2, titles...)
 	p.Rotate([]Turn{{"one", "big"}, {"two", "small"}})
@@ -40,7 +40,7 @@ func inTurns(t *testing.T, titles ...string) (*Plan, *run.Run, *TaskQueue, func(
 }
 
 // wellDone checks that turns were taken: each agent had the result of the one before.
-func wellDone(t *testing.T, b *bench, s *State, d *TaskQueue, ids ...string) {
+func wellDone(t *testing.T, b *bench, s *State, d *Queue, ids ...string) {
 	t.Helper()
 	if s.Status != run.Completed || len(s.Closed) != len(ids) || len(s.Left) > 0 || len(b.main) != len(ids) {
 		t.Errorf("it is %s (%s: %s), %v closed, %v left, with %v", s.Status, s.Reason, s.Detail, s.Closed, s.Left, b.main)

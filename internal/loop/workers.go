@@ -18,9 +18,6 @@ import (
 // noHolder marks a result that only a checkpoint holds: no agent's place has the files.
 const noHolder = "-"
 
-// MaxWorkers bounds the number of workers: each has a sandbox.
-const MaxWorkers = 32
-
 // workerOf returns the worker of an event; 0 without one.
 func workerOf(ev run.Event) (int, error) {
 	if len(ev.Data) == 0 {

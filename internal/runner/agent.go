@@ -160,7 +160,7 @@ func (a *report) judgeWork() loop.Work {
 
 // TakesAll checks that the fixed part of an agent's prompt leaves room for the rest.
 func TakesAll(of *spec.Agent, p *loop.Plan) error {
-	if n := p.Fixed(); !of.Headless.Prompt.Stdin && n > loop.MaxTask {
+	if n := loop.FixedSize(p); !of.Headless.Prompt.Stdin && n > loop.MaxTask {
 		return spec.Errorf(spec.ErrUsage, "the prompt has %d KiB: %s takes it as an argument, of which Linux takes 128 KiB, and %d KiB are for what the checks find", n>>10, of.Title, 128-loop.MaxTask>>10).
 			WithHint("put the task into a file of the project, and name that in the prompt")
 	}

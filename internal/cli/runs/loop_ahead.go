@@ -24,7 +24,7 @@ const aheadEvery = 3 * time.Second
 
 // lookout reads the tasks when necessary.
 type lookout struct {
-	queue  *loop.TaskQueue // nil: the loop takes no tasks
+	queue  *loop.Queue // nil: the loop takes no tasks
 	now    ahead
 	at     time.Time
 	events int
@@ -37,7 +37,7 @@ func (o *lookout) look(ctx context.Context, s *loop.State, events int) *ahead {
 	}
 	if events != o.events || time.Since(o.at) >= aheadEvery {
 		var now ahead
-		if now.ready, now.open, now.err = o.queue.Ahead(ctx, s); ctx.Err() == nil {
+		if now.ready, now.open, now.err = loop.TasksAhead(ctx, o.queue, s); ctx.Err() == nil {
 			o.now, o.at, o.events = now, time.Now(), events
 		}
 	}

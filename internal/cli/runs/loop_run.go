@@ -332,11 +332,11 @@ func (f *loopFlags) finds(ctx context.Context, e *engine.Engine) error {
 }
 
 // taskQueueOf returns the source of a loop's tasks, or nil if it takes none.
-func taskQueueOf(e *engine.Engine, p *loop.Plan, r *run.Run) *loop.TaskQueue {
+func taskQueueOf(e *engine.Engine, p *loop.Plan, r *run.Run) *loop.Queue {
 	if p.Tasks == nil {
 		return nil
 	}
-	return &loop.TaskQueue{Store: book.Open(e.Store.Tasks(), p.Tasks.Project), Who: loop.Holder(r.ID), Plan: p.Tasks}
+	return &loop.Queue{Store: book.Open(e.Store.Tasks(), p.Tasks.Project), Who: loop.Holder(r.ID), Labels: p.Tasks.Labels}
 }
 
 func (a *app) readPrompt(path string) (string, error) {

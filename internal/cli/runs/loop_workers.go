@@ -62,7 +62,7 @@ type crew struct {
 	run   *run.Run
 	host  *run.Host
 	works *runner.Loop
-	queue *loop.TaskQueue
+	queue *loop.Queue
 }
 
 // carry runs the loop alone, or with several workers.

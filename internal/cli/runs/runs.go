@@ -145,7 +145,7 @@ func (l *loopRun) heldUp() string {
 	if b, ok := d.Store.(*book.Book); ok { // each open book has a process, and there may be many runs
 		defer b.Close()
 	}
-	open, ready, err := d.Stands(context.Background(), l.state)
+	open, ready, err := loop.OpenTasks(context.Background(), d, l.state)
 	if err != nil || ready || len(open) == 0 {
 		return "" // resume reports it
 	}
