@@ -227,20 +227,8 @@ const maxDetail = 300
 
 // spent ends a flow whose budget is used up.
 func (s *State) spent(now time.Time) *End {
-	l := s.plan.Limits
-	switch {
-	case l.Time > 0 && s.Took(s.Status, now) >= time.Duration(l.Time):
-		return &End{Status: run.Limited, Reason: "time", Detail: fmt.Sprintf("not done after %s", time.Duration(l.Time))}
-	case l.Tokens > 0 && s.Tokens >= l.Tokens:
-		return &End{Status: run.Limited, Reason: "tokens", Detail: fmt.Sprintf("not done after %d tokens", s.Tokens)}
-	case l.USD > 0 && s.USD >= l.USD:
-		return &End{Status: run.Limited, Reason: "cost", Detail: fmt.Sprintf("not done after %.2f USD", s.USD)}
-	case l.USD > 0 && s.unlisted: // the gateway refuses all further requests of its sandbox
-		return &End{Status: run.Failed, Reason: "unmetered", Detail: "it has a budget in USD, and a model that was asked has no price: bothy cost SANDBOX names it, the setting prices can give it one"}
-	case l.Tokens > 0 && s.noCount, l.USD > 0 && s.noPrice:
-		return &End{Status: run.Failed, Reason: "unmetered", Detail: "it has a budget, and nobody can tell what an agent took: the gateway saw no model asked that it knows, and the agent does not say"}
-	}
-	return nil
+	limit := time.Duration(s.plan.Limits.Time)
+	return (*End)(s.Usage.Spent(s.plan.Budget(), limit, s.Took(s.Status, now), s.unmetered))
 }
 
 // Raisable reports whether a flow has reached a limit, and can continue with a higher one.

@@ -90,10 +90,7 @@ type State struct {
 	Until time.Time `json:"until,omitzero"` // end of the wait for models that cannot be asked
 	run.Usage
 
-	noCount bool // an agent that ended well did not report its tokens
-	noPrice bool // likewise its cost
-	// unlisted says that a failed step had asked a model without a price.
-	unlisted bool
+	unmetered run.Unmetered // since the current carrier began; only failed steps have asked models without a price
 
 	files     map[string]string // hashes of the files in inputs/
 	looked    bool              // since the current carrier began
@@ -215,7 +212,7 @@ func (s *State) begin() {
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.looked = run.Running, "", "", 0, false
 	s.Until = time.Time{} // the new carrier starts afresh
-	s.noCount, s.noPrice, s.unlisted = false, false, false
+	s.unmetered = run.Unmetered{}
 }
 
 // reset makes a step pending again.
@@ -285,12 +282,10 @@ func (s *State) worked(w Work, ev run.Event) {
 	if st == nil {
 		return
 	}
-	if w.Verdict == spec.VerdictOK && w.Seen == nil && s.node(w.Step).Step.Prompt != "" {
-		m := spec.Meter(nil, w.Said)
-		s.noCount = s.noCount || m.Said.Tokens == nil && w.Tokens == 0
-		s.noPrice = s.noPrice || m.Said.USD == nil && w.USD == 0
+	if w.Verdict == spec.VerdictOK && s.node(w.Step).Step.Prompt != "" {
+		s.unmetered.Note("an agent", w.Tokens, w.USD, w.Said, w.Seen)
 	}
-	s.unlisted = s.unlisted || w.Verdict != spec.VerdictOK && w.Unlisted
+	s.unmetered.Unlisted = s.unmetered.Unlisted || w.Verdict != spec.VerdictOK && w.Unlisted
 	st.Message, st.Checks = w.Message, w.Checks
 	news := st.began > s.limitedBy                                         // work that was already running is not news about an allowance
 	if w.Verdict == spec.VerdictLimit && (s.limits < maxLimits || !news) { // as if it had not happened

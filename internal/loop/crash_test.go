@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
@@ -100,7 +101,7 @@ func (m *mortal) tell(ev run.Event, s *State) {
 }
 
 // live is a process that carries the loop on, or rewinds it, until it ends or is killed.
-func (m *mortal) live(t *testing.T, p *Plan, back bool) (s *State) {
+func (m *mortal) live(t *testing.T, p *loopplan.Plan, back bool) (s *State) {
 	h, events, err := m.run.Host()
 	must(t, err)
 	defer h.Close()

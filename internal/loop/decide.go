@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -26,7 +27,7 @@ type Step struct {
 	Close   bool   // close the current task, which is done
 	PutBack string // put the task back, for this reason
 
-	Review *Criterion // ask this reviewer, too
+	Review *loopplan.Criterion // ask this reviewer, too
 
 	Join    bool // merge a worker's result with that of the others
 	Rejudge bool // ask the gates again, of both together
@@ -36,7 +37,7 @@ type Step struct {
 }
 
 // Next decides the next action at a time.
-func Next(p *Plan, s *State, now time.Time) Step {
+func Next(p *loopplan.Plan, s *State, now time.Time) Step {
 	if s.back != nil {
 		return Step{Restore: true}
 	}
@@ -92,7 +93,7 @@ func Next(p *Plan, s *State, now time.Time) Step {
 // foreseen returns the iteration that comes next whatever the gates will say, or as long as they say the
 // same as before. It returns 0 if it is another agent's turn, or if the gates may find that the work is
 // done.
-func foreseen(p *Plan, s *State, now time.Time) int {
+func foreseen(p *loopplan.Plan, s *State, now time.Time) int {
 	if len(p.Agents) > 0 || s.Work == nil || s.Work.Done {
 		return 0
 	}
@@ -126,7 +127,7 @@ func tooMany(s *State) *End {
 }
 
 // judged returns the step after the gates have judged an iteration; nil for another iteration.
-func judged(p *Plan, s *State) *Step {
+func judged(p *loopplan.Plan, s *State) *Step {
 	if p.Tasks != nil {
 		return taskJudged(p, s)
 	}
@@ -139,7 +140,7 @@ func judged(p *Plan, s *State) *Step {
 // taskJudged is judged for a loop that takes tasks. A stall ends only the work at one task, instead of
 // the whole loop. But if an agent asks a question, or does not work at all, the next task would not
 // help.
-func taskJudged(p *Plan, s *State) *Step {
+func taskJudged(p *loopplan.Plan, s *State) *Step {
 	ok := s.Work.Verdict == spec.VerdictOK
 	end := verdict(p, s)
 	switch {
@@ -161,7 +162,7 @@ func taskJudged(p *Plan, s *State) *Step {
 
 // NextOf decides the next action for one of several workers. An End ends all of them, as soon as every
 // worker is idle.
-func NextOf(p *Plan, s, w *State, now time.Time) Step {
+func NextOf(p *loopplan.Plan, s, w *State, now time.Time) Step {
 	step := nextOf(p, s, w, now)
 	if step.Iterate > 0 && w.tampered {
 		return Step{Guard: true}
@@ -169,7 +170,7 @@ func NextOf(p *Plan, s, w *State, now time.Time) Step {
 	return step
 }
 
-func nextOf(p *Plan, s, w *State, now time.Time) Step {
+func nextOf(p *loopplan.Plan, s, w *State, now time.Time) Step {
 	if !w.held {
 		return Step{Take: true}
 	}
@@ -226,7 +227,7 @@ func nextOf(p *Plan, s, w *State, now time.Time) Step {
 
 // reviewOf asks the next reviewer of a worker's result, on its own or merged with that of the others. It
 // returns nil if no reviewer is left.
-func reviewOf(p *Plan, s, w *State, now time.Time) *Step {
+func reviewOf(p *loopplan.Plan, s, w *State, now time.Time) *Step {
 	c := toReview(p, w)
 	if c == nil {
 		return nil
@@ -237,7 +238,7 @@ func reviewOf(p *Plan, s, w *State, now time.Time) *Step {
 
 // toJoin returns the step after a merge, or after the result is in the loop's sandbox. It returns nil if
 // a hint must be delivered first: then the merge is put off.
-func toJoin(p *Plan, s, w *State, now time.Time) *Step {
+func toJoin(p *loopplan.Plan, s, w *State, now time.Time) *Step {
 	if w.step == Rejudged {
 		if step := reviewOf(p, s, w, now); step != nil {
 			return step
@@ -251,7 +252,7 @@ func toJoin(p *Plan, s, w *State, now time.Time) *Step {
 }
 
 // joined returns the step for a task whose own result is done.
-func joined(p *Plan, s, w *State) Step {
+func joined(p *loopplan.Plan, s, w *State) Step {
 	again := func(why string) Step {
 		switch s.outrun[w.Task.ID] {
 		case maxOutrun - 1:
@@ -328,14 +329,14 @@ const reasonTasksFailed = "tasks_failed"
 
 // agreed reports whether the agent says that it is done, has something to show for it, and all
 // checks agree.
-func agreed(p *Plan, s *State) bool {
+func agreed(p *loopplan.Plan, s *State) bool {
 	return s.Work.Verdict == spec.VerdictOK && s.Work.Done && len(s.Verdict.Red()) == 0 && !Unproven(p, s)
 }
 
 // Unproven reports whether the agent says that it is done without proof: no file was changed since the
 // task was taken (without tasks, since before the first iteration), and all gates were green at that
 // time already. Reviewers were not asked then, so their agreement is proof.
-func Unproven(p *Plan, s *State) bool {
+func Unproven(p *loopplan.Plan, s *State) bool {
 	if p.AllowUnchanged || s.changed || !s.claims || len(s.Verdict.Red()) > 0 || len(p.Reviewers()) > 0 {
 		return false
 	}
@@ -351,7 +352,7 @@ const unproven = "what checks it was green before already, so that nothing shows
 
 // wanted reports whether one more iteration is wanted although the work is done. An undelivered hint is
 // more work.
-func wanted(p *Plan, s *State) bool {
+func wanted(p *loopplan.Plan, s *State) bool {
 	if s.Task != nil && s.Task.Closed { // too late for more work
 		return false
 	}
@@ -360,10 +361,10 @@ func wanted(p *Plan, s *State) bool {
 
 // complete reports whether a task, or without tasks the loop, is done, and no further iteration is
 // wanted.
-func complete(p *Plan, s *State) bool { return agreed(p, s) && !wanted(p, s) }
+func complete(p *loopplan.Plan, s *State) bool { return agreed(p, s) && !wanted(p, s) }
 
 // verdict decides whether the result of an iteration ends the loop.
-func verdict(p *Plan, s *State) *End {
+func verdict(p *loopplan.Plan, s *State) *End {
 	ok := s.Work.Verdict == spec.VerdictOK
 	switch {
 	case complete(p, s):
@@ -394,7 +395,7 @@ func (s *State) failure() string {
 }
 
 // doubt explains why the agent is not believed, to append to the consequence; empty if it is believed.
-func (s *State) doubt(p *Plan) string {
+func (s *State) doubt(p *loopplan.Plan) string {
 	if !Unproven(p, s) {
 		return ""
 	}
@@ -404,21 +405,13 @@ func (s *State) doubt(p *Plan) string {
 func reached(n, limit int) bool { return limit > 0 && n >= limit }
 
 // spent ends a loop whose budget is used up.
-func spent(p *Plan, s *State, now time.Time) *End {
-	l := p.Limits
-	switch {
-	case left(l.Time, s.Took(s.Status, now)) < 0:
-		return &End{Status: run.Limited, Reason: "time", Detail: fmt.Sprintf("not done after %s", time.Duration(l.Time))}
-	case l.Tokens > 0 && s.Tokens >= l.Tokens:
-		return &End{Status: run.Limited, Reason: "tokens", Detail: fmt.Sprintf("not done after %d tokens", s.Tokens)}
-	case l.USD > 0 && s.USD >= l.USD:
-		return &End{Status: run.Limited, Reason: "cost", Detail: fmt.Sprintf("not done after %.2f USD", s.USD)}
-	case l.USD > 0 && s.unlisted: // the gateway refuses its further requests
-		return &End{Status: run.Failed, Reason: "unmetered", Detail: "it has a budget in USD, and a model that was asked has no price: bothy cost SANDBOX names it, the setting prices can give it one"}
-	case l.Tokens > 0 && s.noCount, l.USD > 0 && s.noPrice:
-		return &End{Status: run.Failed, Reason: "unmetered", Detail: fmt.Sprintf("it has a budget, and nobody can tell what %s took: the gateway saw no model asked that it knows, and the agent does not say", s.blind)}
+func spent(p *loopplan.Plan, s *State, now time.Time) *End {
+	r := s.Usage.Spent(p.Budget(), time.Duration(p.Limits.Time), s.Took(s.Status, now), s.unmetered)
+	if r == nil {
+		return nil
 	}
-	return nil
+	end := endOf(*r)
+	return &end
 }
 
 // ExitCode returns the exit code of the command that carried a loop on.

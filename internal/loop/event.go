@@ -3,6 +3,7 @@ package loop
 import (
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
@@ -228,5 +229,5 @@ type End struct {
 	// Open counts the tasks that are still open, if the loop ends because it can take no task.
 	Open map[task.Reason]int `json:"open,omitempty"`
 	// HeldUp are the first of these tasks.
-	HeldUp []Open `json:"held_up,omitempty"`
+	HeldUp []taskqueue.Open `json:"held_up,omitempty"`
 }

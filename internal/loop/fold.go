@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
@@ -20,7 +21,7 @@ type State struct {
 	run.Result
 	// OpenTasks counts open tasks that cannot be taken, by the reason.
 	OpenTasks map[task.Reason]int `json:"open_tasks,omitempty"`
-	HeldUp    []Open              `json:"held_up,omitempty"` // the first of them
+	HeldUp    []taskqueue.Open    `json:"held_up,omitempty"` // the first of them
 
 	Ready    bool     `json:"-"`
 	Sandbox  string   `json:"sandbox,omitempty"`
@@ -98,13 +99,10 @@ type State struct {
 	reviews    Usage  // usage of all reviewers
 	delayed    bool   // the next reviewer must wait for its allowance
 
-	latest   spec.Metered // of the last event
-	open     bool         // an agent is working, as far as is known
-	unknown  bool         // the usage of an agent is unknown
-	noCount  bool         // an agent that ended well did not report its tokens
-	noPrice  bool         // likewise its cost
-	blind    string       // the last such agent
-	unlisted bool         // a model without a price was asked
+	latest    spec.Metered  // of the last event
+	open      bool          // an agent is working, as far as is known
+	unknown   bool          // the usage of an agent is unknown
+	unmetered run.Unmetered // of agents and reviewers, since the current carrier began
 }
 
 // Fold returns the state of a loop after its events. It ignores unknown events.
@@ -127,7 +125,7 @@ func (s *State) Add(ev run.Event) error {
 		return err
 	}
 	if n > 0 {
-		return s.workerAdd(n, ev)
+		return workerFold{s, s.worker(n)}.add(ev)
 	}
 	switch ev.Type {
 	case run.Began:
@@ -226,7 +224,7 @@ func (s *State) begin() {
 		}
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.HeldUp, s.held = run.Running, "", "", 0, nil, nil, false
-	s.Reviewing, s.noCount, s.noPrice, s.blind, s.unlisted = "", false, false, "", false // the new carrier finds out
+	s.Reviewing, s.unmetered = "", run.Unmetered{} // the new carrier finds out
 	s.rest()
 	for _, w := range append([]*State{s}, s.Workers...) {
 		w.Crashes, w.stale = 0, goneOn
@@ -317,9 +315,9 @@ func (s *State) iterate(b Begun) {
 func (s *State) worked(w Work, at time.Time) {
 	s.Work, s.step, s.open, s.Crashes = &w, Worked, false, 0
 	s.use(w)
-	s.unlisted = s.unlisted || w.Unlisted
+	s.unmetered.Unlisted = s.unmetered.Unlisted || w.Unlisted
 	if w.Verdict == spec.VerdictOK {
-		s.known(usage(w), "the agent")
+		s.unmetered.Note("the agent", w.Tokens, w.USD, w.Said, w.Seen)
 	}
 	s.remember(w)
 	if w.Verdict == spec.VerdictLimit {
@@ -335,28 +333,6 @@ func (s *State) worked(w Work, at time.Time) {
 	if !w.Asks {
 		s.Asked, s.Question = 0, ""
 	}
-}
-
-// known notes that the usage of an agent that ended well is unknown.
-func (s *State) known(u Usage, who string) {
-	if u.Seen != nil {
-		return
-	}
-	said := spec.Meter(nil, u.Said).Said
-	count, price := said.Tokens == nil && u.Tokens == 0, said.USD == nil && u.USD == 0
-	s.noCount, s.noPrice = s.noCount || count, s.noPrice || price
-	if count || price {
-		s.blind = who
-	}
-}
-
-// unmetered moves a worker's unknown usage to the whole loop.
-func (s *State) unmetered(w *State) {
-	if w.noCount || w.noPrice {
-		s.noCount, s.noPrice, s.blind = s.noCount || w.noCount, s.noPrice || w.noPrice, w.blind
-	}
-	s.unlisted = s.unlisted || w.unlisted
-	w.noCount, w.noPrice, w.blind, w.unlisted = false, false, "", false
 }
 
 // lose handles the removal of an agent's place. Its work there that was not kept is lost, with its

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
@@ -35,7 +37,7 @@ func TestGoOnConfirms(t *testing.T) {
 	again := func(s Step) bool { return s.Iterate == 2 }
 	for name, c := range map[string]struct {
 		happened, then []any
-		plan           *Plan
+		plan           *loopplan.Plan
 		want           func(Step) bool
 	}{
 		"nobody goes on":               {judged, nil, plan(), completed},
@@ -71,7 +73,7 @@ func TestGoOnConfirms(t *testing.T) {
 }
 
 // pausedAfter carries a loop on while a person pauses it in its first iteration.
-func pausedAfter(t *testing.T, p *Plan, f *fake, r *run.Run, d *Queue) {
+func pausedAfter(t *testing.T, p *loopplan.Plan, f *fake, r *run.Run, d *taskqueue.Queue) {
 	t.Helper()
 	work := f.work
 	f.work = func(int) (Work, error) {
@@ -142,7 +144,7 @@ func TestGoOnClosed(t *testing.T) {
 	pausedAfter(t, p, f, r, d)
 	now := time.Now().UTC()
 	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
-		_, err := g.Claim("bd-one", d.Who, Lease, now)
+		_, err := g.Claim("bd-one", d.Who, taskqueue.Lease, now)
 		return err
 	}))
 	must(t, d.Close(t.Context(), "bd-one", closedAs, ""))

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -87,7 +88,7 @@ func TestExpect(t *testing.T) {
 // that is safe for a terminal.
 func TestStalledByFailure(t *testing.T) {
 	p := plan()
-	p.Stall = UsualStall
+	p.Stall = loopplan.UsualStall
 	for _, c := range []struct{ err, want string }{
 		{"", "no file was changed in 3 iterations"},
 		{"Not logged in\x1b[2J\nmore", "no file was changed in 3 iterations; the agent failed: Not logged in[2J"},
@@ -105,7 +106,7 @@ func TestStalledByFailure(t *testing.T) {
 // The hint gets an iteration of its own, if the limit allows one.
 func TestHintedLast(t *testing.T) {
 	tasks, last := plan(), plan()
-	tasks.Tasks, last.Limits.MaxIterations = &Tasks{Tries: 1}, 1
+	tasks.Tasks, last.Limits.MaxIterations = &loopplan.Tasks{Tries: 1}, 1
 	green := []Gate{{Name: "a", Green: true}}
 	happened := func(w By, then ...any) *State {
 		all := []any{
@@ -129,7 +130,7 @@ func TestHintedLast(t *testing.T) {
 	if step := Next(tasks, happened(By{}), time.Time{}); step.Iterate != 2 {
 		t.Errorf("with tasks: %+v", step)
 	}
-	for name, p := range map[string]*Plan{"alone": plan(), "with a reviewer": reviewed()} {
+	for name, p := range map[string]*loopplan.Plan{"alone": plan(), "with a reviewer": reviewed()} {
 		s := happened(By{})
 		s.Task = nil
 		if step := Next(p, s, s.Last); step.Iterate != 2 {

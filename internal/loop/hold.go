@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -21,7 +22,7 @@ func (l *Loop) holding(ctx context.Context, f func(context.Context) error) error
 		return f(ctx)
 	}
 	id := l.state.Task.ID
-	if time.Since(l.renewed) > Lease/3 {
+	if time.Since(l.renewed) > taskqueue.Lease/3 {
 		if err := l.Queue.Renew(ctx, id); errors.Is(err, spec.ErrConflict) {
 			return l.loseTask(err)
 		}
@@ -42,7 +43,7 @@ func (l *Loop) holding(ctx context.Context, f func(context.Context) error) error
 
 // renewClaim renews a claim until ctx is done. It returns an error if the claim ended before.
 func (l *Loop) renewClaim(ctx context.Context, id string, stop context.CancelCauseFunc) error {
-	again := time.NewTicker(Lease / 3)
+	again := time.NewTicker(taskqueue.Lease / 3)
 	defer again.Stop()
 	for {
 		select {

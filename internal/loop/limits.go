@@ -3,6 +3,7 @@ package loop
 import (
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
@@ -10,7 +11,7 @@ import (
 
 // Reached returns the end of a loop that would end at once when resumed, because it has reached a limit.
 // It is nil if the limits leave some room.
-func Reached(p *Plan, s *State) *End {
+func Reached(p *loopplan.Plan, s *State) *End {
 	if end := spent(p, s, time.Time{}); end != nil && end.Status == run.Limited {
 		return end
 	}
@@ -22,7 +23,7 @@ func Reached(p *Plan, s *State) *End {
 
 // Exhausted returns the end of a loop that would end at once when resumed, whatever its result,
 // because no iteration is left. It is nil if one is left, or if one has no result yet.
-func Exhausted(p *Plan, s *State) *End {
+func Exhausted(p *loopplan.Plan, s *State) *End {
 	if s.Iteration < p.Limits.MaxIterations {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -15,20 +16,20 @@ import (
 func TestRaise(t *testing.T) {
 	tokens, usd, n, any := int64(45), 4.5, 12, int64(0)
 	for name, c := range map[string]struct {
-		set        func(*Plan)
+		set        func(*loopplan.Plan)
 		low, limit run.Limits
 		status     run.Status
 		reason     string
 		iterations int
 	}{
-		"tokens":     {func(p *Plan) { p.Limits.Tokens = 25 }, run.Limits{USD: &usd}, run.Limits{Tokens: &tokens}, run.Limited, "tokens", 5},
-		"cost":       {func(p *Plan) { p.Limits.USD = 2 }, run.Limits{Tokens: &tokens}, run.Limits{USD: &usd}, run.Limited, "cost", 5},
-		"iterations": {func(p *Plan) { p.Limits.MaxIterations = 2 }, run.Limits{Tokens: &tokens}, run.Limits{Iterations: &n}, run.Completed, "done", 8},
-		"any":        {func(p *Plan) { p.Limits.Tokens = 25 }, run.Limits{Iterations: &n}, run.Limits{Tokens: &any}, run.Completed, "done", 8},
+		"tokens":     {func(p *loopplan.Plan) { p.Limits.Tokens = 25 }, run.Limits{USD: &usd}, run.Limits{Tokens: &tokens}, run.Limited, "tokens", 5},
+		"cost":       {func(p *loopplan.Plan) { p.Limits.USD = 2 }, run.Limits{Tokens: &tokens}, run.Limits{USD: &usd}, run.Limited, "cost", 5},
+		"iterations": {func(p *loopplan.Plan) { p.Limits.MaxIterations = 2 }, run.Limits{Tokens: &tokens}, run.Limits{Iterations: &n}, run.Completed, "done", 8},
+		"any":        {func(p *loopplan.Plan) { p.Limits.Tokens = 25 }, run.Limits{Iterations: &n}, run.Limits{Tokens: &any}, run.Completed, "done", 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := plan()
-			p.Stall = Stall{}
+			p.Stall = loopplan.Stall{}
 			c.set(p)
 			f := &fake{work: func(int) (Work, error) { return says(done) }, changes: func(int) int { return 1 }, green: func(n int) bool { return n >= 8 }}
 			s, r := carry(t, p, f)

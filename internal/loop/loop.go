@@ -1,3 +1,11 @@
+// Package loop makes an agent work at one task again and again, each time with a fresh memory (or,
+// optionally, with its last session). A loop ends when the agent says that it is done and checks out of
+// its reach agree, when a limit is reached, or when the work stalls.
+//
+// The package decides and does nothing itself. The state of a loop is a fold over its events (see
+// package run), the next action is a function of that state, and an interface runs agents and gates. So
+// after a crash a loop continues with the first step without a result, and all of it can be tested
+// without a sandbox.
 package loop
 
 import (
@@ -8,6 +16,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -68,11 +78,11 @@ type Job struct {
 
 // Loop carries one loop on.
 type Loop struct {
-	Plan   *Plan
+	Plan   *loopplan.Plan
 	Run    *run.Run
 	Host   *run.Host
 	Runner Runner
-	Queue  *Queue                  // the source of its tasks; nil if it takes none
+	Queue  *taskqueue.Queue        // the source of its tasks; nil if it takes none
 	Tell   func(run.Event, *State) // called after each event; may be nil
 
 	state   *State
@@ -326,7 +336,7 @@ func remake(ctx context.Context, runner Runner, s *State, seat Seat, keep func(k
 }
 
 // workLimit returns how long an agent may work.
-func workLimit(p *Plan, s *State, now time.Time) time.Duration {
+func workLimit(p *loopplan.Plan, s *State, now time.Time) time.Duration {
 	limit := time.Duration(p.Limits.Iteration)
 	if rest := left(p.Limits.Time, s.Took(s.Status, now)); rest != 0 && (limit == 0 || rest < limit) {
 		limit = max(rest, time.Millisecond)
@@ -335,7 +345,7 @@ func workLimit(p *Plan, s *State, now time.Time) time.Duration {
 }
 
 // runAgent runs an agent, and evaluates its message. With an error it only returns the usage.
-func runAgent(ctx context.Context, p *Plan, runner Runner, r *run.Run, job Job, n int) (w Work, err error) {
+func runAgent(ctx context.Context, p *loopplan.Plan, runner Runner, r *run.Run, job Job, n int) (w Work, err error) {
 	began := time.Now()
 	if job.Output, err = r.Output(n); err != nil {
 		return w, err

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
@@ -27,10 +28,10 @@ func must(t testing.TB, err error) {
 }
 
 // plan returns a valid plan.
-func plan() *Plan {
-	return &Plan{
-		Agent: "mine", Prompt: "work", Template: DefaultTemplate, Promise: "COMPLETE", Abort: "NO", Until: []string{"true"},
-		Limits: Limits{MaxIterations: 10, Gate: spec.Duration(time.Minute)}, Stall: UsualStall,
+func plan() *loopplan.Plan {
+	return &loopplan.Plan{
+		Agent: "mine", Prompt: "work", Template: loopplan.DefaultTemplate, Promise: "COMPLETE", Abort: "NO", Until: []string{"true"},
+		Limits: loopplan.Limits{MaxIterations: 10, Gate: spec.Duration(time.Minute)}, Stall: loopplan.UsualStall,
 	}
 }
 
@@ -189,14 +190,14 @@ func says(text string) (Work, error) {
 const done = "all is well\n<promise>COMPLETE</promise>\n"
 
 // carry carries a loop on in a run of its own.
-func carry(t *testing.T, p *Plan, f *fake) (*State, *run.Run) {
+func carry(t *testing.T, p *loopplan.Plan, f *fake) (*State, *run.Run) {
 	t.Helper()
 	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
 	must(t, err)
 	return goOn(t.Context(), t, p, f, r), r
 }
 
-func goOn(ctx context.Context, t *testing.T, p *Plan, f *fake, r *run.Run) *State {
+func goOn(ctx context.Context, t *testing.T, p *loopplan.Plan, f *fake, r *run.Run) *State {
 	t.Helper()
 	h, events, err := r.Host()
 	must(t, err)
@@ -212,7 +213,7 @@ func TestCarry(t *testing.T) {
 	lies := func(int) (Work, error) { return says(done) }
 	tests := []struct {
 		name       string
-		set        func(*Plan)
+		set        func(*loopplan.Plan)
 		f          fake
 		status     run.Status
 		reason     string
@@ -220,15 +221,15 @@ func TestCarry(t *testing.T) {
 	}{
 		{"three until green", nil, fake{work: lies, changes: always(1), green: from(3)}, run.Completed, "done", 3},
 		{"green, and nobody says so", nil, fake{work: func(int) (Work, error) { return says("<promise>COMPLETE</promise> soon") }, changes: always(1), green: from(0)}, run.Limited, "iterations", 10},
-		{"before the least", func(p *Plan) { p.Limits.MinIterations = 4 }, fake{work: lies, changes: always(1), green: from(0)}, run.Completed, "done", 4},
+		{"before the least", func(p *loopplan.Plan) { p.Limits.MinIterations = 4 }, fake{work: lies, changes: always(1), green: from(0)}, run.Completed, "done", 4},
 		{"liar", nil, fake{work: lies, changes: always(0), green: from(99)}, run.Stalled, "unchanged", 3},
 		{"busy liar", nil, fake{work: lies, changes: always(1), green: from(99)}, run.Stalled, "same_red", 5},
-		{"patience", func(p *Plan) { p.Stall = Stall{} }, fake{work: lies, changes: always(0), green: from(99)}, run.Limited, "iterations", 10},
+		{"patience", func(p *loopplan.Plan) { p.Stall = loopplan.Stall{} }, fake{work: lies, changes: always(0), green: from(99)}, run.Limited, "iterations", 10},
 		{"gives up", nil, fake{work: func(int) (Work, error) { return says("<promise>NO</promise>") }, changes: always(1), green: from(0)}, run.Aborted, "abort_promise", 1},
 		{"fails, but says done", nil, fake{work: func(int) (Work, error) { return Work{Verdict: spec.VerdictFailed, Message: done, Error: "x"}, nil }, changes: always(1), green: from(0)}, run.Stalled, "same_error", 5},
-		{"tokens", func(p *Plan) { p.Limits.Tokens = 15 }, fake{work: lies, changes: always(1), green: from(99)}, run.Limited, "tokens", 2},
-		{"cost", func(p *Plan) { p.Limits.USD = 3 }, fake{work: lies, changes: always(1), green: from(99)}, run.Limited, "cost", 3},
-		{"done with the last token", func(p *Plan) { p.Limits.Tokens = 10 }, fake{work: lies, changes: always(1), green: from(0)}, run.Completed, "done", 1},
+		{"tokens", func(p *loopplan.Plan) { p.Limits.Tokens = 15 }, fake{work: lies, changes: always(1), green: from(99)}, run.Limited, "tokens", 2},
+		{"cost", func(p *loopplan.Plan) { p.Limits.USD = 3 }, fake{work: lies, changes: always(1), green: from(99)}, run.Limited, "cost", 3},
+		{"done with the last token", func(p *loopplan.Plan) { p.Limits.Tokens = 10 }, fake{work: lies, changes: always(1), green: from(0)}, run.Completed, "done", 1},
 		{"cannot begin", nil, fake{work: func(int) (Work, error) { return Work{}, errors.New("no sandbox") }}, run.Failed, "error", 1},
 	}
 	for _, tt := range tests {
@@ -261,16 +262,19 @@ func TestAhead(t *testing.T) {
 	once := func(int) int { return 1 }
 	for _, tt := range []struct {
 		name    string
-		set     func(*Plan)
+		set     func(*loopplan.Plan)
 		claims  int // the iteration that says that it is done
 		changes func(int) int
 		took    float64
 		want    []int
 	}{
-		{"not after a claim, nor at the end", func(p *Plan) { p.Limits.MaxIterations = 4 }, 2, once, 59, []int{1, 3}},
+		{"not after a claim, nor at the end", func(p *loopplan.Plan) { p.Limits.MaxIterations = 4 }, 2, once, 59, []int{1, 3}},
 		{"nothing moves any more", nil, 0, func(int) int { return 0 }, 0, []int{1, 2}},
-		{"no tokens are left", func(p *Plan) { p.Limits.Tokens = 25 }, 0, once, 0, []int{1, 2}},
-		{"another's turn", func(p *Plan) { p.Rotate([]Turn{{"mine", "m"}, {"yours", "m"}}); p.Limits.MaxIterations = 3 }, 0, once, 0, nil},
+		{"no tokens are left", func(p *loopplan.Plan) { p.Limits.Tokens = 25 }, 0, once, 0, []int{1, 2}},
+		{"another's turn", func(p *loopplan.Plan) {
+			p.Rotate([]loopplan.Turn{{Agent: "mine", Model: "m"}, {Agent: "yours", Model: "m"}})
+			p.Limits.MaxIterations = 3
+		}, 0, once, 0, nil},
 		{"its gates take too long", nil, 0, once, 60, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -647,29 +651,29 @@ func TestPromised(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	must(t, plan().Check())
-	for name, spoil := range map[string]func(*Plan){
-		"prompt":    func(p *Plan) { p.Prompt = " " },
-		"until":     func(p *Plan) { p.Until = nil },
-		"empty":     func(p *Plan) { p.Until = []string{""} },
-		"most":      func(p *Plan) { p.Limits.MaxIterations = 0 },
-		"least":     func(p *Plan) { p.Limits.MinIterations = 11 },
-		"gate":      func(p *Plan) { p.Limits.Gate = 0 },
-		"promise":   func(p *Plan) { p.Promise = "" },
-		"same":      func(p *Plan) { p.Abort = p.Promise },
-		"same word": func(p *Plan) { p.Abort = "Complete" },
-		"no number": func(p *Plan) { p.Limits.USD = math.NaN() },
-		"no end":    func(p *Plan) { p.Limits.USD = math.Inf(1) },
-		"zeroes":    func(p *Plan) { p.Promise = "a\x00b" },
-		"line":      func(p *Plan) { p.Promise = "a\nb" },
-		"protect":   func(p *Plan) { p.Protect = []string{"../x"} },
-		"template":  func(p *Plan) { p.Template = "work" },
-		"zero":      func(p *Plan) { p.Prompt = "a\x00b" },
-		"limits":    func(p *Plan) { p.Stall.SameLimit = -1 },
-		"idle":      func(p *Plan) { p.Limits.Idle = -1 },
-		"model":     func(p *Plan) { p.Models = []string{"--yolo"} },
-		"variable":  func(p *Plan) { p.Template = "{{prompt}} {{x" },
-		"stall":     func(p *Plan) { p.Stall.SameRed = -1 },
-		"allowance": func(p *Plan) { p.Limits.Tokens = -1 },
+	for name, spoil := range map[string]func(*loopplan.Plan){
+		"prompt":    func(p *loopplan.Plan) { p.Prompt = " " },
+		"until":     func(p *loopplan.Plan) { p.Until = nil },
+		"empty":     func(p *loopplan.Plan) { p.Until = []string{""} },
+		"most":      func(p *loopplan.Plan) { p.Limits.MaxIterations = 0 },
+		"least":     func(p *loopplan.Plan) { p.Limits.MinIterations = 11 },
+		"gate":      func(p *loopplan.Plan) { p.Limits.Gate = 0 },
+		"promise":   func(p *loopplan.Plan) { p.Promise = "" },
+		"same":      func(p *loopplan.Plan) { p.Abort = p.Promise },
+		"same word": func(p *loopplan.Plan) { p.Abort = "Complete" },
+		"no number": func(p *loopplan.Plan) { p.Limits.USD = math.NaN() },
+		"no end":    func(p *loopplan.Plan) { p.Limits.USD = math.Inf(1) },
+		"zeroes":    func(p *loopplan.Plan) { p.Promise = "a\x00b" },
+		"line":      func(p *loopplan.Plan) { p.Promise = "a\nb" },
+		"protect":   func(p *loopplan.Plan) { p.Protect = []string{"../x"} },
+		"template":  func(p *loopplan.Plan) { p.Template = "work" },
+		"zero":      func(p *loopplan.Plan) { p.Prompt = "a\x00b" },
+		"limits":    func(p *loopplan.Plan) { p.Stall.SameLimit = -1 },
+		"idle":      func(p *loopplan.Plan) { p.Limits.Idle = -1 },
+		"model":     func(p *loopplan.Plan) { p.Models = []string{"--yolo"} },
+		"variable":  func(p *loopplan.Plan) { p.Template = "{{prompt}} {{x" },
+		"stall":     func(p *loopplan.Plan) { p.Stall.SameRed = -1 },
+		"allowance": func(p *loopplan.Plan) { p.Limits.Tokens = -1 },
 	} {
 		p := plan()
 		if spoil(p); !errors.Is(p.Check(), spec.ErrUsage) {
@@ -682,7 +686,7 @@ func TestCheck(t *testing.T) {
 func stepsOf(t *testing.T, s *State, now time.Time) {
 	t.Helper()
 	p := plan()
-	p.Tasks, p.Workers = &Tasks{Tries: 3}, MaxWorkers
+	p.Tasks, p.Workers = &loopplan.Tasks{Tries: 3}, loopplan.MaxWorkers
 	for n, w := range s.Workers {
 		if step := NextOf(p, s, w, now); reflect.DeepEqual(step, Step{}) || w.At() == "" || w.held && w.Task == nil {
 			t.Fatalf("worker %d: %+v, %s", n+1, step, w.At())

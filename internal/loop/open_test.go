@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
@@ -70,15 +71,15 @@ func TestTasksNever(t *testing.T) {
 
 // TestTasksOpenMany checks that only the first of many open tasks are named.
 func TestTasksOpenMany(t *testing.T) {
-	open := make([]Open, 200)
+	open := make([]taskqueue.Open, 200)
 	for i := range open {
-		open[i] = Open{Task: "bd-x", Why: task.ReasonHuman}
+		open[i] = taskqueue.Open{Task: "bd-x", Why: task.ReasonHuman}
 	}
 	e := noTask(&State{}, open)
-	if e.Status != run.Waiting || len(e.HeldUp) != maxOpen || e.Open[task.ReasonHuman] != 200 || !strings.HasSuffix(e.Detail, "and 195 more") {
+	if e.Status != run.Waiting || len(e.HeldUp) != taskqueue.MaxOpen || e.Open[task.ReasonHuman] != 200 || !strings.HasSuffix(e.Detail, "and 195 more") {
 		t.Errorf("it ends as %+v", e)
 	}
-	if e := noTask(&State{Left: []Left{{Task: "bd-y"}}}, open); e.Status != run.Completed || e.Reason != reasonTasksFailed || len(e.HeldUp) != maxOpen {
+	if e := noTask(&State{Left: []Left{{Task: "bd-y"}}}, open); e.Status != run.Completed || e.Reason != reasonTasksFailed || len(e.HeldUp) != taskqueue.MaxOpen {
 		t.Errorf("with one that was put back it ends as %+v", e)
 	}
 }

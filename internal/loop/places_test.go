@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -35,7 +36,7 @@ func TestRotationRemoved(t *testing.T) {
 		for _, dies := range []bool{false, true} {
 			t.Run(fmt.Sprint(at.kind, at.turn, dies), func(t *testing.T) {
 				p := plan()
-				p.Rotate([]Turn{{"a", "one"}, {"b", "two"}})
+				p.Rotate([]loopplan.Turn{{Agent: "a", Model: "one"}, {Agent: "b", Model: "two"}})
 				p.Limits.MaxIterations, p.Resume = 4, true
 				f := &fake{
 					gone: map[Seat]bool{}, changes: always(1), green: always(false),

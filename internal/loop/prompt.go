@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 )
@@ -21,7 +22,7 @@ const (
 // Prompt returns the agent's prompt for an iteration, and the number of hints in it. Hints that do not
 // fit are for the next iteration. Values in the template are data: words in them are not replaced, and
 // they contain no zero byte and no terminal control.
-func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
+func Prompt(p *loopplan.Plan, s *State, iteration int) (text string, told int) {
 	words := []string{
 		"{{iteration}}", strconv.Itoa(iteration),
 		"{{max_iterations}}", strconv.Itoa(p.Limits.MaxIterations),
@@ -51,7 +52,7 @@ func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
 
 // unpromising appends a line to a prompt that ends with a promise, from the template, the task or a
 // hint: an agent that only repeats the prompt has promised nothing.
-func unpromising(p *Plan, text string) string {
+func unpromising(p *loopplan.Plan, text string) string {
 	if !promised(text, p.Promise) && !promised(text, p.Abort) {
 		return text
 	}
@@ -59,7 +60,7 @@ func unpromising(p *Plan, text string) string {
 }
 
 // FixedSize returns the size of the part that all prompts share, in bytes.
-func FixedSize(p *Plan) int {
+func FixedSize(p *loopplan.Plan) int {
 	text, _ := Prompt(p, &State{}, p.Limits.MaxIterations)
 	if p.Tasks == nil {
 		return len(text)
@@ -76,7 +77,7 @@ func taskOf(t *Taken) string {
 }
 
 // share returns the room for a variable that may occur in the template more than once.
-func share(p *Plan, word string, room int) int {
+func share(p *loopplan.Plan, word string, room int) int {
 	return room / max(strings.Count(p.Template, word), 1)
 }
 

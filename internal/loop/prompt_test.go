@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 )
 
 // TestPromptBounds checks gates and people that write more than an argument can hold, and bytes that no
@@ -21,7 +23,7 @@ func TestPromptBounds(t *testing.T) {
 	for i := range 20 {
 		s.Hints = append(s.Hints, fmt.Sprintf("hint %d ", i)+strings.Repeat("é", 10<<10))
 	}
-	for _, template := range []string{DefaultTemplate, "{{prompt}}" + strings.Repeat("{{gates}}{{context}}", 5)} {
+	for _, template := range []string{loopplan.DefaultTemplate, "{{prompt}}" + strings.Repeat("{{gates}}{{context}}", 5)} {
 		for _, n := range []int{1, 50 << 10, MaxTask - 2<<10} {
 			p.Template, p.Prompt = template, strings.Repeat("w", n)
 			text, told := Prompt(p, s, 1)
@@ -36,7 +38,7 @@ func TestPromptBounds(t *testing.T) {
 			}
 		}
 	}
-	p.Template, p.Prompt = DefaultTemplate, "work"
+	p.Template, p.Prompt = loopplan.DefaultTemplate, "work"
 	text, _ := Prompt(p, s, 1)
 	for i := range 40 {
 		if !strings.Contains(text, fmt.Sprintf("- gate-%d[2J: exit code 1\n", i)) || !strings.Contains(text, fmt.Sprintf("  | the end of %d\n", i)) {
@@ -68,7 +70,7 @@ func TestPromptWhole(t *testing.T) {
 // TestPromptOpenRalph checks the values of open-ralph's variables in a custom template.
 func TestPromptOpenRalph(t *testing.T) {
 	p := plan()
-	p.Tasks = &Tasks{Project: "/p", Tries: 3}
+	p.Tasks = &loopplan.Tasks{Project: "/p", Tries: 3}
 	p.Template = "{{prompt}}\n{{tasks}}{{context}}Iteration {{iteration}} of {{min_iterations}} to {{max_iterations}}: {{task_promise}}, {{completion_promise}}{{abort_promise}}\n"
 	if err := p.Check(); err != nil {
 		t.Fatal(err)

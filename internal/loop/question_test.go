@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -78,15 +79,15 @@ func TestModels(t *testing.T) {
 	if s, _ := carry(t, p, f); !slices.Equal(f.models, []string{"one", "two", "one"}) || s.Model != "one" {
 		t.Errorf("it was %q, and is %q", f.models, s.Model)
 	}
-	turns, err := Rotate("claude:opus, claude:a/b:free")
-	if err != nil || !slices.Equal(turns, []Turn{{"claude", "opus"}, {"claude", "a/b:free"}}) {
+	turns, err := loopplan.Rotate("claude:opus, claude:a/b:free")
+	if err != nil || !slices.Equal(turns, []loopplan.Turn{{Agent: "claude", Model: "opus"}, {Agent: "claude", Model: "a/b:free"}}) {
 		t.Errorf("it is %v, %v", turns, err)
 	}
 	if p.Rotate(turns); p.Agent != "claude" || p.Agents != nil || !slices.Equal(p.Models, []string{"opus", "a/b:free"}) {
 		t.Errorf("the plan is %+v", p)
 	}
 	for _, bad := range []string{"", "claude", ":opus", "claude:", "claude:--x", "claude:a,"} {
-		if _, err := Rotate(bad); err == nil {
+		if _, err := loopplan.Rotate(bad); err == nil {
 			t.Errorf("%q is a rotation", bad)
 		}
 	}
@@ -96,7 +97,7 @@ func TestModels(t *testing.T) {
 // its own files; the next agent begins with the current files.
 func TestRotation(t *testing.T) {
 	p := plan()
-	p.Rotate([]Turn{{"a", "one"}, {"b", "two"}, {"a", "three"}})
+	p.Rotate([]loopplan.Turn{{Agent: "a", Model: "one"}, {Agent: "b", Model: "two"}, {Agent: "a", Model: "three"}})
 	p.Limits.MaxIterations, p.Limits.Tokens = 5, 1000
 	tries := 0
 	f := &fake{work: func(n int) (Work, error) {

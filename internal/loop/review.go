@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -131,12 +132,12 @@ fail. Without this file, or if it is anything else, the work has not passed.
 
 // reviewJob returns a reviewer's task for a checkpoint. w is the state of the worker, s that of the
 // whole loop.
-func reviewJob(p *Plan, s, w *State, checkpoint int64, c *Criterion) ReviewJob {
+func reviewJob(p *loopplan.Plan, s, w *State, checkpoint int64, c *loopplan.Criterion) ReviewJob {
 	prompt := strings.NewReplacer(
 		"{{prompt}}", strings.TrimSpace(c.Reviewer.Prompt), "{{task}}", ReviewPlace+"/"+reviewTask,
 		"{{output}}", ReviewPlace+"/"+ReviewOutput, "{{reasons}}", fmt.Sprint(maxReasons),
 	).Replace(reviewTemplate)
-	limit := p.judgeTime(c)
+	limit := p.JudgeTime(c)
 	if rest := left(p.Limits.Time, s.Took(s.Status, time.Now())); rest != 0 && rest < limit {
 		limit = max(rest, time.Millisecond)
 	}
@@ -147,7 +148,7 @@ func reviewJob(p *Plan, s, w *State, checkpoint int64, c *Criterion) ReviewJob {
 }
 
 // budgetLeft returns the rest of the budget. It is never empty: [spent] ends a loop before.
-func budgetLeft(p *Plan, s *State) (b spec.Budget) {
+func budgetLeft(p *loopplan.Plan, s *State) (b spec.Budget) {
 	if p.Limits.Tokens > 0 {
 		b.Tokens = max(p.Limits.Tokens-s.Tokens, 1)
 	}
@@ -158,7 +159,7 @@ func budgetLeft(p *Plan, s *State) (b spec.Budget) {
 }
 
 // budgetOf returns the whole budget of the worker's sandbox: the budget less the reviewers' usage.
-func budgetOf(p *Plan, s *State) (b spec.Budget) {
+func budgetOf(p *loopplan.Plan, s *State) (b spec.Budget) {
 	if p.Limits.Tokens > 0 {
 		b.Tokens = max(p.Limits.Tokens-s.reviews.Tokens, 1)
 	}
@@ -169,7 +170,7 @@ func budgetOf(p *Plan, s *State) (b spec.Budget) {
 }
 
 // askReviewer asks a reviewer, and records the answer before any other action.
-func (l *Loop) askReviewer(ctx context.Context, c *Criterion) error {
+func (l *Loop) askReviewer(ctx context.Context, c *loopplan.Criterion) error {
 	s := l.state
 	a := Asking{Iteration: s.Iteration, Gate: c.ID}
 	if err := l.keepEvent(Reviewing, a); err != nil {
@@ -184,7 +185,7 @@ func (l *Loop) askReviewer(ctx context.Context, c *Criterion) error {
 
 // ask asks a reviewer, and returns the type and data of the event to record, or an empty type
 // without one. An error means that the review was interrupted.
-func ask(ctx context.Context, runner Runner, job ReviewJob, c *Criterion, a Asking) (kind string, what any, err error) {
+func ask(ctx context.Context, runner Runner, job ReviewJob, c *loopplan.Criterion, a Asking) (kind string, what any, err error) {
 	began := time.Now()
 	done, err := runner.Review(ctx, job)
 	used := usage(done.Work)
@@ -263,7 +264,7 @@ func oneLine(text string) string {
 
 // toReview returns the next reviewer to ask. It returns nil if the work is not done anyway, or if
 // all have been asked.
-func toReview(p *Plan, s *State) *Criterion {
+func toReview(p *loopplan.Plan, s *State) *loopplan.Criterion {
 	if !complete(p, s) {
 		return nil
 	}
@@ -279,7 +280,7 @@ func (s *State) addReview(r Review) {
 	s.Reviewing = ""
 	s.useReview(r.Usage)
 	if r.Well {
-		s.known(r.Usage, "the reviewer "+r.Gate.Name)
+		s.unmetered.Note("the reviewer "+r.Gate.Name, r.Tokens, r.USD, r.Said, r.Seen)
 	}
 	s.heard()
 	if s.Verdict == nil {
@@ -314,7 +315,7 @@ func (v *Verdict) lasting() *Verdict {
 
 // found returns the results of the last iteration for the agent: its flaws, or why it is not
 // believed.
-func found(p *Plan, s *State) []Gate {
+func found(p *loopplan.Plan, s *State) []Gate {
 	if !Unproven(p, s) {
 		return s.flaws()
 	}

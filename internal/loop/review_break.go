@@ -3,6 +3,7 @@ package loop
 import (
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
@@ -20,7 +21,7 @@ type Unheard struct {
 
 // reviewing returns the step for the next reviewer of a worker's result. It may have to wait, but not
 // for ever. all has the usage of all workers.
-func reviewing(p *Plan, all, s *State, c *Criterion, now time.Time) Step {
+func reviewing(p *loopplan.Plan, all, s *State, c *loopplan.Criterion, now time.Time) Step {
 	if s.delayed && reached(s.SameLimit, p.Stall.SameLimit) {
 		return Step{End: &End{Status: run.Stalled, Reason: "same_limit", Detail: s.denied("the reviewer " + c.ID)}}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -69,12 +70,12 @@ func TestVerdictOf(t *testing.T) {
 }
 
 // reviewed returns a plan with two reviewers.
-func reviewed() *Plan {
+func reviewed() *loopplan.Plan {
 	p := plan()
 	p.Prompt = "make {{checks}} of it"
-	p.Gates = []Criterion{
-		{ID: "judge", Reviewer: &Reviewer{Agent: "x", Model: "m", Prompt: "is it {{task}} plain?"}},
-		{ID: "second", Reviewer: &Reviewer{Agent: "y", Prompt: "is it fast?"}},
+	p.Gates = []loopplan.Criterion{
+		{ID: "judge", Reviewer: &loopplan.Reviewer{Agent: "x", Model: "m", Prompt: "is it {{task}} plain?"}},
+		{ID: "second", Reviewer: &loopplan.Reviewer{Agent: "y", Prompt: "is it fast?"}},
 	}
 	return p
 }
@@ -93,7 +94,7 @@ func TestReview(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		set    func(*Plan)
+		set    func(*loopplan.Plan)
 		f      fake
 		status run.Status
 		reason string
@@ -111,16 +112,16 @@ func TestReview(t *testing.T) {
 			}
 			return says(done)
 		}}, run.Completed, "done", 4, 2},
-		{"not asked of who failed", func(p *Plan) { p.Stall.SameError = 2 }, fake{green: green, opinion: say(agrees), work: func(int) (Work, error) { return Work{Verdict: spec.VerdictFailed, Message: done, Error: "x"}, nil }}, run.Stalled, "same_error", 2, 0},
-		{"not asked before the least", func(p *Plan) { p.Limits.MinIterations = 3 }, fake{green: green, opinion: say(agrees)}, run.Completed, "done", 3, 2},
+		{"not asked of who failed", func(p *loopplan.Plan) { p.Stall.SameError = 2 }, fake{green: green, opinion: say(agrees), work: func(int) (Work, error) { return Work{Verdict: spec.VerdictFailed, Message: done, Error: "x"}, nil }}, run.Stalled, "same_error", 2, 0},
+		{"not asked before the least", func(p *loopplan.Plan) { p.Limits.MinIterations = 3 }, fake{green: green, opinion: say(agrees)}, run.Completed, "done", 3, 2},
 		{"cannot be asked", nil, fake{green: green, opinion: func(int) (Opinion, error) { return Opinion{}, errors.New("no sandbox") }}, run.Stalled, "same_red", 5, 5},
 		{"cannot be asked, but says so", nil, fake{green: green, opinion: func(int) (Opinion, error) { return opinion(agrees), errors.New("no bill") }}, run.Stalled, "same_red", 5, 5},
-		{"nothing left to ask with", func(p *Plan) { p.Limits.Tokens = 10 }, fake{green: green, opinion: say(agrees)}, run.Limited, "tokens", 1, 0},
-		{"the first takes the rest", func(p *Plan) { p.Limits.Tokens = 13 }, fake{green: green, opinion: say(agrees)}, run.Limited, "tokens", 1, 1},
-		{"nobody knows what it took", func(p *Plan) { p.Limits.Tokens = 99 }, fake{green: green, opinion: unknown(objects)}, run.Failed, "unmetered", 1, 1},
-		{"nor what the first took that agrees", func(p *Plan) { p.Limits.USD = 99 }, fake{green: green, opinion: unknown(agrees)}, run.Failed, "unmetered", 1, 1},
+		{"nothing left to ask with", func(p *loopplan.Plan) { p.Limits.Tokens = 10 }, fake{green: green, opinion: say(agrees)}, run.Limited, "tokens", 1, 0},
+		{"the first takes the rest", func(p *loopplan.Plan) { p.Limits.Tokens = 13 }, fake{green: green, opinion: say(agrees)}, run.Limited, "tokens", 1, 1},
+		{"nobody knows what it took", func(p *loopplan.Plan) { p.Limits.Tokens = 99 }, fake{green: green, opinion: unknown(objects)}, run.Failed, "unmetered", 1, 1},
+		{"nor what the first took that agrees", func(p *loopplan.Plan) { p.Limits.USD = 99 }, fake{green: green, opinion: unknown(agrees)}, run.Failed, "unmetered", 1, 1},
 		{"nobody has to know", nil, fake{green: green, opinion: unknown(agrees)}, run.Completed, "done", 1, 2},
-		{"their cost counts", func(p *Plan) { p.Limits.USD = 3 }, fake{green: green, opinion: say(objects)}, run.Limited, "cost", 2, 2},
+		{"their cost counts", func(p *loopplan.Plan) { p.Limits.USD = 3 }, fake{green: green, opinion: say(objects)}, run.Limited, "cost", 2, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

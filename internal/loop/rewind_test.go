@@ -6,13 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // rewind goes back to an iteration.
-func rewind(t *testing.T, p *Plan, f *fake, r *run.Run, d *Queue, n int) (*State, error) {
+func rewind(t *testing.T, p *loopplan.Plan, f *fake, r *run.Run, d *taskqueue.Queue, n int) (*State, error) {
 	t.Helper()
 	h, events, err := r.Host()
 	must(t, err)

@@ -3,6 +3,8 @@ package loop
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 )
 
 // Seat identifies the owner of a place: an agent, or one of several workers. A worker has a place of its
@@ -24,7 +26,7 @@ func (s Seat) Who(first string) string {
 }
 
 // seatOf returns the seat of an iteration, if agents have places of their own.
-func seatOf(p *Plan, iteration int) (s Seat) {
+func seatOf(p *loopplan.Plan, iteration int) (s Seat) {
 	if len(p.Agents) > 0 {
 		s.Agent = p.AgentOf(iteration)
 	}
@@ -33,7 +35,7 @@ func seatOf(p *Plan, iteration int) (s Seat) {
 
 // workerSeat returns the seat of a worker in one of its own iterations: its own place, or its
 // place for an agent that takes turns with the first.
-func workerSeat(p *Plan, worker, turn int) Seat {
+func workerSeat(p *loopplan.Plan, worker, turn int) Seat {
 	s := Seat{Worker: worker}
 	if a := p.AgentOf(turn); a != p.Agent {
 		s.Agent = a

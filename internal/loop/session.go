@@ -3,12 +3,13 @@ package loop
 import (
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // sessionOf returns the session that the agent of an iteration continues, if the agent is to keep its
 // memory. Empty: it starts a new one.
-func sessionOf(p *Plan, s *State, iteration int) string {
+func sessionOf(p *loopplan.Plan, s *State, iteration int) string {
 	if !p.Resume {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -42,11 +43,11 @@ func TestSession(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := &Plan{Resume: true}
+			p := &loopplan.Plan{Resume: true}
 			if got := sessionOf(p, s, 3); got != c.want {
 				t.Errorf("it goes on with %q", got)
 			}
-			if got := sessionOf(&Plan{}, s, 3); got != "" {
+			if got := sessionOf(&loopplan.Plan{}, s, 3); got != "" {
 				t.Errorf("with a fresh memory it goes on with %q", got)
 			}
 		})
@@ -55,7 +56,7 @@ func TestSession(t *testing.T) {
 
 // TestSessionOfEach checks that each agent of a rotation has sessions of its own.
 func TestSessionOfEach(t *testing.T) {
-	p := &Plan{Agent: "a", Agents: []string{"a", "b"}, Models: []string{"x", "y"}, Resume: true}
+	p := &loopplan.Plan{Agent: "a", Agents: []string{"a", "b"}, Models: []string{"x", "y"}, Resume: true}
 	s, err := Fold([]run.Event{
 		{Type: run.Began},
 		event(t, Iteration, Begun{Iteration: 1, Agent: "a"}), event(t, Worked, Work{Iteration: 1, Verdict: spec.VerdictOK, Session: "of-a"}),

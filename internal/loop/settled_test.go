@@ -6,7 +6,7 @@ import "testing"
 // are judged with its work.
 func TestSettledBeneath(t *testing.T) {
 	s, w := &State{Beneath: []string{"big.bin"}}, &State{Verdict: &Verdict{}}
-	s.settled(w, Settle{Checkpoint: 3})
+	workerFold{s, w}.settle(Settle{Checkpoint: 3})
 	if s.Verdict == nil || len(s.Beneath) > 0 {
 		t.Errorf("it stands at %+v, and %q is said to be judged by nobody", s.Verdict, s.Beneath)
 	}

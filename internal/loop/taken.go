@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 )
@@ -48,14 +49,14 @@ func textOf(t *task.Task) string {
 
 // OpenTasks returns the unfinished tasks that a loop in this state cannot take, and reports whether another
 // one is ready.
-func OpenTasks(ctx context.Context, q *Queue, s *State) (open []Open, ready bool, err error) {
+func OpenTasks(ctx context.Context, q *taskqueue.Queue, s *State) (open []taskqueue.Open, ready bool, err error) {
 	list, open, err := q.Ahead(ctx, leftOf(s))
 	return open, len(list) > 0, err
 }
 
 // TasksAhead returns the tasks that are left for a loop in this state: those that it could take now, in
 // order, and those that it cannot take, or not yet. Neither list has the current tasks.
-func TasksAhead(ctx context.Context, q *Queue, s *State) (ready, open []Open, err error) {
+func TasksAhead(ctx context.Context, q *taskqueue.Queue, s *State) (ready, open []taskqueue.Open, err error) {
 	except := leftOf(s)
 	for _, w := range append([]*State{s}, s.Workers...) {
 		if w.Task != nil {
@@ -66,7 +67,7 @@ func TasksAhead(ctx context.Context, q *Queue, s *State) (ready, open []Open, er
 }
 
 // openText names the tasks that hold a loop up.
-func openText(open []Open) string {
+func openText(open []taskqueue.Open) string {
 	names := make([]string, len(open))
 	for i, o := range open {
 		names[i] = o.String()
@@ -75,7 +76,7 @@ func openText(open []Open) string {
 }
 
 // counted counts open tasks by the reason why they cannot be taken.
-func counted(open []Open) map[task.Reason]int {
+func counted(open []taskqueue.Open) map[task.Reason]int {
 	n := map[task.Reason]int{}
 	for _, o := range open {
 		n[o.Why]++
@@ -85,12 +86,12 @@ func counted(open []Open) map[task.Reason]int {
 
 // noTask ends a loop that has no ready task left. open are the tasks that wait for something other
 // than this loop: with them the loop is not done, however good its own work is.
-func noTask(s *State, open []Open) End {
+func noTask(s *State, open []taskqueue.Open) End {
 	e := outOfTasks(s)
 	if len(open) == 0 {
 		return e
 	}
-	e.Open, e.HeldUp = counted(open), open[:min(len(open), maxOpen)]
+	e.Open, e.HeldUp = counted(open), open[:min(len(open), taskqueue.MaxOpen)]
 	if e.Status == run.Completed && e.Reason == reasonDone {
 		e.Status, e.Reason = run.Waiting, ReasonTasksOpen
 		e.Detail = doneTasks(s) + ", no other is ready, and " + tally(len(open), "is open", "are open")

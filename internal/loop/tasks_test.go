@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/task/tasktest"
@@ -16,13 +18,13 @@ import (
 )
 
 // desk makes a loop that takes tasks, and adds these tasks to an empty project.
-func desk(t *testing.T, titles ...string) (*Plan, *run.Run, *Queue) {
+func desk(t *testing.T, titles ...string) (*loopplan.Plan, *run.Run, *taskqueue.Queue) {
 	t.Helper()
 	p := plan()
-	p.Tasks = &Tasks{Project: "/proj", Tries: 2}
+	p.Tasks = &loopplan.Tasks{Project: "/proj", Tries: 2}
 	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
 	must(t, err)
-	d := &Queue{Store: &tasktest.Store{}, Who: Holder(r.ID), Labels: p.Tasks.Labels}
+	d := &taskqueue.Queue{Store: &tasktest.Store{}, Who: taskqueue.Holder(r.ID), Labels: p.Tasks.Labels}
 	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
 		for i, title := range titles {
 			one := task.Task{ID: "bd-" + title, Title: title, AcceptanceCriteria: "it is " + title, Priority: min(i, 4)}
@@ -36,7 +38,7 @@ func desk(t *testing.T, titles ...string) (*Plan, *run.Run, *Queue) {
 }
 
 // at returns a task's current state.
-func at(t *testing.T, d *Queue, id string) *task.Task {
+func at(t *testing.T, d *taskqueue.Queue, id string) *task.Task {
 	t.Helper()
 	g, err := d.Store.View(context.Background())
 	must(t, err)
@@ -45,7 +47,7 @@ func at(t *testing.T, d *Queue, id string) *task.Task {
 	return x
 }
 
-func workThrough(ctx context.Context, t *testing.T, p *Plan, f *fake, r *run.Run, d *Queue) *State {
+func workThrough(ctx context.Context, t *testing.T, p *loopplan.Plan, f *fake, r *run.Run, d *taskqueue.Queue) *State {
 	t.Helper()
 	h, events, err := r.Host()
 	must(t, err)
@@ -208,7 +210,7 @@ func TestTaskLost(t *testing.T) {
 		p, r, d := desk(t, "one", "two")
 		f := &patient{fake: &fake{changes: always(1), green: always(true)}}
 		f.first = func(ctx context.Context) {
-			time.Sleep(Lease + time.Minute) // the claim is renewed meanwhile
+			time.Sleep(taskqueue.Lease + time.Minute) // the claim is renewed meanwhile
 			if x := at(t, d, "bd-one"); !x.LeaseExpiresAt.After(time.Now()) {
 				t.Errorf("it is held until %s", x.LeaseExpiresAt)
 			}
@@ -324,13 +326,13 @@ func TestTaskCrash(t *testing.T) {
 }
 
 func TestTaskCheck(t *testing.T) {
-	for name, spoil := range map[string]func(*Plan){
-		"tries":    func(p *Plan) { p.Tasks.Tries = 0 },
-		"least":    func(p *Plan) { p.Limits.MinIterations = 2 },
-		"template": func(p *Plan) { p.Template = "{{prompt}}" },
+	for name, spoil := range map[string]func(*loopplan.Plan){
+		"tries":    func(p *loopplan.Plan) { p.Tasks.Tries = 0 },
+		"least":    func(p *loopplan.Plan) { p.Limits.MinIterations = 2 },
+		"template": func(p *loopplan.Plan) { p.Template = "{{prompt}}" },
 	} {
 		p := plan()
-		p.Tasks = &Tasks{Tries: 1}
+		p.Tasks = &loopplan.Tasks{Tries: 1}
 		must(t, p.Check())
 		if spoil(p); p.Check() == nil {
 			t.Errorf("%s is admitted", name)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
@@ -32,11 +34,11 @@ var ErrMoved = errors.New("the loop's sandbox was changed meanwhile")
 // Team carries on a loop with several workers. One goroutine makes and records all decisions. Long
 // actions run in other goroutines, one for each worker. Merges are made one after the other.
 type Team struct {
-	Plan   *Plan
+	Plan   *loopplan.Plan
 	Run    *run.Run
 	Host   *run.Host
 	Runner TeamRunner
-	Queue  *Queue
+	Queue  *taskqueue.Queue
 	Tell   func(run.Event, *State) // called after each event; may be nil
 
 	state  *State

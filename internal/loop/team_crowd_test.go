@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
@@ -84,7 +85,7 @@ func TestTeamCrowdKills(t *testing.T) {
 	for round := range uint64(crashes) {
 		rnd := rand.New(rand.NewPCG(seed, round))
 		p, r, d := hire(t, 2+rnd.IntN(3), "a", "b", "c", "d", "e", "f")
-		p.Tasks.Tries, p.Stall = 1, Stall{}
+		p.Tasks.Tries, p.Stall = 1, loopplan.Stall{}
 		synctest.Test(t, func(t *testing.T) {
 			b, _ := crowd(t, func() time.Duration { return time.Duration(1+rnd.IntN(600)) * time.Second })
 			b.work = func(_ *bench, _ Seat, id string, f files) (Work, error) {

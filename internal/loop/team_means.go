@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -59,7 +60,7 @@ var errSpent = errors.New("the means of all are used up")
 // renew extends a claim.
 func (t *Team) renew(ctx context.Context, h *hand) error {
 	w := t.state.Workers[h.worker-1]
-	if w.Task == nil || !w.held || h.lost != nil || time.Since(h.renewed) < Lease/3 {
+	if w.Task == nil || !w.held || h.lost != nil || time.Since(h.renewed) < taskqueue.Lease/3 {
 		return nil
 	}
 	h.renewed = time.Now()

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -222,7 +224,7 @@ func (t *Team) findAlone(ctx context.Context) (id string, wait bool, err error) 
 		return "", false, err
 	}
 	for _, id := range t.state.alone {
-		if slices.ContainsFunc(ready, func(o Open) bool { return o.Task == id }) {
+		if slices.ContainsFunc(ready, func(o taskqueue.Open) bool { return o.Task == id }) {
 			return id, len(busy) > 0, nil
 		}
 	}
@@ -268,7 +270,7 @@ func (t *Team) runIteration(ctx context.Context, h *hand, w *State, at Seat, n i
 }
 
 // askReviewer asks a reviewer about a worker's result.
-func (t *Team) askReviewer(ctx context.Context, h *hand, w *State, c *Criterion) error {
+func (t *Team) askReviewer(ctx context.Context, h *hand, w *State, c *loopplan.Criterion) error {
 	checkpoint, n := w.checked, w.Iteration
 	if w.step == Rejudged {
 		checkpoint = w.Join.Checkpoint

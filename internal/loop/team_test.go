@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -244,7 +246,7 @@ func (b *bench) Spent(_ context.Context, seat Seat) (int64, float64, error) {
 
 // teamwork carries a loop on with several workers. If die is not nil, the process dies after the first
 // event for which die returns true.
-func teamwork(ctx context.Context, t *testing.T, p *Plan, b *bench, r *run.Run, d *Queue, die func(run.Event) bool) (*State, error) {
+func teamwork(ctx context.Context, t *testing.T, p *loopplan.Plan, b *bench, r *run.Run, d *taskqueue.Queue, die func(run.Event) bool) (*State, error) {
 	t.Helper()
 	h, events, err := r.Host()
 	must(t, err)
@@ -262,7 +264,7 @@ func teamwork(ctx context.Context, t *testing.T, p *Plan, b *bench, r *run.Run, 
 }
 
 // hire makes a loop with workers, for these tasks.
-func hire(t *testing.T, workers int, titles ...string) (*Plan, *run.Run, *Queue) {
+func hire(t *testing.T, workers int, titles ...string) (*loopplan.Plan, *run.Run, *taskqueue.Queue) {
 	t.Helper()
 	p, r, d := desk(t, titles...)
 	p.Workers, p.Tasks.Tries, p.Limits.MaxIterations = workers, 4, 200
@@ -439,12 +441,12 @@ func TestTeamMany(t *testing.T) {
 	for n := range manyTasks {
 		titles = append(titles, fmt.Sprintf("t%d", n))
 	}
-	p, r, d := hire(t, MaxWorkers, titles...)
+	p, r, d := hire(t, loopplan.MaxWorkers, titles...)
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if s.Status != run.Completed || len(s.Closed) != manyTasks || len(b.main) != manyTasks || b.jobs != manyTasks || b.most != MaxWorkers || s.Retries != 0 {
+		if s.Status != run.Completed || len(s.Closed) != manyTasks || len(b.main) != manyTasks || b.jobs != manyTasks || b.most != loopplan.MaxWorkers || s.Retries != 0 {
 			t.Errorf("it is %s (%s), %d closed, %d jobs, %d at a time, %d tried again", s.Status, s.Detail, len(s.Closed), b.jobs, b.most, s.Retries)
 		}
 	})
@@ -555,7 +557,7 @@ func TestTeamCrash(t *testing.T) {
 			titles = append(titles, fmt.Sprintf("t%d", n))
 		}
 		p, run1, d := hire(t, 2+r.IntN(3), titles...)
-		p.Tasks.Tries, p.Stall = 100, Stall{}
+		p.Tasks.Tries, p.Stall = 100, loopplan.Stall{}
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			b.takes = func(Seat) time.Duration { defer b.locked()(); return time.Duration(1+r.IntN(600)) * time.Second }
@@ -614,7 +616,7 @@ func TestTeamCrash(t *testing.T) {
 // merge with the others'.
 func TestTeamReview(t *testing.T) {
 	p, r, d := hire(t, 2, "a", "b")
-	p.Gates = []Criterion{{ID: "look", Reviewer: &Reviewer{Agent: "mine", Prompt: "look at it"}}}
+	p.Gates = []loopplan.Criterion{{ID: "look", Reviewer: &loopplan.Reviewer{Agent: "mine", Prompt: "look at it"}}}
 	must(t, p.Check())
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -654,7 +656,7 @@ func TestTeamReview(t *testing.T) {
 func TestTeamReviewDelayed(t *testing.T) {
 	for _, limits := range []int{1, 4, 1000} {
 		p, r, d := hire(t, 2, "a", "b")
-		p.Gates = []Criterion{{ID: "look", Reviewer: &Reviewer{Agent: "mine", Prompt: "look at it"}}}
+		p.Gates = []loopplan.Criterion{{ID: "look", Reviewer: &loopplan.Reviewer{Agent: "mine", Prompt: "look at it"}}}
 		p.Stall.SameLimit = 3
 		synctest.Test(t, func(t *testing.T) {
 			b, asked := newBench(t), 0

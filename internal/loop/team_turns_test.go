@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/racetest"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -14,10 +16,10 @@ import (
 
 // inTurns makes a loop in which two agents take turns for each of two workers, and a task takes
 // three iterations: each adds a letter for its agent.
-func inTurns(t *testing.T, titles ...string) (*Plan, *run.Run, *Queue, func(*testing.T) *bench) {
+func inTurns(t *testing.T, titles ...string) (*loopplan.Plan, *run.Run, *taskqueue.Queue, func(*testing.T) *bench) {
 	t.Helper()
 	p, r, d := hire(t, 2, titles...)
-	p.Rotate([]Turn{{"one", "big"}, {"two", "small"}})
+	p.Rotate([]loopplan.Turn{{Agent: "one", Model: "big"}, {Agent: "two", Model: "small"}})
 	p.Tasks.Tries = 9
 	must(t, p.Check())
 	return p, r, d, func(t *testing.T) *bench {
@@ -40,7 +42,7 @@ func inTurns(t *testing.T, titles ...string) (*Plan, *run.Run, *Queue, func(*tes
 }
 
 // wellDone checks that turns were taken: each agent had the result of the one before.
-func wellDone(t *testing.T, b *bench, s *State, d *Queue, ids ...string) {
+func wellDone(t *testing.T, b *bench, s *State, d *taskqueue.Queue, ids ...string) {
 	t.Helper()
 	if s.Status != run.Completed || len(s.Closed) != len(ids) || len(s.Left) > 0 || len(b.main) != len(ids) {
 		t.Errorf("it is %s (%s: %s), %v closed, %v left, with %v", s.Status, s.Reason, s.Detail, s.Closed, s.Left, b.main)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -33,7 +34,7 @@ func fold(t *testing.T, happened ...any) *State {
 // TestTookAnother checks that the result of one task does not count for the next task, which begins with
 // work.
 func TestTookAnother(t *testing.T) {
-	p := &Plan{Tasks: &Tasks{Tries: 3}, Stall: UsualStall, Limits: Limits{MaxIterations: 9}}
+	p := &loopplan.Plan{Tasks: &loopplan.Tasks{Tries: 3}, Stall: loopplan.UsualStall, Limits: loopplan.Limits{MaxIterations: 9}}
 	green, red := []Gate{{Name: "a", Green: true}}, []Gate{{Name: "a", Why: "exit code 1"}}
 	worked := Work{Iteration: 1, Verdict: spec.VerdictOK, Done: true}
 	gaveUp := Work{Iteration: 1, Verdict: spec.VerdictOK, Abort: true}
@@ -144,18 +145,18 @@ func TestUnpriced(t *testing.T) {
 func TestUnmetered(t *testing.T) {
 	seen, said, paid := &spec.BillItem{Answers: 1}, &spec.Claimed{Tokens: 7}, &spec.Claimed{Tokens: 7, USD: 1}
 	for name, c := range map[string]struct {
-		limits Limits
+		limits loopplan.Limits
 		work   Work
 		reason string
 	}{
-		"no bound":              {Limits{}, Work{Verdict: spec.VerdictOK}, ""},
-		"seen":                  {Limits{Tokens: 99, USD: 9}, Work{Verdict: spec.VerdictOK, Seen: seen}, ""},
-		"said":                  {Limits{Tokens: 99}, Work{Verdict: spec.VerdictOK, Tokens: 7, Said: said}, ""},
-		"nobody knows":          {Limits{Tokens: 99}, Work{Verdict: spec.VerdictOK}, "unmetered"},
-		"it failed":             {Limits{Tokens: 99}, Work{Verdict: spec.VerdictFailed}, ""},
-		"no money is said":      {Limits{USD: 9}, Work{Verdict: spec.VerdictOK, Tokens: 7, Said: said}, "unmetered"},
-		"the money is said":     {Limits{USD: 9}, Work{Verdict: spec.VerdictOK, Tokens: 7, USD: 1, Said: paid}, ""},
-		"no tokens, of a price": {Limits{USD: 9}, Work{Verdict: spec.VerdictOK}, "unmetered"},
+		"no bound":              {loopplan.Limits{}, Work{Verdict: spec.VerdictOK}, ""},
+		"seen":                  {loopplan.Limits{Tokens: 99, USD: 9}, Work{Verdict: spec.VerdictOK, Seen: seen}, ""},
+		"said":                  {loopplan.Limits{Tokens: 99}, Work{Verdict: spec.VerdictOK, Tokens: 7, Said: said}, ""},
+		"nobody knows":          {loopplan.Limits{Tokens: 99}, Work{Verdict: spec.VerdictOK}, "unmetered"},
+		"it failed":             {loopplan.Limits{Tokens: 99}, Work{Verdict: spec.VerdictFailed}, ""},
+		"no money is said":      {loopplan.Limits{USD: 9}, Work{Verdict: spec.VerdictOK, Tokens: 7, Said: said}, "unmetered"},
+		"the money is said":     {loopplan.Limits{USD: 9}, Work{Verdict: spec.VerdictOK, Tokens: 7, USD: 1, Said: paid}, ""},
+		"no tokens, of a price": {loopplan.Limits{USD: 9}, Work{Verdict: spec.VerdictOK}, "unmetered"},
 	} {
 		p := plan()
 		p.Limits.Tokens, p.Limits.USD = c.limits.Tokens, c.limits.USD
@@ -170,7 +171,7 @@ func TestUnmetered(t *testing.T) {
 			}
 			s := fold(t, events...)
 			end := spent(p, s, s.Last)
-			if (end == nil) != (c.reason == "") || end != nil && (end.Reason != c.reason || end.Status != run.Failed || !strings.Contains(end.Detail, "what "+who+" took")) {
+			if (end == nil) != (c.reason == "") || end != nil && (end.Reason != c.reason || end.Status != run.Failed || !strings.Contains(end.Detail, "the usage of "+who+" is unknown")) {
 				t.Errorf("%s, worker %d, %s: %+v", name, by.Worker, who, end)
 			}
 			if s := fold(t, append(events, run.Began, nil)...); spent(p, s, s.Last) != nil {

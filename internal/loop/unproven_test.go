@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -16,7 +17,7 @@ import (
 func TestUnproven(t *testing.T) {
 	tests := []struct {
 		name       string
-		set        func(*Plan)
+		set        func(*loopplan.Plan)
 		green      func(n int) bool
 		changes    func(n int) int
 		status     run.Status
@@ -27,10 +28,10 @@ func TestUnproven(t *testing.T) {
 		{"something", nil, always(true), always(1), run.Completed, "done", 1},
 		{"something, at last", nil, always(true), func(n int) int { return n / 3 }, run.Completed, "done", 3},
 		{"red before", nil, func(n int) bool { return n > 0 }, always(0), run.Completed, "done", 1},
-		{"such work", func(p *Plan) { p.AllowUnchanged = true }, always(true), always(0), run.Completed, "done", 1},
-		{"a reviewer agrees", func(p *Plan) { p.Gates = reviewed().Gates[:1] }, always(true), always(0), run.Completed, "done", 1},
-		{"more iterations than stall", func(p *Plan) { p.Limits.MinIterations = 5 }, always(true), always(0), run.Stalled, "unchanged", 3},
-		{"no end to that", func(p *Plan) { p.Stall.Unchanged = 0 }, always(true), always(0), run.Limited, "iterations", 10},
+		{"such work", func(p *loopplan.Plan) { p.AllowUnchanged = true }, always(true), always(0), run.Completed, "done", 1},
+		{"a reviewer agrees", func(p *loopplan.Plan) { p.Gates = reviewed().Gates[:1] }, always(true), always(0), run.Completed, "done", 1},
+		{"more iterations than stall", func(p *loopplan.Plan) { p.Limits.MinIterations = 5 }, always(true), always(0), run.Stalled, "unchanged", 3},
+		{"no end to that", func(p *loopplan.Plan) { p.Stall.Unchanged = 0 }, always(true), always(0), run.Limited, "iterations", 10},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -27,7 +28,7 @@ func workerOf(ev run.Event) (int, error) {
 	if err := json.Unmarshal(ev.Data, &by); err != nil {
 		return 0, fmt.Errorf("read event %d, %s: %w", ev.Seq, ev.Type, err)
 	}
-	if by.Worker < 0 || by.Worker > MaxWorkers {
+	if by.Worker < 0 || by.Worker > loopplan.MaxWorkers {
 		return 0, spec.Errorf(nil, "read event %d, %s: there is no worker %d", ev.Seq, ev.Type, by.Worker)
 	}
 	return by.Worker, nil
@@ -50,9 +51,12 @@ func (s *State) worker(n int) *State {
 	return s.Workers[n-1]
 }
 
-// workerAdd applies the next event of a worker.
-func (s *State) workerAdd(n int, ev run.Event) error {
-	w := s.worker(n)
+// workerFold applies the events of a worker to its own state, and to the common state of the loop.
+type workerFold struct{ s, w *State }
+
+// add applies the next event of the worker.
+func (f workerFold) add(ev run.Event) error {
+	s, w := f.s, f.w
 	w.Last = ev.Time
 	switch ev.Type {
 	case Iteration, Worked:
@@ -74,16 +78,16 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 	}
 	switch ev.Type {
 	case Took:
-		return run.Read(ev, func(t Taken) { s.workerTook(w, t) })
+		return run.Read(ev, f.takeTask)
 	case Iteration:
-		return run.Read(ev, func(b Begun) { s.workerBegan(w, b) })
+		return run.Read(ev, f.beginIteration)
 	case Worked:
 		return run.Read(ev, func(k Work) {
 			w.worked(k, ev.Time)
 			s.use(k)
-			s.unmetered(w)
+			s.unmetered.Take(&w.unmetered)
 			if k.Verdict == spec.VerdictLimit {
-				s.untell(w)
+				f.untell()
 			}
 			w.given = nil
 		})
@@ -91,7 +95,7 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 		return run.Read(ev, func(k Work) {
 			s.cut(k)
 			w.countCrash(k)
-			s.untell(w)
+			f.untell()
 			w.open = false
 		})
 	case Kept:
@@ -115,7 +119,7 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 	case Reviewing:
 		return run.Read(ev, w.asking)
 	case Reviewed:
-		return run.Read(ev, func(r Review) { s.workerReviewed(w, r) })
+		return run.Read(ev, f.addReview)
 	case ReviewDelayed:
 		return run.Read(ev, func(u Unheard) {
 			w.delay(u, ev.Time)
@@ -124,7 +128,7 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 	case ReviewCut:
 		return run.Read(ev, func(u Unheard) { s.useReview(u.Usage) })
 	case Settled:
-		return run.Read(ev, func(e Settle) { s.settled(w, e) })
+		return run.Read(ev, f.settle)
 	case Handed:
 		return run.Read(ev, func(d Hand) { w.holder = d.Agent })
 	case Replaced:
@@ -135,23 +139,24 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 			}
 		})
 	case Closed:
-		return run.Read(ev, func(f Finished) {
-			s.Closed = append(s.Closed, f)
-			s.crowd(f.Task)
-			s.dismiss(w)
+		return run.Read(ev, func(done Finished) {
+			s.Closed = append(s.Closed, done)
+			s.crowd(done.Task)
+			f.dismiss()
 		})
 	case PutBack, Lost:
 		return run.Read(ev, func(l Left) {
-			s.workerLeft(w, l)
-			s.dismiss(w)
+			f.leaveTask(l)
+			f.dismiss()
 		})
 	}
 	return nil
 }
 
-// workerTook starts a task, or continues it. A worker that starts knows the gates' verdict on its first
+// takeTask starts a task, or continues it. A worker that starts knows the gates' verdict on its first
 // files, and earlier tries by others count.
-func (s *State) workerTook(w *State, t Taken) {
+func (f workerFold) takeTask(t Taken) {
+	s, w := f.s, f.w
 	if t.Base == 0 && w.Task != nil && w.Task.ID == t.ID {
 		w.held, w.stale = true, w.stale && !t.Closed
 		return
@@ -164,8 +169,9 @@ func (s *State) workerTook(w *State, t Taken) {
 	w.holder, w.before = "", s.LastVerdict()
 }
 
-// workerBegan begins an iteration. A worker that receives a hint keeps it until it has worked.
-func (s *State) workerBegan(w *State, b Begun) {
+// beginIteration begins an iteration. A worker that receives a hint keeps it until it has worked.
+func (f workerFold) beginIteration(b Begun) {
+	s, w := f.s, f.w
 	if b.Iteration > s.Iteration {
 		s.Iteration = b.Iteration
 	}
@@ -182,15 +188,16 @@ func (s *State) workerBegan(w *State, b Begun) {
 		s.meter(spec.Meter(nil, nil))
 	}
 	w.turns = w.turn(b.Iteration)
-	s.untell(w)
+	f.untell()
 	told := max(0, min(b.Hints, len(s.Hints)))
 	w.given, s.Hints = slices.Clone(s.Hints[:told]), s.Hints[told:]
 	w.iterate(Begun{Iteration: b.Iteration, Agent: b.Agent, Model: b.Model})
 }
 
-// workerLeft ends a worker's work at an unfinished task. If others were faster, that does not count as a
+// leaveTask ends a worker's work at an unfinished task. If others were faster, that does not count as a
 // try. After the last time that this may happen, a worker does the task alone.
-func (s *State) workerLeft(w *State, l Left) {
+func (f workerFold) leaveTask(l Left) {
+	s, w := f.s, f.w
 	if !l.Again {
 		s.Left = append(s.Left, l)
 		s.crowd(l.Task)
@@ -228,19 +235,21 @@ func (s *State) turn(iteration int) int {
 	return s.turns + 1
 }
 
-// workerReviewed adds a reviewer's answer to the verdict on a worker's own result, or on the
+// addReview adds a reviewer's answer to the verdict on a worker's own result, or on the
 // merge.
-func (s *State) workerReviewed(w *State, r Review) {
+func (f workerFold) addReview(r Review) {
+	s, w := f.s, f.w
 	w.addReview(r)
 	s.useReview(r.Usage)
-	s.unmetered(w)
+	s.unmetered.Take(&w.unmetered)
 	if w.step == Judged {
 		w.own = w.Verdict
 	}
 }
 
-// settled records that a worker's result is in the loop's sandbox.
-func (s *State) settled(w *State, e Settle) {
+// settle records that a worker's result is in the loop's sandbox.
+func (f workerFold) settle(e Settle) {
+	s, w := f.s, f.w
 	s.checked, w.step = e.Checkpoint, Settled
 	if w.Verdict != nil {
 		v := *w.Verdict.lasting()
@@ -257,13 +266,15 @@ func (s *State) replaced(p Place) {
 }
 
 // untell returns a worker's unused hints for the next worker.
-func (s *State) untell(w *State) {
+func (f workerFold) untell() {
+	s, w := f.s, f.w
 	s.Hints, w.given = slices.Concat(w.given, s.Hints), nil
 }
 
 // dismiss ends a worker's work at its task.
-func (s *State) dismiss(w *State) {
-	s.untell(w)
+func (f workerFold) dismiss() {
+	w := f.w
+	f.untell()
 	w.letGo()
 	w.Work, w.Keep, w.Verdict, w.Join, w.Until, w.Reviewing = nil, nil, nil, nil, time.Time{}, ""
 }
@@ -274,7 +285,7 @@ func (s *State) dismiss(w *State) {
 func (s *State) rest() {
 	s.shown = 0
 	for _, w := range slices.Backward(s.Workers) { // put each worker's hints before the current ones
-		s.untell(w)
+		workerFold{s, w}.untell()
 		w.held, w.Reviewing = false, ""
 		if w.step == Joined || w.step == Rejudged {
 			w.step, w.Join, w.Verdict, w.reviewed = Judged, nil, w.own, w.own.reviews()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -75,12 +76,12 @@ func (s *Server) do(args []string) (string, error) {
 }
 
 // stands reads the state of the loop, with the hints that wait.
-func (s *Server) stands() (*run.Run, *loop.Plan, *loop.State, error) {
+func (s *Server) stands() (*run.Run, *loopplan.Plan, *loop.State, error) {
 	r, err := run.Find(s.Runs, s.Loop)
 	if err != nil {
 		return nil, nil, nil, spec.Errorf(spec.ErrNotFound, "no loop works in this sandbox any more")
 	}
-	var p loop.Plan
+	var p loopplan.Plan
 	if _, err := r.Plan(&p); err != nil {
 		return nil, nil, nil, err
 	}
@@ -151,7 +152,7 @@ func (s *Server) status(tasks bool) (string, error) {
 
 // tasks lists the tasks that the loop has worked on. A sandbox sees other tasks only if they are shared
 // with it.
-func (s *Server) tasks(p *loop.Plan, state *loop.State, row func(string, string, ...any)) {
+func (s *Server) tasks(p *loopplan.Plan, state *loop.State, row func(string, string, ...any)) {
 	if p.Tasks == nil {
 		row("tasks", "the loop takes none: it works at its prompt")
 		return

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -21,7 +22,7 @@ func must(t *testing.T, err error) {
 func begun(t *testing.T) (*Server, *run.Run, *run.Host) {
 	t.Helper()
 	root := t.TempDir()
-	p := &loop.Plan{Agent: "mine", Directory: "/app", Prompt: "do it", Limits: loop.Limits{MaxIterations: 7}}
+	p := &loopplan.Plan{Agent: "mine", Directory: "/app", Prompt: "do it", Limits: loopplan.Limits{MaxIterations: 7}}
 	r, err := run.Create(root, "do-it-2026-11-29-0001", p)
 	must(t, err)
 	h, _, err := r.Host()

@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -159,7 +160,7 @@ func (a *report) judgeWork() loop.Work {
 }
 
 // TakesAll checks that the fixed part of an agent's prompt leaves room for the rest.
-func TakesAll(of *spec.Agent, p *loop.Plan) error {
+func TakesAll(of *spec.Agent, p *loopplan.Plan) error {
 	if n := loop.FixedSize(p); !of.Headless.Prompt.Stdin && n > loop.MaxTask {
 		return spec.Errorf(spec.ErrUsage, "the prompt has %d KiB: %s takes it as an argument, of which Linux takes 128 KiB, and %d KiB are for what the checks find", n>>10, of.Title, 128-loop.MaxTask>>10).
 			WithHint("put the task into a file of the project, and name that in the prompt")

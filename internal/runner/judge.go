@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -123,7 +124,7 @@ func (s *Loop) tried(ctx context.Context, sb *spec.Sandbox, q wire.Command) (why
 }
 
 // judgeFile judges a document of the work. Our own program reads it inside, and the host judges it.
-func (s *Loop) judgeFile(ctx context.Context, in *copies, c *loop.Criterion) (why, output string, err error) {
+func (s *Loop) judgeFile(ctx context.Context, in *copies, c *loopplan.Criterion) (why, output string, err error) {
 	r := gate.Result{}
 	err = in.reading(ctx, *c.Timeout, func(ctx context.Context, sb *spec.Sandbox) (bool, error) {
 		document, missing, err := s.preparedSession(sb).Take(ctx, path.Join(sb.Workspaces[0].Target, filepath.ToSlash(c.File)))

@@ -13,6 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/review/quote"
 	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/spec"
@@ -23,7 +24,7 @@ type Loop struct {
 	base
 	Sandbox *spec.Sandbox
 	agent   *spec.Agent
-	plan    *loop.Plan
+	plan    *loopplan.Plan
 	places  *Places
 	ahead   *early // nil: no sandbox was started ahead
 
@@ -35,7 +36,7 @@ var _ loop.Runner = (*Loop)(nil)
 // NewLoop returns the runner of a loop in a sandbox. The agent is nil if none will work. elsewhere
 // may be nil: no agent works in another place. originals is the directory for copies of protected
 // files.
-func NewLoop(h Host, e *engine.Engine, s *snapshot.Snapshots, sb *spec.Sandbox, of *spec.Agent, p *loop.Plan, elsewhere *Places, originals string) *Loop {
+func NewLoop(h Host, e *engine.Engine, s *snapshot.Snapshots, sb *spec.Sandbox, of *spec.Agent, p *loopplan.Plan, elsewhere *Places, originals string) *Loop {
 	return &Loop{base: base{host: h, engine: e, snapshots: s}, Sandbox: sb, agent: of, plan: p, places: elsewhere, originals: originals}
 }
 

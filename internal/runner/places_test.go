@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -12,7 +13,7 @@ import (
 // sandbox.
 func TestPlaceOfNobody(t *testing.T) {
 	own, other := &spec.Sandbox{ID: "1"}, &spec.Sandbox{ID: "2"}
-	s := NewLoop(nil, nil, nil, own, &spec.Agent{Name: "one"}, &loop.Plan{Agent: "one"}, NewPlaces(map[loop.Seat]Place{{Agent: "two"}: {Sandbox: other}}), "")
+	s := NewLoop(nil, nil, nil, own, &spec.Agent{Name: "one"}, &loopplan.Plan{Agent: "one"}, NewPlaces(map[loop.Seat]Place{{Agent: "two"}: {Sandbox: other}}), "")
 	for seat, want := range map[loop.Seat]*spec.Sandbox{{}: own, {Agent: "one"}: own, {Agent: "two"}: other} {
 		if at, err := s.placeOf(seat); err != nil || at.Sandbox != want {
 			t.Errorf("%+v is at %+v, %v", seat, at, err)

@@ -1,7 +1,7 @@
 package runs
 
 import (
-	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -17,7 +17,7 @@ func (a *app) budgetable(of *spec.Agent, b spec.Budget, m provision.Metering) er
 
 // loopBudgetable checks that the limits of a loop would limit its agents and reviewers. Reviewers are
 // not lent the secrets of --secret.
-func (a *app) loopBudgetable(p *loop.Plan, w provision.Metering, agents, reviewers []*spec.Agent) (err error) {
+func (a *app) loopBudgetable(p *loopplan.Plan, w provision.Metering, agents, reviewers []*spec.Agent) (err error) {
 	for _, of := range agents {
 		if err == nil {
 			err = a.budgetable(of, p.Budget(), w)

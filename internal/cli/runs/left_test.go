@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -126,7 +127,7 @@ func TestLoopLeft(t *testing.T) {
 		{Seat: loop.Seat{Worker: 1}, ID: house(t, st, "r-1"), Sandbox: "r-1"},
 		{Seat: loop.Seat{Agent: "other"}, ID: house(t, st, "r-other"), Sandbox: "r-other"},
 	}}
-	r, err := run.Create(st.Runs(), "work-2026-11-22-0001", &loop.Plan{Sandbox: main, Workers: 2})
+	r, err := run.Create(st.Runs(), "work-2026-11-22-0001", &loopplan.Plan{Sandbox: main, Workers: 2})
 	must(t, err)
 	h := past(t, r, event(t, run.Ready, made), event(t, run.Began, nil), event(t, run.Ended, loop.End{Status: run.Completed, Reason: "done"}))
 	h.Close()

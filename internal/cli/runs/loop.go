@@ -13,6 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
@@ -32,7 +33,7 @@ func loopCommand(a *app) *cobra.Command {
 // loopRun is an existing loop.
 type loopRun struct {
 	runRecord
-	plan  loop.Plan
+	plan  loopplan.Plan
 	state *loop.State
 	spent []loop.Spent // by iteration
 	pause bool         // a user asked for a pause that is still due
@@ -82,11 +83,11 @@ func (l *loopRun) more() bool {
 type loopView struct {
 	runHead
 	*loop.State
-	Until      time.Time    `json:"until,omitzero"`
-	Hints      []string     `json:"hints"`
-	Workers    []workerView `json:"workers,omitempty"`
-	Iterations []loop.Spent `json:"iterations"` // usage of each
-	Plan       *loop.Plan   `json:"plan"`
+	Until      time.Time      `json:"until,omitzero"`
+	Hints      []string       `json:"hints"`
+	Workers    []workerView   `json:"workers,omitempty"`
+	Iterations []loop.Spent   `json:"iterations"` // usage of each
+	Plan       *loopplan.Plan `json:"plan"`
 }
 
 func (l *loopRun) view() any { return l.viewed() }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
@@ -15,8 +16,8 @@ import (
 
 // ahead holds these tasks.
 type ahead struct {
-	ready, open []loop.Open // tasks the loop could take now, in order, and the others
-	err         error       // why they could not be read
+	ready, open []taskqueue.Open // tasks the loop could take now, in order, and the others
+	err         error            // why they could not be read
 }
 
 // aheadEvery is how often they are reread while the loop is idle: other processes may add tasks.
@@ -24,7 +25,7 @@ const aheadEvery = 3 * time.Second
 
 // lookout reads the tasks when necessary.
 type lookout struct {
-	queue  *loop.Queue // nil: the loop takes no tasks
+	queue  *taskqueue.Queue // nil: the loop takes no tasks
 	now    ahead
 	at     time.Time
 	events int

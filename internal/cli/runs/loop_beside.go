@@ -4,7 +4,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/checkpoints"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -20,7 +20,7 @@ func (a *app) warnBeside(e *engine.Engine, own string, sb *spec.Sandbox) {
 		return // the loop's own run exists, so listing runs reports the error
 	}
 	for _, r := range list {
-		var p loop.Plan
+		var p loopplan.Plan
 		if r.ID == own || !r.Hosted() {
 			continue
 		}

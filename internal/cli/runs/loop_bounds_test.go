@@ -10,7 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/credential"
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -26,7 +26,7 @@ func TestReviewersBudgetable(t *testing.T) {
 	must(t, e.Credentials().SetSecret(t.Context(), credential.NewSecret{Name: "models", Service: "openai", Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_SET"}}))
 	of, err := e.Agents.Called("cursor")
 	must(t, err)
-	p := &loop.Plan{Limits: loop.Limits{Tokens: 9}}
+	p := &loopplan.Plan{Limits: loopplan.Limits{Tokens: 9}}
 	w, err := (&provision.Provisioner{Engine: e}).MeteringOf(&spec.Request{Secrets: []string{"models"}}, of)
 	must(t, err)
 	a := &app{&cmdline.App{Console: &console.Console{Err: os.Stderr}}}

@@ -17,7 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/cli/tasks"
-	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/review/quote"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -45,7 +45,7 @@ func (f *loopFlags) takeOver(a *app, cmd *cobra.Command) error {
 		}
 		return tasks.ReadError(name, err)
 	}
-	r, err := loop.ReadRalph(text)
+	r, err := loopplan.ReadRalph(text)
 	if err != nil {
 		return &spec.Error{Op: "take over " + name, Err: err}
 	}
@@ -76,7 +76,7 @@ func (f *loopFlags) noteBoxes(a *app) {
 }
 
 // settle fills in settings that the command line does not give.
-func (f *loopFlags) settle(a *app, cmd *cobra.Command, r *loop.Ralph) {
+func (f *loopFlags) settle(a *app, cmd *cobra.Command, r *loopplan.Ralph) {
 	given := func(names ...string) bool {
 		for _, n := range names {
 			if cmd.Flags().Changed(n) {

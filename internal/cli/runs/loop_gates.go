@@ -7,7 +7,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/hostpath"
-	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -15,7 +15,7 @@ func loopSchemaCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of a file of gates", Args: cmdline.Exactly(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := a.Out.WriteString(loop.Schema())
+			_, err := a.Out.WriteString(loopplan.Schema())
 			return err
 		},
 	}
@@ -35,10 +35,10 @@ func (f *loopFlags) readGates(a *app) error {
 	if f.gates == "" {
 		return nil
 	}
-	text, err := a.ReadFile(f.gates, loop.MaxGates)
-	var g *loop.Gates
+	text, err := a.ReadFile(f.gates, loopplan.MaxGates)
+	var g *loopplan.Gates
 	if err == nil {
-		g, err = loop.ReadGates(text)
+		g, err = loopplan.ReadGates(text)
 	}
 	if err != nil {
 		return gatesError(f.gates, err)

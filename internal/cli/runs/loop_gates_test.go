@@ -12,7 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/hostpath"
-	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 )
 
 // TestProtectTwice checks that a path protected both by the flag and by the file is listed once.
@@ -32,7 +32,7 @@ func TestSchemasAgree(t *testing.T) {
 	var defs [2]struct {
 		Defs map[string]any `json:"$defs"`
 	}
-	for i, text := range []string{flowplan.Schema(), loop.Schema()} {
+	for i, text := range []string{flowplan.Schema(), loopplan.Schema()} {
 		if err := json.Unmarshal([]byte(text), &defs[i]); err != nil {
 			t.Fatal(err)
 		}

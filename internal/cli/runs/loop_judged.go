@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/term"
 )
 
@@ -13,7 +14,7 @@ import (
 
 // gatesText describes the verdict of the gates that were asked. If none is red, it also lists
 // reviewers that were not asked yet.
-func gatesText(p *loop.Plan, v *loop.Verdict) string {
+func gatesText(p *loopplan.Plan, v *loop.Verdict) string {
 	if red := v.Red(); len(red) > 0 {
 		var list []string
 		for _, g := range red {
@@ -29,7 +30,7 @@ func gatesText(p *loop.Plan, v *loop.Verdict) string {
 
 // unasked returns the reviewers that have no verdict on the judged work, or none if nothing was
 // judged.
-func unasked(p *loop.Plan, v *loop.Verdict) (names []string) {
+func unasked(p *loopplan.Plan, v *loop.Verdict) (names []string) {
 	if v == nil {
 		return nil
 	}
@@ -43,7 +44,7 @@ func unasked(p *loop.Plan, v *loop.Verdict) (names []string) {
 
 // yetToSay returns the reviewers that have no verdict on a loop's current work. Between two tasks
 // a loop has none.
-func yetToSay(p *loop.Plan, s *loop.State) []string {
+func yetToSay(p *loopplan.Plan, s *loop.State) []string {
 	if p.Tasks != nil && s.Task == nil {
 		return nil
 	}

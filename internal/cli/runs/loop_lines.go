@@ -10,6 +10,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/review/quote"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -62,7 +63,7 @@ func soFarText(s *loop.State) string {
 }
 
 // pastLine describes a past event of a loop, including that a process resumed it.
-func pastLine(p *loop.Plan, ev run.Event, s *loop.State) string {
+func pastLine(p *loopplan.Plan, ev run.Event, s *loop.State) string {
 	if ev.Type == run.Began && s.Iteration > 0 {
 		return "gone on with, by another process"
 	}
@@ -70,7 +71,7 @@ func pastLine(p *loop.Plan, ev run.Event, s *loop.State) string {
 }
 
 // promptText returns the prompt to show.
-func promptText(p *loop.Plan) string {
+func promptText(p *loopplan.Plan) string {
 	if p.Prompt == taskPrompt {
 		return "-, but for that of each task"
 	}
@@ -78,7 +79,7 @@ func promptText(p *loop.Plan) string {
 }
 
 // lineOf describes an event; s is the loop's state after it.
-func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
+func lineOf(p *loopplan.Plan, ev run.Event, s *loop.State) string {
 	if n, w := s.Of(ev); w != nil {
 		if line := workerLine(p, ev, s, w); line != "" {
 			return fmt.Sprintf("worker %d: %s", n, line)
@@ -159,7 +160,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 
 // workerLine describes an event of one of several workers; s is the loop's state after it, w the
 // worker's.
-func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
+func workerLine(p *loopplan.Plan, ev run.Event, s, w *loop.State) string {
 	at := fmt.Sprintf("iteration %d/%d: ", w.Iteration, p.Limits.MaxIterations)
 	switch ev.Type {
 	case loop.Iteration:
@@ -301,7 +302,7 @@ func unsaidText(w *loop.Work) string {
 
 // doubtText says why the agent's promise is not believed, to follow the gates' verdict. It is empty
 // if the promise is believed.
-func doubtText(p *loop.Plan, s *loop.State) string {
+func doubtText(p *loopplan.Plan, s *loop.State) string {
 	if !loop.Unproven(p, s) {
 		return ""
 	}

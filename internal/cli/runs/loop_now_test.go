@@ -7,14 +7,16 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/tasks"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // TestWhatNow checks that the end of a loop prints how to get its changes, and how to resume it.
 func TestWhatNow(t *testing.T) {
-	p := &loop.Plan{Tasks: &loop.Tasks{Project: "/my 'p'"}}
-	open := loop.State{Result: run.Result{Status: run.Waiting, Reason: loop.ReasonTasksOpen}, HeldUp: []loop.Open{{Task: "bd-3"}}}
+	p := &loopplan.Plan{Tasks: &loopplan.Tasks{Project: "/my 'p'"}}
+	open := loop.State{Result: run.Result{Status: run.Waiting, Reason: loop.ReasonTasksOpen}, HeldUp: []taskqueue.Open{{Task: "bd-3"}}}
 	for _, c := range []struct {
 		mode string
 		s    loop.State
@@ -48,7 +50,7 @@ func TestShowTaskHere(t *testing.T) {
 	dir, err := tasks.RealDir(new(hostpath.Guard), t.TempDir())
 	must(t, err)
 	t.Chdir(dir)
-	if got := showTask(&loop.Plan{Tasks: &loop.Tasks{Project: dir}}, "bd-3"); got != "bothy task show bd-3" {
+	if got := showTask(&loopplan.Plan{Tasks: &loopplan.Tasks{Project: dir}}, "bd-3"); got != "bothy task show bd-3" {
 		t.Error(got)
 	}
 }

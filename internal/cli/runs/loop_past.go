@@ -9,6 +9,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -75,7 +76,7 @@ func workedCells(p *loop.Spent) []string {
 
 // promiseText returns the words by which the agent says that it is done, and that it gives up, if it
 // may.
-func promiseText(p *loop.Plan) string {
+func promiseText(p *loopplan.Plan) string {
 	if p.Abort == "" {
 		return p.Promise
 	}
@@ -84,7 +85,7 @@ func promiseText(p *loop.Plan) string {
 
 // stuckText names the counters that have not moved for several iterations, and the limits at which
 // the loop ends. It is empty if all is well, or over.
-func stuckText(p *loop.Plan, s *loop.State) string {
+func stuckText(p *loopplan.Plan, s *loop.State) string {
 	if s.Final() || s.Status == run.Stalled {
 		return ""
 	}

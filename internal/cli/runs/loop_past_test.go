@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
 // TestStuck checks that a stuck loop is described as long as a person can act on it.
 func TestStuck(t *testing.T) {
-	p := &loop.Plan{Stall: loop.Stall{Unchanged: 3, SameError: 5}}
+	p := &loopplan.Plan{Stall: loopplan.Stall{Unchanged: 3, SameError: 5}}
 	for _, c := range []struct {
 		s    loop.State
 		want string
@@ -25,7 +26,7 @@ func TestStuck(t *testing.T) {
 			t.Errorf("%+v: %q", c.s, got)
 		}
 	}
-	if got := promiseText(&loop.Plan{Promise: "DONE"}) + "; " + promiseText(&loop.Plan{Promise: "DONE", Abort: "STUCK"}); got != "DONE; DONE, or to give up STUCK" {
+	if got := promiseText(&loopplan.Plan{Promise: "DONE"}) + "; " + promiseText(&loopplan.Plan{Promise: "DONE", Abort: "STUCK"}); got != "DONE; DONE, or to give up STUCK" {
 		t.Errorf("%q", got)
 	}
 }

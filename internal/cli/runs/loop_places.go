@@ -11,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -18,7 +19,7 @@ import (
 // capable returns the agents of a plan, the sandbox's agent first. It refuses agents that cannot work
 // without a terminal, take their models, continue a session if the plan says so, or take the whole
 // prompt.
-func capable(e *engine.Engine, p *loop.Plan) ([]*spec.Agent, error) {
+func capable(e *engine.Engine, p *loopplan.Plan) ([]*spec.Agent, error) {
 	var list []*spec.Agent
 	for _, name := range append([]string{p.Agent}, p.Others()...) {
 		of, err := runner.Worker(e.Agents, name)
@@ -128,7 +129,7 @@ func lentTo(e *engine.Engine, sb *spec.Sandbox) (names []string, err error) {
 }
 
 // placesOf finds the places of a resumed loop. A missing place will be replaced.
-func placesOf(e *engine.Engine, p *loop.Plan, list []loop.Place) (*runner.Places, error) {
+func placesOf(e *engine.Engine, p *loopplan.Plan, list []loop.Place) (*runner.Places, error) {
 	agents, err := capable(e, p)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/runner"
@@ -17,7 +18,7 @@ import (
 )
 
 // loopReviewers finds the agents that review a loop, by their names.
-func loopReviewers(e *engine.Engine, p *loop.Plan) (map[string]*spec.Agent, error) {
+func loopReviewers(e *engine.Engine, p *loopplan.Plan) (map[string]*spec.Agent, error) {
 	found := map[string]*spec.Agent{}
 	for _, c := range p.Reviewers() {
 		of, err := runner.Worker(e.Agents, c.Reviewer.Agent)

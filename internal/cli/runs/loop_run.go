@@ -20,6 +20,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -30,7 +32,7 @@ import (
 // loopFlags are the flags of a new loop.
 type loopFlags struct {
 	cmdline.CreateFlags
-	plan                  loop.Plan
+	plan                  loopplan.Plan
 	file, template, gates string
 	model, rotation       string
 	takeTasks             bool
@@ -97,11 +99,11 @@ func (f *loopFlags) addLoop(c *cobra.Command) {
 	fs.DurationVar(&f.iteration, "iteration-timeout", time.Hour, "for the agent in each iteration; 0: any")
 	fs.DurationVar(&f.idle, "activity-timeout", 0, "of an iteration, in which the agent prints nothing, asks nobody and does not compute; 0: any")
 	fs.DurationVar(&f.gate, "gate-timeout", 10*time.Minute, "for each gate that is no reviewer")
-	fs.IntVar(&p.Stall.Unchanged, "stall-unchanged", loop.UsualStall.Unchanged, "give up when no file was changed in so many iterations; 0: never")
-	fs.IntVar(&p.Stall.SameRed, "stall-gates", loop.UsualStall.SameRed, "give up when the same commands have failed with the same output so often; 0: never")
-	fs.IntVar(&p.Stall.SameError, "stall-errors", loop.UsualStall.SameError, "give up when the agent has failed in the same way so often; 0: never")
-	fs.IntVar(&p.Stall.SameLimit, "stall-limits", loop.UsualStall.SameLimit, "give up when models could not be asked so often in a row, for an allowance that is used up or a provider that is overloaded; 0: never")
-	fs.IntVar(&p.Stall.Questions, "stall-questions", loop.UsualStall.Questions, "wait for you when so many iterations in a row have ended with a question; 0: never")
+	fs.IntVar(&p.Stall.Unchanged, "stall-unchanged", loopplan.UsualStall.Unchanged, "give up when no file was changed in so many iterations; 0: never")
+	fs.IntVar(&p.Stall.SameRed, "stall-gates", loopplan.UsualStall.SameRed, "give up when the same commands have failed with the same output so often; 0: never")
+	fs.IntVar(&p.Stall.SameError, "stall-errors", loopplan.UsualStall.SameError, "give up when the agent has failed in the same way so often; 0: never")
+	fs.IntVar(&p.Stall.SameLimit, "stall-limits", loopplan.UsualStall.SameLimit, "give up when models could not be asked so often in a row, for an allowance that is used up or a provider that is overloaded; 0: never")
+	fs.IntVar(&p.Stall.Questions, "stall-questions", loopplan.UsualStall.Questions, "wait for you when so many iterations in a row have ended with a question; 0: never")
 	cmdline.MayBeEmpty(c, "model", "abort-promise") // with --from: do not take over that loop's value
 	for _, path := range []string{"file", "prompt-file", "from", "prompt-template", "protect", "gates"} {
 		cmdline.CompleteFlag(c, path, cmdline.FileNames)
@@ -244,7 +246,7 @@ func (f *loopFlags) turns(e *engine.Engine) error {
 	case f.model != "":
 		return spec.Errorf(spec.ErrUsage, "--model and --rotation exclude each other")
 	}
-	turns, err := loop.Rotate(f.rotation)
+	turns, err := loopplan.Rotate(f.rotation)
 	if err != nil {
 		return err
 	}
@@ -276,10 +278,10 @@ func (f *loopFlags) read(a *app, args []string) (path string, err error) {
 		f.plan.Prompt, args = args[0], args[1:]
 	}
 	if f.takeTasks || len(f.labels) > 0 {
-		f.plan.Tasks = &loop.Tasks{Labels: f.labels, Tries: f.tries}
+		f.plan.Tasks = &loopplan.Tasks{Labels: f.labels, Tries: f.tries}
 		f.plan.Prompt = cmp.Or(f.plan.Prompt, taskPrompt)
 	}
-	f.plan.Template = loop.DefaultTemplate
+	f.plan.Template = loopplan.DefaultTemplate
 	if f.template != "" {
 		if f.plan.Template, err = a.readPrompt(f.template); err != nil {
 			return "", err
@@ -289,7 +291,7 @@ func (f *loopFlags) read(a *app, args []string) (path string, err error) {
 	l.Time, l.Iteration, l.Gate = spec.Duration(f.time), spec.Duration(f.iteration), spec.Duration(f.gate)
 	l.Idle = spec.Duration(f.idle)
 	if f.plan.Workers < 1 { // 0 stands for one in plans from before workers existed
-		return "", loop.TooMany(f.plan.Workers)
+		return "", loopplan.TooMany(f.plan.Workers)
 	}
 	if strings.TrimSpace(f.plan.Prompt) == "" {
 		return "", spec.Errorf(spec.ErrUsage, "the prompt is empty").
@@ -332,11 +334,11 @@ func (f *loopFlags) finds(ctx context.Context, e *engine.Engine) error {
 }
 
 // taskQueueOf returns the source of a loop's tasks, or nil if it takes none.
-func taskQueueOf(e *engine.Engine, p *loop.Plan, r *run.Run) *loop.Queue {
+func taskQueueOf(e *engine.Engine, p *loopplan.Plan, r *run.Run) *taskqueue.Queue {
 	if p.Tasks == nil {
 		return nil
 	}
-	return &loop.Queue{Store: book.Open(e.Store.Tasks(), p.Tasks.Project), Who: loop.Holder(r.ID), Labels: p.Tasks.Labels}
+	return &taskqueue.Queue{Store: book.Open(e.Store.Tasks(), p.Tasks.Project), Who: taskqueue.Holder(r.ID), Labels: p.Tasks.Labels}
 }
 
 func (a *app) readPrompt(path string) (string, error) {
@@ -401,7 +403,7 @@ func protectable(root *os.Root, path string) error {
 }
 
 // whatNow lists what a person can do once no process runs a loop any more.
-func whatNow(id string, sb *spec.Sandbox, p *loop.Plan, s *loop.State) (lines []string) {
+func whatNow(id string, sb *spec.Sandbox, p *loopplan.Plan, s *loop.State) (lines []string) {
 	held := s.Status == run.Waiting && s.Reason == loop.ReasonTasksOpen
 	over := s.Final() || held
 	switch {

@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/cli/tasks"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -219,7 +220,7 @@ func beneathText(s *loop.State) string {
 }
 
 // ofModels lists the models that take turns, if there are several.
-func ofModels(p *loop.Plan) string {
+func ofModels(p *loopplan.Plan) string {
 	if len(p.Models) < 2 {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -17,7 +18,7 @@ import (
 func TestLoopViewUntil(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
-	r, err := run.Create(st.Runs(), "x", &loop.Plan{Agent: "a", Workers: 2})
+	r, err := run.Create(st.Runs(), "x", &loopplan.Plan{Agent: "a", Workers: 2})
 	must(t, err)
 	h, _, err := r.Host()
 	must(t, err)
@@ -51,7 +52,7 @@ func TestLoopViewUntil(t *testing.T) {
 func TestLateStop(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
-	r, err := run.Create(st.Runs(), "x", &loop.Plan{Agent: "a"})
+	r, err := run.Create(st.Runs(), "x", &loopplan.Plan{Agent: "a"})
 	must(t, err)
 	h, _, err := r.Host()
 	must(t, err)

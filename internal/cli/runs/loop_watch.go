@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
@@ -187,7 +188,7 @@ func (p *loopPage) meteredOf(iteration int) *spec.Metered {
 	return &spec.Metered{}
 }
 
-func (t *tried) line(p *loop.Plan, m *spec.Metered, denied *spec.Limited, under bool, cols int, now time.Time) tui.Line {
+func (t *tried) line(p *loopplan.Plan, m *spec.Metered, denied *spec.Limited, under bool, cols int, now time.Time) tui.Line {
 	took, changed := "", ""
 	text, style := "cut short", tui.Yellow
 	switch {

@@ -9,6 +9,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/snapshot"
@@ -17,7 +19,7 @@ import (
 )
 
 // joinable refuses a sandbox in which the work of several workers could not be merged.
-func joinable(p *loop.Plan, sb *spec.Sandbox) error {
+func joinable(p *loopplan.Plan, sb *spec.Sandbox) error {
 	if !p.Parallel() {
 		return nil
 	}
@@ -38,7 +40,7 @@ func joinable(p *loop.Plan, sb *spec.Sandbox) error {
 
 // hire makes a sandbox for each worker, like the loop's. It calls noted for each before the sandbox
 // exists.
-func hire(ctx context.Context, e *engine.Engine, p *loop.Plan, sb *spec.Sandbox, noted func(loop.Place) error) (list []loop.Place, err error) {
+func hire(ctx context.Context, e *engine.Engine, p *loopplan.Plan, sb *spec.Sandbox, noted func(loop.Place) error) (list []loop.Place, err error) {
 	if !p.Parallel() {
 		return nil, nil
 	}
@@ -58,11 +60,11 @@ func hire(ctx context.Context, e *engine.Engine, p *loop.Plan, sb *spec.Sandbox,
 
 // crew holds all that is needed to run a loop.
 type crew struct {
-	plan  *loop.Plan
+	plan  *loopplan.Plan
 	run   *run.Run
 	host  *run.Host
 	works *runner.Loop
-	queue *loop.Queue
+	queue *taskqueue.Queue
 }
 
 // carry runs the loop alone, or with several workers.

@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/settings"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -101,7 +101,7 @@ func TestEndedIsNobodys(t *testing.T) {
 	dir := t.TempDir()
 	hook := filepath.Join(dir, "hook")
 	must(t, os.WriteFile(hook, []byte("#!/bin/sh\n: > $0.runs\nuntil [ -e $0.go ]; do sleep 0.01; done\n"), 0o700))
-	r, err := run.Create(filepath.Join(dir, "runs"), "r", &loop.Plan{})
+	r, err := run.Create(filepath.Join(dir, "runs"), "r", &loopplan.Plan{})
 	must(t, err)
 	h, _, err := r.Host()
 	must(t, err)

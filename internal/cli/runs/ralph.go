@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/tasks"
-	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -148,7 +148,7 @@ func (r *ralphCall) run(cmd *cobra.Command, args []string) error {
 // about adds a loop's ID to words. For --status --tasks of a loop without tasks, it also lists the
 // directory's tasks.
 func (r *ralphCall) about(words []string, here *run.Run) [][]string {
-	var p loop.Plan
+	var p loopplan.Plan
 	if _, err := here.Plan(&p); err == nil && r.status && r.tasks && p.Tasks == nil {
 		return [][]string{{"loop", "status", here.ID}, {"task", "ls"}}
 	}
@@ -298,7 +298,7 @@ func (r *ralphCall) loopHere(hears bool) (*run.Run, error) {
 	}
 	var found []*run.Run
 	for _, one := range list {
-		var p loop.Plan
+		var p loopplan.Plan
 		if _, err := one.Plan(&p); err != nil { // it may belong to this directory, and be newer
 			r.Note("%s: %v", one.ID, err)
 		} else if p.Directory == here {

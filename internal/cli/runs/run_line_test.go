@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
@@ -25,12 +26,12 @@ func TestOneLine(t *testing.T) {
 	defer out.Close()
 	a := &app{&cmdline.App{Console: &console.Console{Command: "bothy", Out: out, Err: out}}}
 	s := &loop.State{Result: run.Result{Status: run.Waiting, Reason: loop.ReasonQuestion, Detail: forged}, Question: forged, Verdict: &loop.Verdict{Gates: []loop.Gate{{Name: "sh -c '\ntrue'", Why: forged}}}}
-	line := lineOf(&loop.Plan{}, run.Event{Type: run.Ended, Time: time.Now()}, s)
+	line := lineOf(&loopplan.Plan{}, run.Event{Type: run.Ended, Time: time.Now()}, s)
 	a.noteRunEvent(line)
 	if err := a.printRunEvent(run.Event{Type: run.Ended, Time: time.Now()}, line); err != nil {
 		t.Fatal(err)
 	}
-	l := &loopRun{runRecord: runRecord{engine: emptyEngine(t), run: &run.Run{ID: "which-2026-01-01-0001"}}, plan: loop.Plan{Directory: "/tmp/a\nb"}, state: s}
+	l := &loopRun{runRecord: runRecord{engine: emptyEngine(t), run: &run.Run{ID: "which-2026-01-01-0001"}}, plan: loopplan.Plan{Directory: "/tmp/a\nb"}, state: s}
 	if err := a.printStatus(l); err != nil {
 		t.Fatal(err)
 	}

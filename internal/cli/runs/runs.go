@@ -17,6 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -153,7 +154,7 @@ func (l *loopRun) heldUp() string {
 }
 
 // showTask returns the command that shows a task of a loop, for the current directory.
-func showTask(p *loop.Plan, id string) string {
+func showTask(p *loopplan.Plan, id string) string {
 	if here, err := tasks.RealDir(new(hostpath.Guard), "."); err == nil && here == p.Tasks.Project {
 		return "bothy task show " + id
 	}

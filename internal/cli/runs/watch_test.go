@@ -11,6 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
@@ -48,7 +50,7 @@ func TestWatched(t *testing.T) {
 		events, err := r.Events()
 		must(t, err)
 		p := &loopPage{loopRun: &loopRun{runRecord: runRecord{run: r, hosted: true}}}
-		p.plan = loop.Plan{Agent: "mine", Directory: "/app", Prompt: "fix it\nall", Limits: loop.Limits{MaxIterations: 10, Tokens: 1000}, Stall: loop.Stall{SameRed: 6}}
+		p.plan = loopplan.Plan{Agent: "mine", Directory: "/app", Prompt: "fix it\nall", Limits: loopplan.Limits{MaxIterations: 10, Tokens: 1000}, Stall: loopplan.Stall{SameRed: 6}}
 		p.state, err = loop.Fold(events)
 		must(t, err)
 		p.spent, err = loop.Ledger(events)
@@ -136,15 +138,15 @@ hint       look at b
 	keep(loop.Took, loop.Taken{ID: "bd-3", Title: "the third"})
 	keep(loop.Iteration, loop.Begun{Iteration: 7})
 	keep(loop.Worked, loop.Work{Iteration: 7, Verdict: spec.VerdictOK, USD: 1.25})
-	got = page(40, func(p *loopPage) { p.plan.Tasks = &loop.Tasks{} })
+	got = page(40, func(p *loopPage) { p.plan.Tasks = &loopplan.Tasks{} })
 	for _, want := range []string{"\ntasks      1 closed, 1 put back\ntask       bd-3 the third\n", "\ncost       1.25"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not there:\n%s", want, got)
 		}
 	}
 	got = page(24, func(p *loopPage) {
-		p.plan.Tasks = &loop.Tasks{}
-		p.ahead = &ahead{ready: []loop.Open{{Task: "bd-4", Title: "next"}, {Task: "bd-5", Title: "then"}}, open: []loop.Open{
+		p.plan.Tasks = &loopplan.Tasks{}
+		p.ahead = &ahead{ready: []taskqueue.Open{{Task: "bd-4", Title: "next"}, {Task: "bd-5", Title: "then"}}, open: []taskqueue.Open{
 			{Task: "bd-6", Title: "x", Why: task.ReasonBlocked, By: []string{"bd-3"}}, {Task: "bd-7", Why: task.ReasonHuman}, {Task: "bd-8", Why: task.ReasonHuman},
 		}}
 	})
@@ -159,7 +161,7 @@ tokens `
 	if !strings.Contains(got, want) {
 		t.Errorf("%s\nis not in\n%s", want, got)
 	}
-	got = page(24, func(p *loopPage) { p.plan.Tasks, p.ahead = &loop.Tasks{}, &ahead{err: errors.New("locked\nby x")} })
+	got = page(24, func(p *loopPage) { p.plan.Tasks, p.ahead = &loopplan.Tasks{}, &ahead{err: errors.New("locked\nby x")} })
 	if want := "\ntask       bd-3 the third\nto come    locked ...\n"; !strings.Contains(got, want) {
 		t.Errorf("%s\nis not in\n%s", want, got)
 	}
@@ -167,8 +169,8 @@ tokens `
 
 // TestUnasked checks that reviewers without a verdict are not counted as green or red.
 func TestUnasked(t *testing.T) {
-	p := &loop.Plan{Gates: []loop.Criterion{
-		{ID: "good", Reviewer: &loop.Reviewer{Agent: "mine", Prompt: "Is it good?"}}, {ID: "short", Reviewer: &loop.Reviewer{Agent: "mine", Model: "big", Prompt: "Is it short?"}},
+	p := &loopplan.Plan{Gates: []loopplan.Criterion{
+		{ID: "good", Reviewer: &loopplan.Reviewer{Agent: "mine", Prompt: "Is it good?"}}, {ID: "short", Reviewer: &loopplan.Reviewer{Agent: "mine", Model: "big", Prompt: "Is it short?"}},
 	}}
 	v := &loop.Verdict{Gates: []loop.Gate{{Name: "make test", Green: true}}}
 	for _, step := range []struct {
@@ -195,7 +197,7 @@ func TestUnasked(t *testing.T) {
 	if want := []string{"green      make test", "green      good", "asked      short"}; !slices.Equal(said, want) {
 		t.Errorf("the page has %q", said)
 	}
-	w.plan.Tasks, w.state.Reviewing = &loop.Tasks{}, ""
+	w.plan.Tasks, w.state.Reviewing = &loopplan.Tasks{}, ""
 	if said := w.gates(); len(said) != 2 {
 		t.Errorf("with no task in hand the page has %q", said)
 	}

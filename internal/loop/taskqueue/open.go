@@ -1,4 +1,4 @@
-package loop
+package taskqueue
 
 import (
 	"fmt"
@@ -16,14 +16,14 @@ type Open struct {
 	By    []string    `json:"by,omitempty"` // the tasks that it waits for, if it is blocked
 }
 
-// maxOpen is how many open tasks are named: the event of a loop's end names them all, and a project may
+// MaxOpen is how many open tasks are named: the event of a loop's end names them all, and a project may
 // have thousands.
-const maxOpen = 20
+const MaxOpen = 20
 
 func openOf(t *task.Task, s task.State) Open {
 	o := Open{Task: t.ID, Title: run.Beginning(run.Plain(t.Title), 200), Why: s.Reason}
 	for _, b := range s.Blockers {
-		if !slices.Contains(o.By, b.ID) && len(o.By) < maxOpen {
+		if !slices.Contains(o.By, b.ID) && len(o.By) < MaxOpen {
 			o.By = append(o.By, b.ID)
 		}
 	}

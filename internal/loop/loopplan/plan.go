@@ -1,12 +1,7 @@
-// Package loop makes an agent work at one task again and again, each time with a fresh memory (or,
-// optionally, with its last session). A loop ends when the agent says that it is done and checks out of
-// its reach agree, when a limit is reached, or when the work stalls.
-//
-// The package decides and does nothing itself. The state of a loop is a fold over its events (see
-// package run), the next action is a function of that state, and an interface runs agents and gates. So
-// after a crash a loop continues with the first step without a result, and all of it can be tested
-// without a sandbox.
-package loop
+// Package loopplan describes a loop before it begins: the plan of a person's request, the file of gates, the
+// template of the agent's prompt, and a ralph loop to take over. Each is read and checked here. Package loop
+// carries a plan out.
+package loopplan
 
 import (
 	"path/filepath"

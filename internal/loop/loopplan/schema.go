@@ -1,4 +1,4 @@
-package loop
+package loopplan
 
 import _ "embed" // the schema
 

@@ -1,4 +1,4 @@
-package loop
+package loopplan
 
 import (
 	"errors"
@@ -36,7 +36,7 @@ func TestReadGates(t *testing.T) {
 	if len(cheap) != 3 || *cheap[0].Timeout != spec.Duration(5*time.Minute) || cheap[1].File != "out/report.json" || *cheap[1].Timeout != p.Limits.Gate {
 		t.Errorf("it has %+v", cheap)
 	}
-	if list := p.Reviewers(); len(list) != 1 || p.judgeTime(&list[0]) != usualReview || p.Reviewer("judge") != "codex (m)" {
+	if list := p.Reviewers(); len(list) != 1 || p.JudgeTime(&list[0]) != usualReview || p.Reviewer("judge") != "codex (m)" {
 		t.Errorf("it has %+v", list)
 	}
 	text := p.ChecksText()

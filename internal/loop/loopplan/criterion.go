@@ -1,4 +1,4 @@
-package loop
+package loopplan
 
 import (
 	"cmp"
@@ -163,8 +163,8 @@ func (c *Criterion) describe() string {
 	return strings.TrimSuffix(run.Beginning(text, maxCriterion), "\n")
 }
 
-// judgeTime returns the time limit for judging a gate.
-func (p *Plan) judgeTime(c *Criterion) time.Duration {
+// JudgeTime returns the time limit for judging a gate.
+func (p *Plan) JudgeTime(c *Criterion) time.Duration {
 	switch {
 	case c.Timeout != nil:
 		return time.Duration(*c.Timeout)
@@ -178,7 +178,7 @@ func (p *Plan) judgeTime(c *Criterion) time.Duration {
 func (p *Plan) Criteria() (list []Criterion) {
 	for _, c := range p.Gates {
 		if c.Reviewer == nil {
-			limit := spec.Duration(p.judgeTime(&c))
+			limit := spec.Duration(p.JudgeTime(&c))
 			c.Timeout = &limit
 			list = append(list, c)
 		}

@@ -1,4 +1,6 @@
-package loop
+// Package taskqueue is the source of a loop's tasks: it claims ready tasks of a project for a run, and says
+// which others wait for what.
+package taskqueue
 
 import (
 	"cmp"

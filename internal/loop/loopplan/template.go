@@ -1,4 +1,4 @@
-package loop
+package loopplan
 
 import (
 	"fmt"
@@ -77,4 +77,3 @@ func (p *Plan) AbortText() string {
 	}
 	return "If it cannot be done at all, end it with <promise>" + p.Abort + "</promise> in the same way.\n"
 }
-
