@@ -1,35 +1,49 @@
 // Package client makes sandboxes and runs commands in them, from Go programs.
 //
-// It works through the bothy command, whose arguments, JSON and exit codes are a stable interface:
-// a program built with one version works with another. It needs no daemon and no login. Sandboxes
-// are those that "bothy ls" shows.
+// It does in this process what the bothy command does, and needs no daemon. Sandboxes are those that
+// "bothy ls" shows. Parts of a sandbox are processes of their own, which are programs of Bothy: bothy,
+// bothy-keeper, bothy-guest and, for Dockerfiles, bothy-build. They must be installed, and of the version
+// of this module that the Go program is built with:
+//
+//	CGO_ENABLED=0 go install github.com/bothy-dev/bothy/cmd/...@VERSION
+//
+// A sandbox and its programs outlive the Go program. What the bothy command takes from its environment
+// (HOME, BOTHY_HOME, XDG_CONFIG_HOME, PATH, proxies, variables with credentials) this package takes from
+// the environment of the Go program, at each call. When it starts a sandbox, it marks all descriptors of
+// the process from 3 on as close-on-exec.
 package client
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Client runs the bothy command. The zero value runs the one in PATH.
+// Client makes and uses the sandboxes of one state directory. The zero value uses those of the user. A
+// client may be used by several goroutines.
 type Client struct {
-	// Program is the command; empty: "bothy" in PATH.
-	Program string
-	// Env is its environment, as for exec.Cmd; nil: this process's. BOTHY_HOME in
-	// it says where sandboxes are kept.
-	Env []string
+	// StateDir is where sandboxes are kept. Default: as for the bothy command, which BOTHY_HOME may say.
+	StateDir string
+	// Programs is the directory with the bothy command. The other programs are beside it, or in
+	// ../libexec/bothy. Default: the first directory of PATH that has it, then the directory of this
+	// program, then ../libexec/bothy from there. All clients of a process use the same programs.
+	Programs string
+	// Notes receives what a person should know, one text at a time: why git will not work in a sandbox,
+	// which rules have no effect, how far an installation is. It may be called by several goroutines. Nil:
+	// notes are dropped, except for those in Result.
+	Notes func(text string)
+	// AcceptUnprovenBuild uses installed programs although it is not known whether they are of the
+	// version that this program is built with: one of the two does not record its version, as after a
+	// replace directive with a directory. With another version, a sandbox may fail in any way. Notes must
+	// be set, and says it at each call. Programs that are known to be of another version are never used.
+	AcceptUnprovenBuild bool
 }
 
 // Sandbox says what to create. An empty field means that the option of "bothy create" with its name is
-// left out.
+// left out. For all options see [spec.Request].
 type Sandbox struct {
 	Name       string
 	Agent      string   // an agent, "shell", or a program by its path
@@ -56,64 +70,50 @@ type Sandbox struct {
 	IdleTimeout  time.Duration
 }
 
-// args returns the equivalent arguments of bothy create.
-func (s *Sandbox) args() []string {
-	args := []string{"create", "--json"}
-	add := func(flag string, values ...string) {
-		for _, v := range values {
-			if v != "" {
-				args = append(args, flag+"="+v)
-			}
-		}
+// Request returns the equivalent request.
+func (s *Sandbox) Request() (spec.Request, error) {
+	req := spec.Request{
+		Name: s.Name, Agent: s.Agent, Workspaces: s.Workspaces, Volumes: s.Volumes, WorkspaceMode: s.WorkspaceMode,
+		Template: s.Template, User: s.User, Workdir: s.Workdir, Presets: s.Presets, Allow: s.Allow, Deny: s.Deny,
+		Secrets: s.Secrets, Lend: s.Lend, Mock: s.Mock, Budget: s.Budget, Checkpoint: s.Checkpoint,
+		Limits: spec.Limits{CPUs: s.CPUs, Pids: int64(s.Pids)}, IdleTimeout: spec.Duration(s.IdleTimeout),
 	}
-	add("--name", s.Name)
-	add("--template", s.Template)
-	add("--user", s.User)
-	add("--workdir", s.Workdir)
-	add("--volume", s.Volumes...)
-	add("--workspace", s.WorkspaceMode)
-	add("--preset", s.Presets...)
-	add("--allow", s.Allow...)
-	add("--deny", s.Deny...)
-	add("--secret", s.Secrets...)
-	add("--lend", s.Lend...)
-	add("--mock", s.Mock)
-	add("--checkpoint", s.Checkpoint)
-	add("--memory", s.Memory)
-	add("--disk", s.Disk)
-	if s.CPUs > 0 {
-		add("--cpus", fmt.Sprint(s.CPUs))
+	var err error
+	if req.Limits.Memory, err = spec.ParseSize(s.Memory); err != nil {
+		return req, spec.Errorf(spec.ErrUsage, "Memory: %w", err)
 	}
-	if s.Pids > 0 {
-		add("--pids", fmt.Sprint(s.Pids))
+	if req.Limits.Disk, err = spec.ParseSize(s.Disk); err != nil {
+		return req, spec.Errorf(spec.ErrUsage, "Disk: %w", err)
 	}
-	if s.Budget.Tokens > 0 {
-		add("--max-tokens", fmt.Sprint(s.Budget.Tokens))
-	}
-	if s.Budget.USD > 0 {
-		add("--max-cost", fmt.Sprint(s.Budget.USD))
-	}
-	if s.IdleTimeout > 0 {
-		add("--idle-timeout", s.IdleTimeout.String())
-	}
-	return args
+	req.Env, err = environment(s.Env)
+	return req, err
 }
 
-// Create creates a sandbox and returns its description. The first command in it will start it. If the
-// name is taken, the error is spec.ErrConflict.
+// environment returns variables as KEY=VALUE.
+func environment(vars map[string]string) ([]string, error) {
+	var list []string
+	for name, value := range vars {
+		if name == "" || strings.ContainsAny(name, "= \t\n\x00") || strings.ContainsRune(value, 0) {
+			return nil, spec.Errorf(spec.ErrUsage, "%q is not the name of a variable, or its value has a zero byte", name)
+		}
+		list = append(list, name+"="+value)
+	}
+	return list, nil
+}
+
+// Create creates a sandbox and returns its description. The first command in it starts it. The error is
+// of class spec.ErrConflict if the name is taken. When ctx ends, Create gives up and leaves no sandbox.
 func (c *Client) Create(ctx context.Context, s Sandbox) (*spec.Sandbox, error) {
-	vars, err := secretly(s.Env)
+	req, err := s.Request()
 	if err != nil {
 		return nil, err
 	}
-	args := s.args()
-	var files []*os.File
-	if vars != nil {
-		defer func() { _ = vars.Close() }()
-		args, files = append(args, envFile(0)), append(files, vars)
-	}
-	var made spec.Sandbox
-	return &made, c.json(ctx, &made, append(append(args, "--", s.Agent), s.Workspaces...), files...)
+	return c.CreateFrom(ctx, req)
+}
+
+// CreateFrom is Create for a request, which has all options of "bothy create".
+func (c *Client) CreateFrom(ctx context.Context, req spec.Request) (*spec.Sandbox, error) {
+	return c.create(ctx, req)
 }
 
 // Listed is an entry in a list of sandboxes.
@@ -121,92 +121,29 @@ type Listed struct {
 	Name       string   `json:"name"`
 	ID         string   `json:"id"`
 	Agent      string   `json:"agent"`
-	Status     string   `json:"status"` // stopped, starting, running or stopping
+	Status     string   `json:"status"` // stopped, starting, running, stopping or broken
 	Workspaces []string `json:"workspaces"`
 }
 
 // List returns all sandboxes, sorted by name.
-func (c *Client) List(ctx context.Context) ([]Listed, error) {
-	var doc struct {
-		Sandboxes []Listed `json:"sandboxes"`
-	}
-	err := c.json(ctx, &doc, []string{"ls", "--json"})
-	return doc.Sandboxes, err
+func (c *Client) List(ctx context.Context) ([]Listed, error) { return c.list(ctx) }
+
+// Inspect returns the description and the status of a sandbox. The error is of class spec.ErrNotFound if
+// the sandbox does not exist.
+func (c *Client) Inspect(ctx context.Context, name string) (*spec.Sandbox, spec.Status, error) {
+	return c.inspect(ctx, name)
 }
 
 // Stop stops a sandbox; its files stay. Stopping a stopped sandbox is not an error.
-func (c *Client) Stop(ctx context.Context, name string) error {
-	return c.json(ctx, nil, []string{"stop", "--", name})
-}
+func (c *Client) Stop(ctx context.Context, name string) error { return c.stop(ctx, name) }
 
-// Remove removes a sandbox with everything that belongs to it, at once. If the sandbox does not exist,
-// the error is spec.ErrNotFound.
-func (c *Client) Remove(ctx context.Context, name string) error {
-	return c.json(ctx, nil, []string{"rm", "--force", "--", name})
-}
+// Remove removes a sandbox with everything that belongs to it, at once. The error is of class
+// spec.ErrNotFound if the sandbox does not exist.
+func (c *Client) Remove(ctx context.Context, name string) error { return c.remove(ctx, name) }
 
-// json runs a command and decodes its answer.
-func (c *Client) json(ctx context.Context, answer any, args []string, files ...*os.File) error {
-	if err := supported(); err != nil {
-		return err
+// note passes a note on.
+func (c *Client) note(format string, args ...any) {
+	if c.Notes != nil {
+		c.Notes(fmt.Sprintf(format, args...))
 	}
-	cmd := c.command(ctx, args)
-	cmd.ExtraFiles = files
-	var out, complaint bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &complaint
-	if err := cmd.Run(); err != nil {
-		return failure(ctx, args[0], err, complaint.String())
-	}
-	if answer == nil {
-		return nil
-	}
-	if err := json.Unmarshal(out.Bytes(), answer); err != nil {
-		return fmt.Errorf("read what bothy %s prints: %w", args[0], err)
-	}
-	return nil
-}
-
-// command prepares a run of bothy. When the context ends, bothy and the command inside get a signal to
-// end, and are killed shortly after.
-func (c *Client) command(ctx context.Context, args []string) *exec.Cmd {
-	program := c.Program
-	if program == "" {
-		program = "bothy"
-	}
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = c.Env
-	cmd.Cancel = func() error { return cmd.Process.Signal(terminate) }
-	cmd.WaitDelay = endTime
-	return cmd
-}
-
-// endTime is how long a command may take to end after that signal, and how long its leftover processes
-// may keep printing.
-const endTime = 2 * time.Second
-
-// failure returns the error for a failed run of bothy. Its class is that of the exit code.
-func failure(ctx context.Context, what string, err error, complaint string) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	exit, ok := errors.AsType[*exec.ExitError](err)
-	if !ok {
-		return fmt.Errorf("run bothy: %w", err)
-	}
-	message, hint := exit.Error(), ""
-	for line := range strings.SplitSeq(complaint, "\n") {
-		var doc struct{ Error *spec.WireError }
-		if json.Unmarshal([]byte(line), &doc) == nil && doc.Error != nil {
-			return doc.Error.Err()
-		}
-		if text, ok := strings.CutPrefix(line, "bothy: error: "); ok {
-			message = text
-		}
-		if text, ok := strings.CutPrefix(line, "bothy: hint: "); ok {
-			hint = text
-		}
-	}
-	e := spec.Errorf(spec.ClassOf(exit.ExitCode()), "%s", message)
-	e.Op, e.Hint = "bothy "+what, hint
-	return e
 }

@@ -35,7 +35,7 @@ func (c *Client) CreateLoopSandbox(ctx context.Context, loopID, tool, workDir st
 	}
 	dir, rerr := realDir(workDir)
 	for _, s := range list {
-		if rerr == nil && s.Name == name && len(s.Workspaces) == 1 && s.Workspaces[0] == dir && slices.Contains(c.namesOf(ctx, s.Agent), tool) {
+		if rerr == nil && s.Name == name && len(s.Workspaces) == 1 && s.Workspaces[0] == dir && slices.Contains(namesOf(s.Agent), tool) {
 			return name, nil
 		}
 	}
@@ -48,16 +48,6 @@ func realDir(dir string) (string, error) {
 		return "", err
 	}
 	return filepath.EvalSymlinks(abs)
-}
-
-// namesOf returns all names of an agent: an earlier call may have used another one.
-func (c *Client) namesOf(ctx context.Context, agent string) []string {
-	var described struct {
-		Aliases []string `json:"aliases"`
-	}
-	// An agent without a description has only this name.
-	_ = c.json(ctx, &described, []string{"agent", "show", "--json", "--", agent})
-	return append(described.Aliases, agent)
 }
 
 // ExecOptions are the options of ExecInSandbox.
@@ -91,7 +81,7 @@ func (c *Client) DestroyLoopSandbox(ctx context.Context, loopID string) error {
 	for _, s := range list {
 		// The text after the loop's ID must be a tool: loop 1-a's sandboxes do not belong to loop 1.
 		tool, ok := strings.CutPrefix(s.Name, loopPrefix+loopID+"-")
-		if !ok || !slices.Contains(c.namesOf(ctx, s.Agent), tool) {
+		if !ok || !slices.Contains(namesOf(s.Agent), tool) {
 			continue
 		}
 		if err := c.Remove(ctx, s.Name); err != nil && !errors.Is(err, spec.ErrNotFound) {

@@ -1,41 +1,228 @@
 package client
 
 import (
-	"fmt"
-	"os"
-	"strings"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/bothy-dev/bothy/internal/app"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/headless"
+	"github.com/bothy-dev/bothy/internal/program"
+	"github.com/bothy-dev/bothy/internal/provision"
+	"github.com/bothy-dev/bothy/internal/settings"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// supported returns why this platform is not supported; nil on Linux.
-func supported() error { return nil }
-
-// secretly writes variables where only bothy reads them. They are for the inside: other users of the
-// host who list processes and programs must not see them. It returns the file for an option --env-file,
-// or nil without variables.
-func secretly(vars map[string]string) (*os.File, error) {
-	if len(vars) == 0 {
-		return nil, nil
+// open opens the state directory. Notes go to note, too, if it is not nil.
+func (c *Client) open(ctx context.Context, note func(string)) (*engine.Engine, settings.Settings, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, settings.Settings{}, err
 	}
-	fd, err := unix.MemfdCreate("variables", unix.MFD_CLOEXEC)
+	installed, err := c.programs()
 	if err != nil {
-		return nil, fmt.Errorf("keep variables: %w", err)
+		return nil, settings.Settings{}, err
 	}
-	f := os.NewFile(uintptr(fd), "variables")
-	var text strings.Builder
-	for name, value := range vars {
-		if strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
-			_ = f.Close()
-			return nil, spec.Errorf(spec.ErrUsage, "%q is no variable", name)
+	s, err := settings.Load(func(text string) { c.note("%s", text) })
+	if err != nil {
+		return nil, s, err
+	}
+	e, err := app.Open(app.Options{StateDir: c.StateDir, Settings: s, Note: func(text string) {
+		c.note("%s", text)
+		if note != nil {
+			note(text)
 		}
-		text.WriteString(name + "=" + value + "\x00")
+	}})
+	if err != nil {
+		return nil, s, err
 	}
-	if _, err := f.WriteString(text.String()); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("keep variables: %w", err)
+	if installed.FromPath {
+		err = refuseWritten(e, installed.Bothy())
 	}
-	return f, nil
+	return e, s, err
+}
+
+// programs returns the installed programs, unless they may be of another build.
+func (c *Client) programs() (*program.Installed, error) {
+	installed, err := program.UseInstalled(c.Programs)
+	switch {
+	case err != nil:
+		return nil, err
+	case installed.Unproven == "":
+		return installed, nil
+	case !c.AcceptUnprovenBuild:
+		return nil, spec.Errorf(spec.ErrSandbox, "%s is not used, because it may be of another build than this program: %s", installed.Bothy(), installed.Unproven).
+			WithHint("build both from one version of the module, without a directory in its place, and with -buildvcs=true in a clone; or set AcceptUnprovenBuild in client.Client")
+	case c.Notes == nil:
+		return nil, spec.Errorf(spec.ErrUsage, "AcceptUnprovenBuild needs Notes, so that its warning is read")
+	}
+	c.note("warning: %s may be of another build than this program: %s", installed.Bothy(), installed.Unproven)
+	return installed, nil
+}
+
+// refuseWritten refuses a program that a sandbox may have written.
+func refuseWritten(e *engine.Engine, path string) error {
+	paths, err := e.Paths()
+	if err != nil {
+		return err
+	}
+	if paths.WrittenAt(path) {
+		return spec.Errorf(spec.ErrDenied, "%s, which PATH leads to, is not started: a sandbox may have written it", path).
+			WithHint("install bothy in a directory that no sandbox writes to, or name its directory: Client.Programs")
+	}
+	return nil
+}
+
+// find opens the state directory and finds a sandbox.
+func (c *Client) find(ctx context.Context, name string, note func(string)) (*engine.Engine, *spec.Sandbox, error) {
+	e, _, err := c.open(ctx, note)
+	if err != nil {
+		return nil, nil, err
+	}
+	sb, err := e.Find(name)
+	return e, sb, err
+}
+
+func (c *Client) create(ctx context.Context, req spec.Request) (*spec.Sandbox, error) {
+	e, s, err := c.open(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	p := app.Provisioner(e, s, app.Quiet(c.note))
+	plan, err := p.Plan(req, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range plan.Notes {
+		c.note("%s", text)
+	}
+	sb, err := p.Create(ctx, plan, nil)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		return nil, err
+	}
+	for _, g := range plan.Git {
+		c.note("%s; to make a sandbox in which it works: %s", g.Why, g.Command("create", sb.Agent))
+	}
+	return sb, nil
+}
+
+func (c *Client) list(ctx context.Context) ([]Listed, error) {
+	e, _, err := c.open(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	all, err := e.List()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Listed, 0, len(all))
+	for _, i := range all {
+		l := Listed{Name: i.Spec.Name, ID: i.Spec.ID, Agent: i.Spec.Agent, Status: string(i.Status.State), Workspaces: []string{}}
+		if i.Spec.Broken != "" {
+			l.Status = "broken"
+		}
+		for _, m := range i.Spec.Workspaces {
+			if m.ReadOnly {
+				m.Source += ":ro"
+			}
+			l.Workspaces = append(l.Workspaces, m.Source)
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}
+
+func (c *Client) inspect(ctx context.Context, name string) (*spec.Sandbox, spec.Status, error) {
+	e, sb, err := c.find(ctx, name, nil)
+	if err != nil {
+		return nil, spec.Status{}, err
+	}
+	return sb, e.Status(sb), nil
+}
+
+// stopGrace is how long programs get to end when a sandbox is stopped.
+const stopGrace = 2 * time.Second
+
+func (c *Client) stop(ctx context.Context, name string) error {
+	e, sb, err := c.find(ctx, name, nil)
+	if err != nil {
+		return err
+	}
+	return e.Stop(ctx, sb, stopGrace)
+}
+
+func (c *Client) remove(ctx context.Context, name string) error {
+	e, sb, err := c.find(ctx, name, nil)
+	if err != nil {
+		return err
+	}
+	return e.Remove(ctx, sb, true)
+}
+
+func (c *Client) exec(ctx context.Context, sandbox string, command *Command) (Result, error) {
+	var told notes
+	status, err := c.run(ctx, sandbox, command, &told)
+	if cut, ok := errors.AsType[*headless.CutShort](err); ok {
+		err = cut.Why
+	}
+	if err != nil {
+		status = spec.ExitCode(err)
+	}
+	return Result{ExitCode: status, Notes: told.texts()}, err
+}
+
+// run runs a command and returns its exit code.
+func (c *Client) run(ctx context.Context, sandbox string, command *Command, told *notes) (int, error) {
+	vars, err := environment(command.Env)
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case len(command.Args) == 0:
+		return 0, spec.Errorf(spec.ErrUsage, "no command is given")
+	case command.Timeout < 0:
+		return 0, spec.Errorf(spec.ErrUsage, "the timeout %s is negative", command.Timeout)
+	}
+	e, sb, err := c.find(ctx, sandbox, told.add)
+	if err != nil {
+		return 0, err
+	}
+	in := headless.Session{Engine: e, Sandbox: sb, Note: func(text string) { told.add(term.Sanitize(text)) }}
+	return in.Exec(ctx, wire.Command{
+		Args: command.Args, Env: vars, Dir: command.Workdir, User: command.User, Timeout: spec.Duration(command.Timeout),
+	}, headless.Streams{In: command.Stdin, Out: command.Stdout, Err: command.Stderr})
+}
+
+// notes collects notes from several goroutines.
+type notes struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (n *notes) add(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.list = append(n.list, text)
+}
+
+func (n *notes) texts() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.list)
+}
+
+// namesOf returns all names of an agent: an earlier call may have used another one.
+func namesOf(name string) []string {
+	a, err := provision.Agents().Called(name)
+	if err != nil {
+		return []string{name} // an agent without a description has only this name
+	}
+	return append(slices.Clone(a.Aliases), name)
 }

@@ -3,16 +3,34 @@
 package client
 
 import (
-	"os"
+	"context"
 	"runtime"
 
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// supported returns why this platform is not supported.
-func supported() error {
+// unsupported returns why no call works on this platform.
+func unsupported() error {
 	return spec.Errorf(spec.ErrSandbox, "sandboxes need Linux, and this is %s/%s", runtime.GOOS, runtime.GOARCH)
 }
 
-// secretly fails for any variables, because other platforms cannot hide them.
-func secretly(map[string]string) (*os.File, error) { return nil, supported() }
+func (c *Client) create(context.Context, spec.Request) (*spec.Sandbox, error) {
+	return nil, unsupported()
+}
+
+func (c *Client) list(context.Context) ([]Listed, error) { return nil, unsupported() }
+
+func (c *Client) inspect(context.Context, string) (*spec.Sandbox, spec.Status, error) {
+	return nil, spec.Status{}, unsupported()
+}
+
+func (c *Client) stop(context.Context, string) error { return unsupported() }
+
+func (c *Client) remove(context.Context, string) error { return unsupported() }
+
+func (c *Client) exec(context.Context, string, *Command) (Result, error) {
+	err := unsupported()
+	return Result{ExitCode: spec.ExitCode(err)}, err
+}
+
+func namesOf(name string) []string { return []string{name} }

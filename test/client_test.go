@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,13 +19,39 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// clientTest runs a test as both users, with a client and a project.
+// Variables of a process that plays a Go program with a client.
+const (
+	clientProject = "BOTHY_TEST_CLIENT_PROJECT"
+	clientState   = "BOTHY_TEST_CLIENT_STATE"
+)
+
+// clientTest runs a test as both users, with a client and a project. A client has the environment of its
+// process, so each test has a process of its own.
 func clientTest(t *testing.T, test func(t *testing.T, c *client.Client, proj string)) {
 	needWall(t)
+	if proj := os.Getenv(clientProject); proj != "" {
+		test(t, &client.Client{
+			Programs: lab.bin, StateDir: os.Getenv(clientState),
+			AcceptUnprovenBuild: true, Notes: func(text string) { t.Log(text) },
+		}, proj)
+		return
+	}
 	t.Parallel()
 	asBoth(t, func(t *testing.T) {
 		l := newLodging(t)
-		test(t, &client.Client{Program: filepath.Join(lab.bin, "bothy"), Env: l.env}, l.proj)
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, _, _ := strings.Cut(t.Name(), "/")
+		cmd := exec.CommandContext(t.Context(), self, "-test.v", "-test.run=^"+name+"$")
+		cmd.Dir = l.proj
+		state := l.home.dir
+		cmd.Env = append(slices.DeleteFunc(slices.Clone(l.env), func(v string) bool { return strings.HasPrefix(v, "BOTHY_HOME=") }),
+			clientProject+"="+l.proj, clientState+"="+state, binVar+"="+lab.bin, scriptsVar+"="+lab.scripts, "TMPDIR="+t.TempDir())
+		if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+name+" ")) {
+			t.Errorf("%v\n%s", err, out)
+		}
 	})
 }
 
@@ -62,6 +92,9 @@ func TestClient(t *testing.T) {
 		if err != nil || len(list) != 1 || list[0].Status != "running" || list[0].Workspaces[0] != proj {
 			t.Errorf("%+v, %v", list, err)
 		}
+		if sb, status, err := c.Inspect(ctx, "worker"); err != nil || sb.Name != "worker" || status.State != spec.Running {
+			t.Errorf("%+v, %+v, %v", sb, status, err)
+		}
 		if err := errors.Join(c.Stop(ctx, "worker"), c.Stop(ctx, "worker"), c.Remove(ctx, "worker")); err != nil {
 			t.Error(err)
 		}
@@ -69,6 +102,142 @@ func TestClient(t *testing.T) {
 			t.Errorf("removed twice: %v, hint %q", err, spec.Hint(err))
 		}
 	})
+}
+
+// TestClientStreams checks that a command talks with the Go program while it runs, and that the end of a
+// context ends it, with its output kept and no keeper left as a zombie.
+func TestClientStreams(t *testing.T) {
+	clientTest(t, func(t *testing.T, c *client.Client, proj string) {
+		if _, err := c.Create(t.Context(), client.Sandbox{Name: "worker", Agent: "shell", Workspaces: []string{proj}}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		questions, say := io.Pipe()
+		answers, hear := io.Pipe()
+		why := errors.New("enough")
+		go func() {
+			line := make([]byte, 64)
+			_, _ = io.WriteString(say, "first\n")
+			n, err := answers.Read(line)
+			if err != nil || string(line[:n]) != "got first\n" {
+				t.Errorf("%q, %v", line[:n], err)
+			}
+			cancel(why) // it waits for a second line
+			_, _ = io.Copy(io.Discard, answers)
+		}()
+		_, err := c.Exec(ctx, "worker", client.Command{
+			Args:  []string{"sh", "-c", `while read -r line; do echo "got $line"; done`},
+			Stdin: questions, Stdout: hear,
+		})
+		if !errors.Is(err, why) {
+			t.Errorf("its context has ended: %v", err)
+		}
+		if _, err := c.Exec(ctx, "worker", client.Command{Args: []string{"true"}}); !errors.Is(err, why) {
+			t.Errorf("its context had ended before: %v", err)
+		}
+		if _, err := c.Create(ctx, client.Sandbox{Name: "other", Agent: "shell"}); !errors.Is(err, why) {
+			t.Errorf("likewise: %v", err)
+		}
+		if err := errors.Join(c.Stop(t.Context(), "worker"), c.Remove(t.Context(), "worker")); err != nil {
+			t.Error(err)
+		}
+		if list, err := c.List(t.Context()); err != nil || len(list) != 0 {
+			t.Errorf("left are %+v, %v", list, err)
+		}
+		noZombies(t)
+	})
+}
+
+// noZombies waits until this process has no ended child.
+func noZombies(t *testing.T) {
+	t.Helper()
+	for range 100 {
+		out, err := exec.CommandContext(t.Context(), "ps", "-o", "stat=,args=", "--ppid", strconv.Itoa(os.Getpid())).Output()
+		if err != nil || !slices.ContainsFunc(strings.Split(string(out), "\n"), func(l string) bool { return strings.HasPrefix(l, "Z") }) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Error("an ended keeper stays a zombie")
+}
+
+// TestForeign checks the client in a program of another module, which has this one by a replace directive:
+// it does not use programs whose build it cannot compare, unless it says so and hears the warning.
+func TestForeign(t *testing.T) {
+	needWall(t)
+	t.Parallel()
+	built := filepath.Join(lab.bin, "foreign")
+	if _, err := os.Stat(built); err != nil {
+		buildForeign(t, built)
+	}
+	asBoth(t, func(t *testing.T) {
+		l := newLodging(t)
+		run := func(args ...string) (string, error) {
+			cmd := exec.CommandContext(t.Context(), built, args...)
+			cmd.Dir, cmd.Env = l.proj, l.env
+			out, err := cmd.CombinedOutput()
+			return string(out), err
+		}
+		if out, err := run(); err == nil || !strings.Contains(out, "may be of another build than this program") {
+			t.Errorf("a build that is not known: %v\n%s", err, out)
+		}
+		if out, err := run("-accept"); err == nil || !strings.Contains(out, "needs Notes") {
+			t.Errorf("silently: %v\n%s", err, out)
+		}
+		set := l.command("secret", "set", "github")
+		set.Stdin = strings.NewReader("ghp_012345678901234567890123456789012345")
+		if out, err := set.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		out, err := run("-accept", "-notes")
+		for _, want := range []string{"note: warning: ", "created one\n", "hello over pipes\n", "cancelled: enough\n", "stopped and removed\n"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("it does not print %q", want)
+			}
+		}
+		if err != nil || t.Failed() {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if left := l.bothy("ls", "-q"); left != "" {
+			t.Errorf("left: %s", left)
+		}
+	})
+}
+
+// buildForeign builds the program of another module.
+func buildForeign(t *testing.T, to string) {
+	t.Helper()
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "foreign"))); err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile(filepath.Join(top, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const module = "github.com/bothy-dev/bothy"
+	mod := strings.Replace(string(own), "module "+module, "module example.com/foreign", 1) +
+		"\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + top + "\n"
+	sums, err := os.ReadFile(filepath.Join(top, "go.sum"))
+	if err == nil {
+		err = errors.Join(
+			os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o600),
+			os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o600),
+			os.Rename(filepath.Join(dir, "main.go.txt"), filepath.Join(dir, "main.go")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", "-o", to, ".")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOPROXY=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build a foreign program: %v\n%s", err, out)
+	}
 }
 
 // toBegin are the time limits for a command that must report that it has started. They are tried in
@@ -117,8 +286,8 @@ func TestClientErrors(t *testing.T) {
 		if err != nil || r.ExitCode != 0 {
 			t.Errorf("what was ended goes on: %+v, %v", r, err)
 		}
-		none := &client.Client{Program: "/no/such/bothy"}
-		if _, err := none.List(t.Context()); err == nil || !strings.Contains(err.Error(), "/no/such/bothy") {
+		other := &client.Client{Programs: t.TempDir()}
+		if _, err := other.List(t.Context()); !errors.Is(err, spec.ErrSandbox) || !strings.Contains(err.Error(), other.Programs) {
 			t.Errorf("no bothy: %v", err)
 		}
 	})

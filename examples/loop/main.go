@@ -1,12 +1,13 @@
 // Command loop gives the same work to a tool again and again, each time with a fresh context, until a
 // check passes. Each loop has a sandbox of its own.
 //
-//	go run ./examples/loop -tool shell -check 'test -s result.txt' -- sh -c 'date >> result.txt'
-//	go run ./examples/loop -tool claude -check 'make test' -- claude -p 'make the tests pass'
+//	go build -o loop ./examples/loop
+//	./loop -tool shell -check 'test -s result.txt' -- sh -c 'date >> result.txt'
+//	./loop -tool claude -check 'make test' -- claude -p 'make the tests pass'
 //
 // The check runs in the sandbox too, and its exit code decides, not the tool's own report. Set
 // AGENT_LOOP_HOST=1 to run the tool on the host itself, without any wall. A missing sandbox never
-// causes that.
+// causes that. Bothy must be installed from the same commit: go install ./cmd/...
 package main
 
 import (

@@ -117,7 +117,7 @@ func (a *app) root(args []string) *cobra.Command {
 			if err := cmdline.RefuseEmpty(cmd, args); err != nil {
 				return err
 			}
-			a.Settings, err = settings.Load()
+			a.Settings, err = settings.Load(func(text string) { a.Note("%s", text) })
 			return err
 		},
 		SilenceErrors: true, SilenceUsage: true,

@@ -13,9 +13,12 @@ import (
 )
 
 // programs are the paths of the programs that a sandbox runs on.
-type programs struct{ keeper, guest string }
+type programs struct{ bothy, keeper, guest string }
 
 func findPrograms() (p programs, err error) {
+	if p.bothy, err = program.Self(); err != nil {
+		return p, err
+	}
 	if p.keeper, err = program.Find(program.Keeper); err != nil {
 		return p, err
 	}
@@ -24,22 +27,21 @@ func findPrograms() (p programs, err error) {
 }
 
 // openBothy opens the file of the program that runs helpers, for a keeper that will run it.
-func openBothy() (*os.File, error) {
-	path, err := program.Self()
-	if err != nil {
-		return nil, err
-	}
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+func (p programs) openBothy() (*os.File, error) {
+	fd, err := unix.Open(p.bothy, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open the program that runs helpers: %w", err)
 	}
-	return os.NewFile(uintptr(fd), path), nil
+	return os.NewFile(uintptr(fd), p.bothy), nil
 }
 
 // untouched refuses programs that have changed since this command began, and that a sandbox may
 // have written.
 func (e *Engine) untouched(p programs) error {
-	for name, path := range map[string]string{program.Keeper: p.keeper, program.Guest: p.guest} {
+	for name, path := range map[string]string{program.Bothy: p.bothy, program.Keeper: p.keeper, program.Guest: p.guest} {
+		if path == program.Running { // no path leads to it
+			continue
+		}
 		touched := program.Untouched(name)
 		if touched == nil {
 			continue

@@ -271,7 +271,7 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l launch.Settings,
 			conn.Close()
 		}
 	}()
-	bothy, err := openBothy()
+	bothy, err := p.openBothy()
 	if err != nil {
 		return nil, err
 	}

@@ -13,9 +13,14 @@ type pipes struct {
 	once         sync.Once
 }
 
-func openPipes() (*pipes, error) {
+// openPipes opens the pipes. With joined, both streams of output are one pipe.
+func openPipes(joined bool) (*pipes, error) {
 	p := &pipes{}
 	for i := range p.theirs {
+		if joined && i == 2 {
+			p.theirs[i] = p.theirs[1]
+			break
+		}
 		r, w, err := os.Pipe()
 		if err != nil {
 			p.close()
@@ -29,19 +34,23 @@ func openPipes() (*pipes, error) {
 	return p, nil
 }
 
-// copy closes the program's ends here, sends stdin, and reads the output. The channel is closed
-// when both streams have ended.
-func (p *pipes) copy(stdin string, stdout, stderr io.Writer) <-chan struct{} {
+// copy closes the program's ends here, sends the input, and reads the output. The channel is closed
+// when the output has ended.
+func (p *pipes) copy(st Streams) <-chan struct{} {
 	for _, f := range p.theirs {
 		f.Close()
 	}
 	go func() {
-		_, _ = io.WriteString(p.ours[0], stdin) // a program may ignore its input
+		if st.In != nil {
+			_, _ = io.Copy(p.ours[0], st.In) // a program may ignore its input
+		}
 		p.ours[0].Close()
 	}()
 	var both sync.WaitGroup
-	both.Go(func() { _, _ = io.Copy(stdout, p.ours[1]) })
-	both.Go(func() { _, _ = io.Copy(stderr, p.ours[2]) })
+	both.Go(func() { _, _ = io.Copy(st.Out, p.ours[1]) })
+	if p.ours[2] != nil {
+		both.Go(func() { _, _ = io.Copy(st.Err, p.ours[2]) })
+	}
 	ended := make(chan struct{})
 	go func() { both.Wait(); close(ended) }()
 	return ended

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,12 +34,65 @@ func (s *Session) Run(ctx context.Context, q wire.Command, stdin string, stdout,
 // RunUntil is Run for a command that is ended when enough is closed. Unlike an abandoned command, such a
 // command does not end the sandbox that was made for it.
 func (s *Session) RunUntil(ctx context.Context, enough <-chan struct{}, q wire.Command, stdin string, stdout, stderr io.Writer) (status int, err error) {
-	pipes, err := openPipes()
+	tell := func(notes []string) {
+		for _, n := range notes {
+			fmt.Fprintln(stderr, n)
+		}
+	}
+	pipes, err := openPipes(false)
 	if err != nil {
 		return 0, err
 	}
+	return s.run(ctx, ctx, enough, q, pipes, Streams{strings.NewReader(stdin), stdout, stderr}, tell)
+}
+
+// Streams are the streams of a program.
+type Streams struct {
+	In       io.Reader // nil: no input
+	Out, Err io.Writer // the same writer for both gets their output in order
+}
+
+// abandonTime is how long Exec waits for the end of a program that it has ended. The time of an unwanted
+// program is over by then.
+const abandonTime = 4 * endGrace
+
+// Exec runs a command to its end and returns its status. When ctx ends, the program gets SIGTERM, and
+// SIGKILL a second later; the error is the cause of ctx.
+func (s *Session) Exec(ctx context.Context, q wire.Command, st Streams) (status int, err error) {
+	waits, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abandon(nil)
+	defer context.AfterFunc(ctx, func() {
+		time.AfterFunc(abandonTime, func() { abandon(context.Cause(ctx)) })
+	})()
+	tell := func(notes []string) {
+		for _, n := range notes {
+			if s.Note != nil {
+				s.Note(n)
+			}
+		}
+	}
+	pipes, err := openPipes(sameWriter(st.Out, st.Err))
+	if err != nil {
+		return 0, err
+	}
+	status, err = s.run(ctx, waits, ctx.Done(), q, pipes, st, tell)
+	if ctx.Err() != nil {
+		return status, context.Cause(ctx)
+	}
+	return status, err
+}
+
+// sameWriter reports whether two writers are the same. Writers of some types cannot be compared.
+func sameWriter(a, b io.Writer) bool {
+	defer func() { _ = recover() }()
+	return a == b
+}
+
+// run runs a command. starting ends the attempt to start it, ctx the wait for it. It gives the keeper's
+// notes to tell when the output has ended.
+func (s *Session) run(starting, ctx context.Context, enough <-chan struct{}, q wire.Command, pipes *pipes, st Streams, tell func([]string)) (status int, err error) {
 	defer pipes.close()
-	conn, _, err := s.Ask(ctx, s.exec(q), pipes.theirs[:]...)
+	conn, _, err := s.Ask(starting, s.exec(q), pipes.theirs[:]...)
 	if errors.Is(err, spec.ErrMayHaveRun) {
 		return 0, &CutShort{err}
 	}
@@ -50,11 +104,11 @@ func (s *Session) RunUntil(ctx context.Context, enough <-chan struct{}, q wire.C
 	over := make(chan struct{})
 	defer close(over)
 	go end(conn, enough, over)
-	ended := pipes.copy(stdin, stdout, stderr)
+	ended := pipes.copy(st)
 	f, err := conn.Receive()
-	var notes []byte // for the end: until then the goroutine that copies the output writes to stderr
+	var notes []string // for the end: until then the goroutine that copies the output writes to stderr
 	for err == nil && f.Kind == wire.Note {
-		notes = fmt.Appendf(notes, "%s\n", f.Payload)
+		notes = append(notes, string(f.Payload))
 		f, err = conn.Receive()
 	}
 	select {
@@ -64,7 +118,7 @@ func (s *Session) RunUntil(ctx context.Context, enough <-chan struct{}, q wire.C
 	}
 	pipes.close()
 	<-ended
-	_, _ = stderr.Write(notes)
+	tell(notes)
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}

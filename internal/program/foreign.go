@@ -3,7 +3,6 @@
 package program
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -11,11 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// module is the path of Bothy's module.
-const module = "github.com/bothy-dev/bothy"
-
-// running is the path at which a process finds its own program.
-const running = "/proc/self/exe"
+// Running is the path at which a process finds its own program.
+const Running = "/proc/self/exe"
 
 // Installed is the installation of Bothy that a foreign program uses.
 type Installed struct {
@@ -40,7 +36,7 @@ func Self() (string, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	if foreign == nil {
-		return running, nil
+		return Running, nil
 	}
 	return foreign.program, found[Bothy].same()
 }
@@ -139,23 +135,4 @@ func compare(mine, theirs *debug.BuildInfo, path string) (unproven string, err e
 			WithHint("install that version: CGO_ENABLED=0 go install %s/cmd/...@%s; or build this program with the installed one: go get %s@%s", module, linked.Version, module, installed)
 	}
 	return "", nil
-}
-
-// linkedModule returns Bothy's module as a program links it. It is not proven if the program does not
-// record the version, as with a directory in the place of the module.
-func linkedModule(info *debug.BuildInfo) (m debug.Module, proven bool) {
-	if info == nil {
-		return m, false
-	}
-	if info.Main.Path == module {
-		m.Version = version(info)
-		return m, m.Version != devel
-	}
-	for _, d := range info.Deps {
-		if d.Path == module {
-			m = *cmp.Or(d.Replace, d)
-			return m, m.Version != "" && m.Version != "(devel)"
-		}
-	}
-	return m, false
 }

@@ -72,8 +72,9 @@ const (
 )
 
 // Load reads $XDG_CONFIG_HOME/bothy/config.yaml. A missing file counts as an empty one. The error is
-// of class [spec.ErrUsage] if the file holds a mistake.
-func Load() (Settings, error) {
+// of class [spec.ErrUsage] if the file holds a mistake. note receives a text for a person if a file is
+// passed over.
+func Load(note func(text string)) (Settings, error) {
 	var c Settings
 	path, err := Path()
 	if err != nil {
@@ -85,7 +86,7 @@ func Load() (Settings, error) {
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		if _, hidden := os.Lstat(path); hidden != nil { // the home belongs to another user, as su leaves it
-			fmt.Fprintf(os.Stderr, "bothy: the configuration is not read: %v\n", err)
+			note(fmt.Sprintf("the configuration is not read: %v", err))
 			return c, nil
 		}
 		return c, spec.Errorf(spec.ErrUsage, "the configuration cannot be read: %w", err).

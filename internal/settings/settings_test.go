@@ -23,7 +23,7 @@ func TestLoad(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", dir)
 	must(t, os.Mkdir(filepath.Join(dir, "bothy"), 0o700))
 	path := filepath.Join(dir, "bothy", "config.yaml")
-	c, err := Load()
+	c, err := Load(func(string) {})
 	if err != nil || c.IdleTimeout() != spec.Duration(defaultIdle) || c.DetachKeys() != defaultDetach {
 		t.Errorf("without a file: %+v, %v", c, err)
 	}
@@ -32,12 +32,12 @@ func TestLoad(t *testing.T) {
 	}
 	for _, text := range []string{"", "# nothing\n", "{}\n", "\ufeffpids: 9\n"} {
 		must(t, os.WriteFile(path, []byte(text), 0o600))
-		if _, err := Load(); err != nil {
+		if _, err := Load(func(string) {}); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	must(t, os.WriteFile(path, []byte("idle_timeout: 0s\ndetach_keys: ctrl-p,ctrl-q\ncpus: 1.5\nmemory: 2g\npids: 9\ndisk: 1t\n"), 0o600))
-	c, err = Load()
+	c, err = Load(func(string) {})
 	must(t, err)
 	if want := (spec.Limits{CPUs: 1.5, Memory: 2 << 30, Pids: 9, Disk: 1 << 40}); c.Limits() != want || c.IdleTimeout() != 0 || c.DetachKeys() != "ctrl-p,ctrl-q" {
 		t.Errorf("read: %+v, %v, %q", c.Limits(), time.Duration(c.IdleTimeout()), c.DetachKeys())
@@ -49,17 +49,17 @@ func TestLoad(t *testing.T) {
 		"no mapping": "[1, 2]\n", "no YAML": "a: [\n", "a text for a number": "pids: many\n",
 	} {
 		must(t, os.WriteFile(path, []byte(text), 0o600))
-		if c, err := Load(); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), path) {
+		if c, err := Load(func(string) {}); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
 	}
 	must(t, os.Chmod(path, 0))
-	if _, err := Load(); os.Geteuid() != 0 && !errors.Is(err, spec.ErrUsage) {
+	if _, err := Load(func(string) {}); os.Geteuid() != 0 && !errors.Is(err, spec.ErrUsage) {
 		t.Errorf("without permission: %v", err)
 	}
 	must(t, os.Remove(path))
 	must(t, os.Mkdir(path, 0o700))
-	if _, err := Load(); err == nil {
+	if _, err := Load(func(string) {}); err == nil {
 		t.Error("a directory was read")
 	}
 }

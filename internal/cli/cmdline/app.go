@@ -9,11 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/app"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
-	"github.com/bothy-dev/bothy/internal/program"
-	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/settings"
 	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -44,24 +43,10 @@ func (a *App) Existing(ref string) (*engine.Engine, *spec.Sandbox, error) {
 
 // Engine opens the state directory.
 func (a *App) Engine() (*engine.Engine, error) {
-	dir, err := store.Dir()
-	if err != nil {
-		return nil, err
-	}
-	s, err := store.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	e := &engine.Engine{
-		Store: s, Version: program.Version(), Agents: provision.Agents(), Defaults: a.Settings.Limits(), Prices: a.Settings.Prices, StoreLimit: a.Settings.StoreLimit,
-		Progress:   func(s string) { a.Note("%s", s) },
-		Unenforced: a.warnLimit, Passphrase: a.passphrase,
-	}
-	if a.Claims != nil {
-		e.Claims = func() (map[string]string, error) { return a.Claims(e) }
-	}
-	Snapshots(e).Attach()
-	return e, nil
+	return app.Open(app.Options{
+		Settings: a.Settings, Note: func(text string) { a.Note("%s", text) },
+		Unenforced: a.warnLimit, Passphrase: a.passphrase, Claims: a.Claims,
+	})
 }
 
 // Snapshots returns the snapshots of an engine's sandboxes.

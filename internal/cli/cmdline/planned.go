@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/app"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
@@ -14,7 +15,7 @@ import (
 
 // Provisioner returns a provisioner that shows its progress here.
 func (a *App) Provisioner(e *engine.Engine) *provision.Provisioner {
-	return &provision.Provisioner{Engine: e, Settings: a.Settings, Watcher: a.Watcher(false)}
+	return app.Provisioner(e, a.Settings, a.Watcher(false))
 }
 
 // Plan decides what a request means, asks the user the open questions, and prints the plan's notes.

@@ -164,7 +164,7 @@ func TestDocumentedWebhook(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", dir)
 	must(t, os.MkdirAll(filepath.Join(dir, "bothy"), 0o700))
 	must(t, os.WriteFile(filepath.Join(dir, "bothy", "config.yaml"), []byte("notify: "+line+"\n"), 0o600))
-	c, err := settings.Load()
+	c, err := settings.Load(func(string) {})
 	must(t, err)
 	told := engine.Notice{Event: engine.EventEnded, Run: "r", Kind: run.Flows, Status: "waiting", Reason: "approval", Detail: "good: \"Is it\"\n@good?", Directory: "/app"}
 	answers <- http.StatusNoContent

@@ -1,0 +1,80 @@
+// Package app puts the parts of Bothy together for one caller, a command line or a Go program: the state
+// directory, the engine and the packages that it calls, and the provisioner. It has no terminal.
+package app
+
+import (
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/agentprogram"
+	"github.com/bothy-dev/bothy/internal/builder"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/program"
+	"github.com/bothy-dev/bothy/internal/provision"
+	"github.com/bothy-dev/bothy/internal/settings"
+	"github.com/bothy-dev/bothy/internal/snapshot"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Options are the caller's part.
+type Options struct {
+	// StateDir is the state directory. Default: that of the user, [store.Dir].
+	StateDir string
+	Settings settings.Settings
+	// Note receives a text that a person should know.
+	Note func(text string)
+	// Passphrase asks a person for the passphrase of the secrets; twice for a fresh one. Nil: no person
+	// can be asked.
+	Passphrase func(fresh bool) ([]byte, error)
+	// Unenforced receives the limits that are not enforced on a sandbox that was started. May be nil.
+	Unenforced func(*spec.Sandbox, spec.Enforcement)
+	// Claims returns the sandboxes that unattended work needs: see [engine.Engine.Claims]. May be nil.
+	Claims func(*engine.Engine) (map[string]string, error)
+}
+
+// Open opens a state directory.
+func Open(o Options) (*engine.Engine, error) {
+	dir, err := o.StateDir, error(nil)
+	if dir == "" {
+		dir, err = store.Dir()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := store.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine.Engine{
+		Store: s, Version: program.Version(), Agents: provision.Agents(),
+		Defaults: o.Settings.Limits(), Prices: o.Settings.Prices, StoreLimit: o.Settings.StoreLimit,
+		Progress: o.Note, Unenforced: o.Unenforced, Passphrase: o.Passphrase,
+	}
+	if o.Claims != nil {
+		e.Claims = func() (map[string]string, error) { return o.Claims(e) }
+	}
+	snapshot.New(e).Attach()
+	return e, nil
+}
+
+// Provisioner returns what makes the sandboxes of an engine.
+func Provisioner(e *engine.Engine, s settings.Settings, w provision.Watcher) *provision.Provisioner {
+	return &provision.Provisioner{Engine: e, Settings: s, Watcher: w}
+}
+
+// Quiet is a watcher that passes on notes, and no progress.
+type Quiet func(format string, args ...any)
+
+// Note implements [provision.Watcher].
+func (q Quiet) Note(format string, args ...any) { q(format, args...) }
+
+// Installing implements [provision.Watcher].
+func (q Quiet) Installing() (agentprogram.Progress, func()) {
+	return func(string, agent.Event) {}, func() {}
+}
+
+// Fetching implements [provision.Watcher].
+func (q Quiet) Fetching() (func(image.Event), func()) { return func(image.Event) {}, func() {} }
+
+// Building implements [provision.Watcher].
+func (q Quiet) Building() func(builder.Event) { return func(builder.Event) {} }
