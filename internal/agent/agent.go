@@ -102,5 +102,3 @@ func checkVersion(v string) error {
 
 // maxName bounds tags in bytes.
 const maxName = 64
-
-func (t Target) String() string { return strings.Join(t.components(), "/") }

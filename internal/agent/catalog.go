@@ -107,7 +107,7 @@ func CheckName(name string) error {
 		ok = ok && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' && i > 0)
 	}
 	if !ok {
-		return spec.Errorf(spec.ErrUsage, "%q is no name for an agent", name).WithHint("use lower-case letters, digits and '-'")
+		return spec.Errorf(spec.ErrUsage, "%q is not a name for an agent", name).WithHint("use lower-case letters, digits and '-'")
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func CheckName(name string) error {
 func (c Catalog) Called(name string) (*spec.Agent, error) {
 	a, err := c.Find(name)
 	if err == nil && a.Runtime {
-		err = spec.Errorf(spec.ErrUsage, "%s is no agent, but what agents run on", a.Title).
+		err = spec.Errorf(spec.ErrUsage, "%s is a runtime, not an agent", a.Title).
 			WithHint("to run it by itself: bothy run shell . -- %s", a.Program)
 	}
 	return a, err
@@ -126,7 +126,7 @@ func (c Catalog) Called(name string) (*spec.Agent, error) {
 // the error is of class [spec.ErrNotFound].
 func (c Catalog) Find(name string) (*spec.Agent, error) {
 	if name == Shell { // every start and fork asks for it, and the rest reads all descriptions
-		return nil, spec.Errorf(spec.ErrNotFound, "%q is no agent, but your own shell", name).WithHint("bothy run %s . needs no agent; the others: bothy agent ls", name)
+		return nil, spec.Errorf(spec.ErrNotFound, "%q is your own shell, not an agent", name).WithHint("bothy run %s . needs no agent; the others: bothy agent ls", name)
 	}
 	if CheckName(name) == nil {
 		a, err := c.describe(name)

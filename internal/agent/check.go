@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"maps"
 	"path"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,114 +14,97 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// checkAgent checks a description.
+// checkAgent checks a description, and returns the first error.
 func checkAgent(a *spec.Agent) error {
-	fail := func(format string, args ...any) error { return spec.Errorf(spec.ErrUsage, format, args...) }
+	return cmp.Or(
+		checkIdentity(a), checkSubcommands(a), checkPresets("presets", a.Presets), checkReach(a), checkAllow(a),
+		checkServices(a), checkFiles(a), checkTold(a), checkLogin(a.Login), checkKeys(a), checkRefused(a),
+		checkTokens(a), checkElsewhere(a), checkEnv("env", a.Env), checkMock(a.Mock), checkServer(a.Server), checkHome(a),
+		checkHeadless(a.Headless), checkTranscript(a.Transcript), checkRuntime(a), checkInstall(a),
+	)
+}
+
+// usageIn returns a function that makes errors about a key of a description.
+func usageIn(key string) func(format string, args ...any) error {
+	return func(format string, args ...any) error { return spec.Errorf(spec.ErrUsage, key+": "+format, args...) }
+}
+
+func checkIdentity(a *spec.Agent) error {
 	if a.Version != spec.Version {
-		return fail("version is %d, not %d", a.Version, spec.Version)
+		return spec.Errorf(spec.ErrUsage, "version is %d, not %d", a.Version, spec.Version)
 	}
 	if err := CheckName(a.Name); err != nil {
 		return err
 	}
 	if a.Title == "" {
-		return fail("title is missing")
+		return spec.Errorf(spec.ErrUsage, "title is missing")
 	}
 	for _, command := range a.Default {
 		if command != Ralph {
-			return fail("default: %q is no command that takes an agent unasked; there is %s", command, Ralph)
+			return spec.Errorf(spec.ErrUsage, "default: %q does not choose an agent by itself; only %s does", command, Ralph)
 		}
 	}
 	if a.Program == "" || strings.Contains(a.Program, "/") && !path.IsAbs(a.Program) {
-		return fail("program must be a name, or an absolute path inside")
+		return spec.Errorf(spec.ErrUsage, "program must be a name, or an absolute path inside")
 	}
-	if err := checkSubcommands(a); err != nil {
-		return err
-	}
-	if err := checkPresets("presets", a.Presets); err != nil {
-		return err
-	}
-	if err := checkReach(a); err != nil {
-		return err
-	}
-	if err := checkAllow(a); err != nil {
-		return err
-	}
-	if err := checkServices(a); err != nil {
-		return err
-	}
+	return nil
+}
+
+// checkFiles checks the paths of an agent's files.
+func checkFiles(a *spec.Agent) error {
 	for _, p := range a.Config {
 		if !localFile(p) {
-			return fail("config: %q is no path below the home directory", p)
+			return usageIn("config")(notLocal, p)
 		}
 	}
 	for _, p := range a.Logins {
 		if _, err := path.Match(p, ""); err != nil || !localFile(p) || strings.HasPrefix(p, "*") {
-			return fail("logins: %q is no path below the home directory, in whose names * may stand for some characters", p)
+			return usageIn("logins")(notLocal+"; its names may contain *", p)
 		}
 	}
-	if s := a.Servers; s != nil && (!localFile(s.File) || !strings.HasSuffix(s.File, ".json") && !isTOML(s.File) || s.Key == "") {
-		return fail("servers: file must be a path below the home directory that ends with .json or .toml, and key is needed")
+	s, fail := a.Servers, usageIn("servers")
+	if s == nil {
+		return nil
 	}
-	if s := a.Servers; s != nil {
-		if err := checkDirectory(s.Directory); err != nil {
-			return fail("servers: directory: %w", err)
-		}
+	if !localFile(s.File) || !strings.HasSuffix(s.File, ".json") && !isTOML(s.File) || s.Key == "" {
+		return fail("file must be a path below the home directory that ends with .json or .toml, and key is needed")
 	}
-	if err := checkTold(a); err != nil {
-		return err
+	if err := checkDirectory(s.Directory); err != nil {
+		return fail("directory: %w", err)
 	}
-	if err := checkLogin(a.Login); err != nil {
-		return err
-	}
-	if err := checkKeys(a); err != nil {
-		return err
-	}
-	if err := checkRefused(a); err != nil {
-		return err
-	}
-	if err := checkTokens(a); err != nil {
-		return err
-	}
-	if err := checkElsewhere(a); err != nil {
-		return err
-	}
-	if err := checkEnv("env", a.Env); err != nil {
-		return err
-	}
-	if err := checkMock(a.Mock); err != nil {
-		return err
-	}
-	if err := checkServer(a.Server); err != nil {
-		return err
-	}
+	return nil
+}
+
+// notLocal is the format of the error about a path that [localFile] does not accept.
+const notLocal = "%q is not a path below the home directory"
+
+// localFile accepts a clean path below a directory.
+func localFile(p string) bool {
+	return filepath.IsLocal(p) && path.Clean(p) == p && p != "."
+}
+
+// checkHome checks the files that an agent gets in its home.
+func checkHome(a *spec.Agent) error {
 	for _, f := range a.Home {
 		if !localFile(f.Path) {
-			return fail("home: %q is no path below the home directory", f.Path)
+			return usageIn("home")(notLocal, f.Path)
 		}
+		fail := usageIn("home: " + f.Path)
 		if f.Barred != "" {
 			if _, err := policy.ParseRule(policy.Allow, f.Barred); err != nil {
-				return fail("home: %s: barred: %w", f.Path, err)
+				return fail("barred: %w", err)
 			}
 		}
 		if _, err := Expand(f.Text, func(string) (string, bool) { return "", true }); err != nil {
-			return fail("home: %s: %w", f.Path, err)
+			return fail("%w", err)
 		}
 		for _, service := range f.Lent {
 			if !mayBeLent(a, service) {
-				return fail("home: %s: lent: %q is neither one of the credentials nor the login's service", f.Path, service)
+				return fail("lent: %q is neither one of the credentials nor the login's service", service)
 			}
 		}
 	}
-	if err := checkHeadless(a.Headless); err != nil {
-		return err
-	}
-	if err := checkTranscript(a.Transcript); err != nil {
-		return err
-	}
-	if err := checkRuntime(a); err != nil {
-		return err
-	}
-	return checkInstall(a)
+	return nil
 }
 
 // checkRuntime rejects keys in a runtime's description that only an agent may have.
@@ -129,7 +114,7 @@ func checkRuntime(a *spec.Agent) error {
 		Told: a.Told, Install: a.Install, Get: a.Get, Program: a.Program,
 	}
 	if a.Runtime && !reflect.DeepEqual(*a, bare) {
-		return spec.Errorf(spec.ErrUsage, "runtime: what agents run on has a program and an installation, and nothing else of agents")
+		return spec.Errorf(spec.ErrUsage, "runtime: a runtime has a program and an installation, and no other keys of agents")
 	}
 	return nil
 }
@@ -145,7 +130,7 @@ func mayBeLent(a *spec.Agent, service string) bool {
 func checkReach(a *spec.Agent) error {
 	for _, service := range slices.Sorted(maps.Keys(a.Reach)) {
 		if !slices.Contains(a.Credentials, service) {
-			return spec.Errorf(spec.ErrUsage, "reach: %q is none of the credentials", service)
+			return spec.Errorf(spec.ErrUsage, "reach: %q is not one of the credentials", service)
 		}
 		if err := checkPresets("reach: "+service, a.Reach[service]); err != nil {
 			return err
@@ -189,20 +174,19 @@ func checkMock(m *spec.AgentMock) error {
 }
 
 // Env returns the variables of an agent, as NAME=VALUE.
-func Env(a *spec.Agent) (env []string) {
-	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
-		env = append(env, name+"="+a.Env[name])
+func Env(a *spec.Agent) []string { return environ(a.Env, func(value string) string { return value }) }
+
+// environ returns variables as NAME=VALUE, with each value expanded.
+func environ(of map[string]string, expand func(value string) string) (env []string) {
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		env = append(env, name+"="+expand(of[name]))
 	}
 	return env
 }
 
 // MockEnv returns the variables that point an agent to a mock model, with a made-up key.
 func MockEnv(m *spec.AgentMock, key string) []string {
-	var env []string
-	for _, name := range slices.Sorted(maps.Keys(m.Env)) {
-		env = append(env, name+"="+strings.ReplaceAll(m.Env[name], wordKey, key))
-	}
-	return env
+	return environ(m.Env, func(value string) string { return strings.ReplaceAll(value, wordKey, key) })
 }
 
 func checkInstall(a *spec.Agent) error {
@@ -210,13 +194,11 @@ func checkInstall(a *spec.Agent) error {
 		return nil
 	}
 	if a.Get != "" {
-		return spec.Errorf(spec.ErrUsage, "get is for what Bothy does not install")
+		return spec.Errorf(spec.ErrUsage, "get is for programs that Bothy does not install")
 	}
-	fail := func(format string, args ...any) error {
-		return spec.Errorf(spec.ErrUsage, "install: "+format, args...)
-	}
+	fail := usageIn("install")
 	if strings.Contains(a.Program, "/") {
-		return fail("what is installed is started by its name, not as %s", a.Program)
+		return fail("an installed program is started by its name, not as %s", a.Program)
 	}
 	if a.Install.Package == "" {
 		return fail("package is missing")
@@ -228,10 +210,10 @@ func checkInstall(a *spec.Agent) error {
 	}
 	if n := a.Install.Needs; n != nil {
 		if CheckName(n.Name) != nil || n.Name == a.Name || a.Runtime {
-			return fail("needs: %q cannot be the name of what it runs on", n.Name)
+			return fail("needs: %q cannot be the name of a runtime", n.Name)
 		}
 		if !Exact(n.Version) {
-			return fail("needs: %q is no version; write a whole one, like 20.0.0", n.Version)
+			return fail("needs: %q is not a version; write a whole one, like 20.0.0", n.Version)
 		}
 	}
 	return checkSource(*a.Install)

@@ -55,13 +55,13 @@ func valueOf(word string, lookup func(string) (string, bool)) (string, error) {
 	if name, n, ok := strings.Cut(word, ":-"); ok {
 		var err error
 		if last, err = strconv.Atoi(n); err != nil {
-			return "", spec.Errorf(spec.ErrUsage, "{%s}: %q is no number", word, n)
+			return "", spec.Errorf(spec.ErrUsage, "{%s}: %q is not a number", word, n)
 		}
 		word = name
 	}
 	value, ok := lookup(word)
 	if !ok {
-		return "", spec.Errorf(spec.ErrUsage, "nothing is known as {%s}", word)
+		return "", spec.Errorf(spec.ErrUsage, "unknown word {%s}", word)
 	}
 	if last >= 0 && len(value) > last {
 		value = value[len(value)-last:]

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -73,9 +72,9 @@ func checkWords(key string, args []string, word string, none bool) error {
 		n := strings.Count(all, w)
 		switch {
 		case w == word && n != 1:
-			return spec.Errorf(spec.ErrUsage, "%s: %s must stand in it once", key, w)
+			return spec.Errorf(spec.ErrUsage, "%s: %s must occur once", key, w)
 		case w != word && n > 0:
-			return spec.Errorf(spec.ErrUsage, "%s: %s means nothing there", key, w)
+			return spec.Errorf(spec.ErrUsage, "%s: %s has no meaning there", key, w)
 		}
 	}
 	return nil
@@ -84,7 +83,7 @@ func checkWords(key string, args []string, word string, none bool) error {
 // checkOutput requires that each success is also an end.
 func checkOutput(h *spec.AgentHeadless) error {
 	if CheckName(h.Output) != nil {
-		return spec.Errorf(spec.ErrUsage, "headless: output: %q is no name of a form: %s, events, or another of lower-case letters, digits and '-'", h.Output, OutputText)
+		return spec.Errorf(spec.ErrUsage, "headless: output: %q is not the name of a format: use %s, events, or another one of lower-case letters, digits and '-'", h.Output, OutputText)
 	}
 	if events := len(h.End) + len(h.Success); h.Output == OutputText {
 		if events > 0 || h.Session != nil || h.Events != nil || h.Linger != 0 {
@@ -93,7 +92,7 @@ func checkOutput(h *spec.AgentHeadless) error {
 		return nil
 	}
 	if h.Linger < 0 {
-		return spec.Errorf(spec.ErrUsage, "headless: linger: %s is no time that it could take to exit", time.Duration(h.Linger))
+		return spec.Errorf(spec.ErrUsage, "headless: linger: %s is negative", time.Duration(h.Linger))
 	}
 	if len(h.End) == 0 || len(h.Success) == 0 {
 		return spec.Errorf(spec.ErrUsage, "headless: end and success must name events")
@@ -105,7 +104,7 @@ func checkOutput(h *spec.AgentHeadless) error {
 	}
 	for _, s := range h.Success {
 		if !slices.ContainsFunc(h.End, func(end spec.AgentEvent) bool { return implies(s, end) }) {
-			return spec.Errorf(spec.ErrUsage, "headless: success: %v is none of end", s)
+			return spec.Errorf(spec.ErrUsage, "headless: success: %v is not one of end", s)
 		}
 	}
 	if h.Events == nil {
@@ -166,9 +165,7 @@ func checkMCP(m *spec.AgentMCP) error {
 	if m == nil {
 		return nil
 	}
-	fail := func(format string, args ...any) error {
-		return spec.Errorf(spec.ErrUsage, "headless: mcp: "+format, args...)
-	}
+	fail := usageIn("headless: mcp")
 	switch {
 	case (len(m.Args) == 0) == (m.File == ""):
 		return fail("either args or a file")
@@ -179,15 +176,10 @@ func checkMCP(m *spec.AgentMCP) error {
 	case m.File == "":
 		return checkWords("headless: mcp: args", m.Args, wordServers, false)
 	case !localFile(m.File):
-		return fail("%q is no path below the home directory", m.File)
+		return fail(notLocal, m.File)
 	}
 	if ext := path.Ext(m.File); ext != ".json" && ext != ".toml" {
 		return fail("%s is neither JSON nor TOML by its name", m.File)
 	}
 	return nil
-}
-
-// localFile accepts a clean path below a directory.
-func localFile(p string) bool {
-	return filepath.IsLocal(p) && path.Clean(p) == p && p != "."
 }

@@ -67,7 +67,7 @@ type Home struct{ dir, name string }
 // HomeOf returns the directory of a name, which need not exist.
 func HomeOf(st *store.Store, name string) (Home, error) {
 	if CheckName(name) != nil {
-		return Home{}, spec.Errorf(spec.ErrNotFound, "there is no agent %q", name)
+		return Home{}, spec.Errorf(spec.ErrNotFound, "no agent named %q", name)
 	}
 	return Home{filepath.Join(st.Agents(), name), name}, nil
 }

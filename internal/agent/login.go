@@ -18,11 +18,9 @@ func checkLogin(l *spec.AgentLogin) error {
 	if l == nil {
 		return nil
 	}
-	fail := func(format string, args ...any) error {
-		return spec.Errorf(spec.ErrUsage, "login: "+format, args...)
-	}
+	fail := usageIn("login")
 	if !localFile(l.File) || path.Dir(l.File) == "." {
-		return fail("%q is no file in a directory below the home directory", l.File)
+		return fail("%q is not a file in a directory below the home directory", l.File)
 	}
 	if err := checkDirectory(l.Directory); err != nil {
 		return fail("directory: %w", err)
@@ -48,25 +46,23 @@ func checkLogin(l *spec.AgentLogin) error {
 		return fail("form is %q, not %s", l.Form, spec.FormJSON)
 	}
 	if l.Capture != nil && slices.ContainsFunc(l.Capture.Pass, func(name string) bool { return strings.HasSuffix(strings.ToLower(name), "_token") }) {
-		return fail("capture: what stands for a token comes in by itself, and no other token does")
+		return fail("capture: placeholders of tokens are passed by themselves, and other tokens never")
 	}
 	if l.Client == "" || l.Again == "" {
-		return fail("client and again must be there")
+		return fail("client and again are needed")
 	}
 	return nil
 }
 
 // checkKeys checks the description of an agent's API keys.
 func checkKeys(a *spec.Agent) error {
+	fail := usageIn("keys")
 	for _, k := range a.Keys {
-		fail := func(format string, args ...any) error {
-			return spec.Errorf(spec.ErrUsage, "keys: "+format, args...)
-		}
-		if err := checkStands(k.File, k.Directory, k.Key); err != nil {
+		if err := checkKeyPlace(k.File, k.Directory, k.Key); err != nil {
 			return fail("%w", err)
 		}
 		if _, own := a.Services[k.Service]; own || !slices.Contains(a.Credentials, k.Service) {
-			return fail("%q is none of the credentials that Bothy knows", k.Service)
+			return fail("%q is not one of the credentials that Bothy knows", k.Service)
 		}
 		if err := checkPaths(vault.FindService(k.Service), k.Paths); err != nil {
 			return fail("%w", err)
@@ -77,21 +73,19 @@ func checkKeys(a *spec.Agent) error {
 
 // checkRefused checks the description of the keys that the agent's user has refused.
 func checkRefused(a *spec.Agent) error {
+	fail := usageIn("refused")
 	for _, r := range a.Refused {
-		fail := func(format string, args ...any) error {
-			return spec.Errorf(spec.ErrUsage, "refused: "+format, args...)
-		}
-		if err := checkStands(r.File, r.Directory, r.Key); err != nil {
+		if err := checkKeyPlace(r.File, r.Directory, r.Key); err != nil {
 			return fail("%w", err)
 		}
 		if oauthfile.IsVariables(r.File) {
 			return fail("%q has no lists in it", r.File)
 		}
 		if !slices.Contains(a.Credentials, r.Service) {
-			return fail("%q is none of the credentials", r.Service)
+			return fail("%q is not one of the credentials", r.Service)
 		}
 		if r.Last < 0 {
-			return fail("last: %d is no number of characters", r.Last)
+			return fail("last: %d is negative", r.Last)
 		}
 	}
 	return nil
@@ -109,19 +103,17 @@ func checkPaths(s *vault.Service, paths []string) error {
 // checkTokens checks which tokens of other programs an agent takes. It does not check the names of the
 // tools: the package that looks for the tokens knows them.
 func checkTokens(a *spec.Agent) error {
+	fail := usageIn("tokens")
 	for i, t := range a.Tokens {
-		fail := func(format string, args ...any) error {
-			return spec.Errorf(spec.ErrUsage, "tokens: "+format, args...)
-		}
 		if t.Tool == "" || t.Server == "" || len(t.Paths) == 0 {
-			return fail("tool, server and paths must be there")
+			return fail("tool, server and paths are needed")
 		}
 		if slices.ContainsFunc(a.Tokens[:i], func(o spec.AgentToken) bool { return o.Tool == t.Tool }) {
-			return fail("%s stands there twice", t.Tool)
+			return fail("%s is listed twice", t.Tool)
 		}
 		s := vault.FindService(t.Service)
 		if s == nil || !slices.Contains(a.Credentials, t.Service) {
-			return fail("%q is none of the credentials that Bothy knows", t.Service)
+			return fail("%q is not one of the credentials that Bothy knows", t.Service)
 		}
 		if err := checkPaths(s, t.Paths); err != nil {
 			return fail("%w", err)
@@ -132,10 +124,8 @@ func checkTokens(a *spec.Agent) error {
 
 // checkElsewhere checks the description of how to point an agent to another server.
 func checkElsewhere(a *spec.Agent) error {
+	fail := usageIn("elsewhere")
 	for _, o := range a.Elsewhere {
-		fail := func(format string, args ...any) error {
-			return spec.Errorf(spec.ErrUsage, "elsewhere: "+format, args...)
-		}
 		file := o.File != "" || o.Directory != "" || o.Key != "" || len(o.Also) > 0
 		if o.Variable != "" || !file {
 			if err := vault.CheckVariable(o.Variable); err != nil {
@@ -147,13 +137,13 @@ func checkElsewhere(a *spec.Agent) error {
 		}
 		for _, service := range o.Services {
 			if !slices.Contains(a.Credentials, service) {
-				return fail("services: %q is none of the credentials", service)
+				return fail("services: %q is not one of the credentials", service)
 			}
 		}
 		if !file {
 			continue
 		}
-		if err := checkStands(o.File, o.Directory, o.Key); err != nil {
+		if err := checkKeyPlace(o.File, o.Directory, o.Key); err != nil {
 			return fail("%w", err)
 		}
 		for _, other := range o.Also {
@@ -168,21 +158,21 @@ func checkElsewhere(a *spec.Agent) error {
 // checkAlso checks another file with the same setting.
 func checkAlso(o *spec.AgentElsewhere, other string) error {
 	if oauthfile.IsVariables(other) != oauthfile.IsVariables(o.File) {
-		return spec.Errorf(spec.ErrUsage, "%q is not of the kind of %s", other, o.File)
+		return spec.Errorf(spec.ErrUsage, "%q is not of the same kind as %s", other, o.File)
 	}
 	if !path.IsAbs(other) {
-		return checkStands(other, "", o.Key)
+		return checkKeyPlace(other, "", o.Key)
 	}
 	if _, err := path.Match(other, ""); err != nil || path.Clean(other) != other || strings.ContainsAny(path.Dir(other), `*?[\`) {
-		return spec.Errorf(spec.ErrUsage, "%q is no path with a * in its last name at most", other)
+		return spec.Errorf(spec.ErrUsage, "%q is not a path, or has a * before its last name", other)
 	}
 	return nil
 }
 
-// checkStands checks the file of the host, and the key in it, of a value.
-func checkStands(file, directory, key string) error {
+// checkKeyPlace checks the file of the host, and the key in it, of a value.
+func checkKeyPlace(file, directory, key string) error {
 	if !localFile(file) {
-		return fmt.Errorf("%q is no path below the home directory", file)
+		return fmt.Errorf(notLocal, file)
 	}
 	if err := checkDirectory(directory); err != nil {
 		return fmt.Errorf("directory: %w", err)
@@ -201,7 +191,7 @@ func checkDirectory(directory string) error {
 	}
 	variable, below, has := strings.Cut(directory, "/")
 	if has && !localFile(below) {
-		return spec.Errorf(spec.ErrUsage, "%q is no path below what a variable names", below)
+		return spec.Errorf(spec.ErrUsage, "%q is not a path below the directory of the variable", below)
 	}
 	return vault.CheckVariable(variable)
 }

@@ -31,7 +31,7 @@ func (c Catalog) LoginFiles() ([]string, error) {
 	for _, name := range own {
 		a, err := c.describe(name)
 		if err != nil {
-			return nil, &spec.Error{Op: "look where agents keep what they log in with", Err: err, Hint: spec.Hint(err)}
+			return nil, &spec.Error{Op: "list the login files of agents", Err: err, Hint: spec.Hint(err)}
 		}
 		files = append(files, loginsOf(a)...)
 	}
@@ -39,8 +39,8 @@ func (c Catalog) LoginFiles() ([]string, error) {
 	return slices.Compact(files), err
 }
 
-// ownNames returns the names of the user's descriptions.
-func (c Catalog) ownNames() (names []string, err error) {
+// ownFiles returns the files in the user's directory of descriptions, which need not exist.
+func (c Catalog) ownFiles() ([]fs.DirEntry, error) {
 	if c.dir == "" {
 		return nil, nil
 	}
@@ -48,18 +48,18 @@ func (c Catalog) ownNames() (names []string, err error) {
 	if os.IsNotExist(err) {
 		return nil, nil
 	}
+	return entries, err
+}
+
+// ownNames returns the names of the user's descriptions.
+func (c Catalog) ownNames() ([]string, error) {
+	entries, err := c.ownFiles()
 	return described(entries), err
 }
 
 // Ignored returns the user's files that look like descriptions but have an invalid name.
 func (c Catalog) Ignored() (files []string, err error) {
-	if c.dir == "" {
-		return nil, nil
-	}
-	entries, err := os.ReadDir(c.dir)
-	if os.IsNotExist(err) {
-		return nil, nil
-	}
+	entries, err := c.ownFiles()
 	for _, e := range entries {
 		kind := strings.ToLower(path.Ext(e.Name()))
 		if (kind == ext || kind == ".yml") && !strings.HasPrefix(e.Name(), ".") && len(described([]fs.DirEntry{e})) == 0 {

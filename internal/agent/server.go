@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -43,19 +42,10 @@ func ServerEnv(a *spec.Agent, s *spec.ModelServer) (env []string) {
 	if a.Server == nil || s == nil {
 		return nil
 	}
-	tell := func(all map[string]string) {
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			value := all[name]
-			for _, word := range []string{WordServer, WordVersioned, WordModel} {
-				said, _ := ServerWord(word, s)
-				value = strings.ReplaceAll(value, "{"+word+"}", said)
-			}
-			env = append(env, name+"="+value)
-		}
-	}
-	tell(a.Server.Env)
+	words := strings.NewReplacer("{"+WordServer+"}", s.Inside(), "{"+WordVersioned+"}", s.Versioned(), "{"+WordModel+"}", s.Model)
+	env = environ(a.Server.Env, words.Replace)
 	if s.Model != "" {
-		tell(a.Server.Model)
+		env = append(env, environ(a.Server.Model, words.Replace)...)
 	}
 	if s.Key == "" {
 		for _, name := range a.Server.Key {
@@ -75,10 +65,10 @@ func checkServer(s *spec.AgentServer) error {
 		}
 	}
 	if len(s.Key) == 0 {
-		return spec.Errorf(spec.ErrUsage, "server: key is missing: the variables that hold what the agent logs in with there")
+		return spec.Errorf(spec.ErrUsage, "server: key is missing: the variables with the agent's credential for the server")
 	}
 	if err := s.Place.Check(); err != nil || s.Place.Kind == spec.PlaceAgent {
-		return spec.Errorf(spec.ErrUsage, "server: %q is no place in a request", s.Place.Kind)
+		return spec.Errorf(spec.ErrUsage, "server: %q is not a place in a request", s.Place.Kind)
 	}
 	if err := checkEnv("server", s.Env); err != nil {
 		return err
@@ -93,8 +83,8 @@ func ForServer(a *spec.Agent, s *spec.ModelServer) error {
 	case a == nil || s == nil:
 		return nil
 	case a.Server == nil:
-		return spec.Errorf(spec.ErrUsage, "--model-server: it is not known how %s is told of a model server", a.Title).
-			WithHint("its description would say so under server (docs/guide/models.md); --model-server none asks its maker")
+		return spec.Errorf(spec.ErrUsage, "--model-server: the description of %s does not say how to configure a model server", a.Title).
+			WithHint("add server to its description (docs/guide/models.md), or use --model-server none to ask its maker")
 	case a.Server.NeedsModel && s.Model == "":
 		return spec.Errorf(spec.ErrUsage, "--model-server: %s asks a server of one's own for no model by itself", a.Title).
 			WithHint("name one as the server calls it: --server-model NAME")

@@ -53,21 +53,21 @@ func Terms(a *spec.Agent, service string) (t vault.Terms, ok bool) {
 
 // checkServices checks the services of an agent's credentials.
 func checkServices(a *spec.Agent) error {
-	fail := func(format string, args ...any) error { return spec.Errorf(spec.ErrUsage, format, args...) }
+	fail := usageIn("services")
 	for _, name := range a.Credentials {
 		_, own := a.Services[name]
 		if s := vault.FindService(name); !own && (s == nil || s.Name != name) {
-			return fail("credentials: no service named %q", name)
+			return usageIn("credentials")("no service named %q", name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Services)) {
 		switch {
 		case vault.CheckName(name) != nil:
-			return fail("services: %q is no name of a secret", name)
+			return fail("%q is not a name for a secret", name)
 		case vault.GuessService(name, vault.Source{}) != "":
-			return fail("services: %s is one that Bothy knows; call yours otherwise", name)
+			return fail("Bothy already knows %s; give yours another name", name)
 		case !slices.Contains(a.Credentials, name):
-			return fail("services: %q is none of the credentials", name)
+			return fail("%q is not one of the credentials", name)
 		}
 		if err := checkService(a, name); err != nil {
 			return &spec.Error{Class: spec.ErrUsage, Op: "services: " + name, Err: err}
@@ -81,10 +81,10 @@ func checkServices(a *spec.Agent) error {
 func checkService(a *spec.Agent, name string) error {
 	t, _ := Terms(a, name)
 	if len(t.Hosts) == 0 || len(t.Env) == 0 {
-		return spec.Errorf(spec.ErrUsage, "hosts, place and env must be there")
+		return spec.Errorf(spec.ErrUsage, "hosts, place and env are needed")
 	}
 	if t.Place.IsAgent() {
-		return spec.Errorf(spec.ErrUsage, "%q is no place in a request", t.Place.Kind)
+		return spec.Errorf(spec.ErrUsage, "%q is not a place in a request", t.Place.Kind)
 	}
 	if err := t.Check(); err != nil {
 		return err
@@ -92,7 +92,7 @@ func checkService(a *spec.Agent, name string) error {
 	for _, variable := range t.Env {
 		known := vault.GuessService("", vault.Source{Variable: variable})
 		if known != "" {
-			return spec.Errorf(spec.ErrUsage, "what is in %s is for the hosts of %s", variable, known)
+			return spec.Errorf(spec.ErrUsage, "the value of %s is for the hosts of %s", variable, known)
 		}
 	}
 	return nil

@@ -27,7 +27,8 @@ const baseline = "baseline"
 // anyTarget is the key of a program that runs everywhere.
 const anyTarget = "any"
 
-func (t Target) components() []string {
+// String returns the parts of a target, with slashes between them.
+func (t Target) String() string {
 	parts := []string{t.OS, t.Arch}
 	if t.Libc != "" {
 		parts = append(parts, t.Libc)
@@ -35,7 +36,7 @@ func (t Target) components() []string {
 	if t.Baseline {
 		parts = append(parts, baseline)
 	}
-	return parts
+	return strings.Join(parts, "/")
 }
 
 // platformKeys returns a target's keys, the most specific first.

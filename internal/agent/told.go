@@ -17,11 +17,11 @@ func checkTold(a *spec.Agent) error {
 	case t == nil:
 		return nil
 	case !a.Runtime:
-		return spec.Errorf(spec.ErrUsage, "told is for what agents run on: runtime")
+		return spec.Errorf(spec.ErrUsage, "told is for runtimes")
 	case t.File == "" || path.IsAbs(t.File) || path.Clean(t.File) != t.File:
-		return spec.Errorf(spec.ErrUsage, "told: %q is no path from the directory of the program", t.File)
+		return spec.Errorf(spec.ErrUsage, "told: %q is not a path from the directory of the program", t.File)
 	case len(t.Lines) != versionParts || slices.Contains(t.Lines, ""):
-		return spec.Errorf(spec.ErrUsage, "told: lines must say where the %d parts of the version stand", versionParts)
+		return spec.Errorf(spec.ErrUsage, "told: lines must name the places of the %d parts of the version", versionParts)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func addTOML(text, key string, servers Servers) (string, error) {
 	}
 	has, _ := doc[key].(map[string]any)
 	if doc[key] != nil && has == nil {
-		return "", fmt.Errorf("%s is no table", key)
+		return "", fmt.Errorf("%s is not a table", key)
 	}
 	more := map[string]any{}
 	for name, entry := range servers {

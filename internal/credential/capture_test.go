@@ -146,7 +146,7 @@ func TestCapturedDamaged(t *testing.T) {
 	must(t, os.WriteFile(f.Path, bytes.Replace(whole, []byte("-----BEGIN AGE ENCRYPTED FILE-----\\n"), []byte("-----BEGIN AGE ENCRYPTED FILE-----\\nAAAA"), 1), 0o600))
 	isLent(t, e, sb, "its sealed value is corrupted", logInAgain)
 	must(t, os.Remove(f.Path))
-	isLent(t, e, sb, "nobody is logged in", logInAgain)
+	isLent(t, e, sb, "no login exists", logInAgain)
 	must(t, os.WriteFile(f.Path, whole, 0o600))
 	isLent(t, e, sb, "", "")
 	must(t, os.RemoveAll(e.vault().Dir))

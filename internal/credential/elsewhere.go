@@ -74,7 +74,7 @@ func serverPlaces(o *spec.AgentElsewhere, home string) []oauthfile.Key {
 func otherServerIn(o *spec.AgentElsewhere, k oauthfile.Key) string {
 	told, err := k.Plain()
 	if err != nil {
-		return fmt.Sprintf("nobody can say for which server it is: %s, which may name one, cannot be read (%v)", k.Path, err)
+		return fmt.Sprintf("its server is unknown: %s may name another one, and cannot be read (%v)", k.Path, err)
 	}
 	if server := unknownServer(o, told); server != "" {
 		return fmt.Sprintf("it is for %s, which %s names", server, k.Path)
@@ -93,7 +93,7 @@ func (v *Values) Elsewhere(service string) (string, error) {
 	for _, name := range names {
 		a, err := v.Agents.Find(name)
 		if err != nil {
-			return fmt.Sprintf("nobody can say for which server it is: the agent %s, which may know, cannot be read (%v)", name, err), nil
+			return fmt.Sprintf("its server is unknown: the description of the agent %s cannot be read (%v)", name, err), nil
 		}
 		if _, own := a.Services[service]; own || !slices.Contains(a.Credentials, service) {
 			continue
@@ -117,7 +117,7 @@ func (v *Values) refuseOther(sb *spec.Sandbox, d *vault.Document, l *spec.Lease)
 	}
 	a, err := v.finderOf(sb, s)
 	if err != nil {
-		return spec.Errorf(spec.ErrDenied, "secret %s: nobody can say for which server it is: %v", l.Secret, err).WithHint("%s", spec.Hint(err))
+		return spec.Errorf(spec.ErrDenied, "secret %s: its server is unknown: %v", l.Secret, err).WithHint("%s", spec.Hint(err))
 	}
 	if a == nil || !isOfOccasion(a, s) {
 		return nil

@@ -321,7 +321,7 @@ func TestElsewhereUnread(t *testing.T) {
 	for _, text := range []string{`{"env":`, `{"env":{"ANTHROPIC_BASE_URL":["CANARY"]}}`} {
 		credentialtest.PutHome(t, ".claude/settings.json", text, 0o600)
 		c, err := e.Find(claude(t, e))
-		if err != nil || c.Secret != "" || !strings.HasPrefix(c.Unfit, "nobody can say for which server it is: ") || strings.Contains(c.Unfit, "CANARY") {
+		if err != nil || c.Secret != "" || !strings.HasPrefix(c.Unfit, "its server is unknown: ") || strings.Contains(c.Unfit, "CANARY") {
 			t.Errorf("%s: %+v, %v", text, c, err)
 		}
 	}

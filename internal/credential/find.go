@@ -175,7 +175,7 @@ func (c Found) unlessRefused(a *spec.Agent, service, value string) Found {
 		refused, err := at.Lists(end)
 		why := fmt.Sprintf("you told %s on this host not to use it, says %s", a.Title, at.Path)
 		if err != nil {
-			why = fmt.Sprintf("nobody can tell whether you told %s on this host not to use it: %v", a.Title, err)
+			why = fmt.Sprintf("it is unknown whether you told %s on this host not to use it: %v", a.Title, err)
 		}
 		if refused || err != nil {
 			return Found{Where: c.Where, Unfit: fmt.Sprintf("%s; to lend it all the same: bothy secret set %s --env %s, and --secret %s when the sandbox is created",
@@ -244,7 +244,7 @@ func givenKey(a *spec.Agent, have []vault.Secret) (found Found) {
 	}
 	home, err := store.Home()
 	if err != nil {
-		return Found{Where: "what it was given", Unfit: spec.Advised(err)}
+		return Found{Where: "a key that it keeps", Unfit: spec.Advised(err)}
 	}
 	var first spec.AgentKey
 	var more []string
@@ -281,12 +281,12 @@ func judgeKey(a *spec.Agent, how spec.AgentKey, home string, have []vault.Secret
 	name := a.Name + "-" + how.Service + "-key"
 	c.Where = "the key in " + key.Path
 	if errors.Is(err, oauthfile.ErrCommand) {
-		c.Where = "what the command at " + how.Key + " in " + key.Path + " prints"
+		c.Where = "the output of the command at " + how.Key + " in " + key.Path
 		c.Unfit = fmt.Sprintf("%v; if you trust it: bothy secret set %s --command COMMAND", err, how.Service)
 		return c
 	}
 	if err != nil && !errors.Is(err, spec.ErrDenied) { // the file may or may not have a key
-		c.Where = "what " + key.Path + " may have of a key"
+		c.Where = "a key that may be in " + key.Path
 	}
 	source := vault.Source{Kind: vault.SourceKey, Agent: a.Name, Path: key.Path, Pointer: key.Pointer}
 	before, taken := earlierSource(have, name, vault.SourceKey, a)
@@ -309,7 +309,7 @@ func judgeKey(a *spec.Agent, how spec.AgentKey, home string, have []vault.Secret
 func readKey(s vault.Source) ([]byte, error) {
 	value, err := oauthfile.Key{Path: s.Path, Pointer: s.Pointer}.Read()
 	if errors.Is(err, oauthfile.ErrNone) {
-		err = spec.Errorf(spec.ErrNotFound, "there is no key in %s any more", s.Path).
+		err = spec.Errorf(spec.ErrNotFound, "%s no longer has a key", s.Path).
 			WithHint("give %s one on the host, or: bothy secret set", s.Agent)
 	} else if err != nil {
 		err = &spec.Error{Op: "read the key in " + s.Path, Err: err, Hint: spec.Hint(err)}

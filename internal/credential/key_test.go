@@ -65,7 +65,7 @@ func TestGivenKeys(t *testing.T) {
 			credentialtest.NowhereIn(t, e.Store.Path(), "CANARY")
 
 			must(t, os.Remove(file))
-			if n := e.ForStart(here, sb); len(n.Unlent) != 1 || !strings.Contains(n.Unlent[0].Reason, "no key in "+file) {
+			if n := e.ForStart(here, sb); len(n.Unlent) != 1 || !strings.Contains(n.Unlent[0].Reason, file+" no longer has a key") {
 				t.Errorf("%+v", n.Unlent)
 			}
 		})
@@ -93,7 +93,7 @@ func TestGivenKeyIsLast(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	write(".claude.json", `{"primaryApiKey":`, 0o600)
-	if c, err := e.Find(claude(t, e)); err != nil || !strings.HasSuffix(c.Where, ".claude.json may have of a key") {
+	if c, err := e.Find(claude(t, e)); err != nil || !strings.HasPrefix(c.Where, "a key that may be in ") || !strings.HasSuffix(c.Where, ".claude.json") {
 		t.Errorf("%+v, %v", c, err)
 	}
 	write(".claude/settings.json", `{"env":{"ANTHROPIC_API_KEY":"sk-ant-api03-CANARYCANARY0123456789"}}`, 0o600)

@@ -104,11 +104,11 @@ func (b *Broker) reportAllUnlent(sb *spec.Sandbox, leases []spec.Lease, err erro
 // reportUnlent tells the user that a sandbox starts without a lease, and what to do. The returned record
 // leaves out the output of a secret's command, which may be any text.
 func (b *Broker) reportUnlent(sb *spec.Sandbox, l spec.Lease, err error) spec.Unlent {
-	hint := fmt.Sprintf("when that is mended, bothy stop %s: the next start lends it", sb.Name)
+	hint := fmt.Sprintf("repair that, then run bothy stop %s: the next start lends it", sb.Name)
 	if h := spec.Hint(err); h != "" {
 		hint = h + "; " + hint
 	}
-	b.Values.tellUser("sandbox %s starts without what it is lent: %s; %s", sb.Name, err, hint)
+	b.Values.tellUser("sandbox %s starts without a secret that it is lent: %s; %s", sb.Name, err, hint)
 	text := err.Error()
 	if c, ok := errors.AsType[*commandError](err); ok {
 		text = strings.TrimSuffix(text, c.lastWords())

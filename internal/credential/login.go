@@ -50,8 +50,8 @@ func (v *Values) agentWithLogin(name string) (*spec.Agent, error) {
 		return nil, err
 	}
 	if a.Login == nil {
-		return nil, spec.Errorf(spec.ErrUsage, "it is not known where %s keeps what it logged in with", a.Title).
-			WithHint("its description would say so under login: see docs/guide/own-agent.md")
+		return nil, spec.Errorf(spec.ErrUsage, "the description of %s does not say where it keeps its login", a.Title).
+			WithHint("add login to its description: see docs/guide/own-agent.md")
 	}
 	return a, nil
 }

@@ -173,7 +173,7 @@ func TestLoginRefused(t *testing.T) {
 	if name, err := e.SecretFor(here, a); name != "" || err != nil || len(*said) != 0 {
 		t.Errorf("%q, %v, said %q", name, err, *said)
 	}
-	for agentName, want := range map[string]string{"claude": "nobody is logged in", "opencode": "not known where", "nobody": "nobody"} {
+	for agentName, want := range map[string]string{"claude": "no login exists", "opencode": "does not say where", "nobody": "nobody"} {
 		err := e.SetSecret(here, NewSecret{Name: "x", Source: vault.Source{Kind: vault.SourceLogin, Agent: agentName}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", agentName, err)

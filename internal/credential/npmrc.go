@@ -55,7 +55,7 @@ func (b *Broker) tellNpm(sb *spec.Sandbox, loans []wire.Loan) {
 		err = changeNpmrc(home, npmLines(leases))
 	}
 	if err != nil {
-		b.Values.tellUser("npm in sandbox %s does not find what it is lent: ~/%s: %v", sb.Name, npmrcName, err)
+		b.Values.tellUser("npm in sandbox %s does not find its lent credentials: ~/%s: %v", sb.Name, npmrcName, err)
 	}
 }
 
@@ -142,7 +142,7 @@ func readHome(home *os.Root, name string) (string, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", errors.Join(err, errors.New("it is no regular file"))
+		return "", errors.Join(err, errors.New("it is not a regular file"))
 	}
 	data, err := store.ReadAll(f, store.MaxSmall)
 	return string(data), err

@@ -36,7 +36,7 @@ func (v *Values) judgeToken(a *spec.Agent, how *spec.AgentToken, have []vault.Se
 	}
 	c.Where = "the token of " + how.Tool + " in " + t.From
 	if t.Host == "" { // the file may or may not have a token
-		c.Where = "what " + t.From + " may have of a token"
+		c.Where = "a token that may be in " + t.From
 	}
 	name := a.Name + "-" + how.Tool + "-token"
 	source := vault.Source{Kind: vault.SourceTool, Agent: a.Name, Tool: how.Tool, For: t.For}

@@ -91,9 +91,9 @@ func errUnanswered(sb *spec.Sandbox, err error) error {
 	}
 	hint := spec.Hint(err)
 	if hint == "" {
-		hint = fmt.Sprintf("what is revoked is so as soon as it goes on; what is new it has from its next start on: bothy stop %s", sb.Name)
+		hint = fmt.Sprintf("a revoked lease ends as soon as the sandbox continues; a new one begins with its next start: bothy stop %s", sb.Name)
 	}
-	return &spec.Error{Op: "tell sandbox " + sb.Name + " what it is lent", Err: err, Hint: hint}
+	return &spec.Error{Op: "tell sandbox " + sb.Name + " its leases", Err: err, Hint: hint}
 }
 
 func leaseIDs(list []spec.Lease) []string {

@@ -35,7 +35,7 @@ func (v *Values) Tokens(tools ...string) ([]hostcreds.Token, error) {
 			case errors.Is(err, spec.ErrDenied):
 				t.Err = err
 			case err != nil:
-				t.Err = spec.Errorf(nil, "only %s reads it, and is not there", t.Command[0]).WithHint("install %s, or set $%s", t.Command[0], strings.Join(t.Terms.Env[:1], ""))
+				t.Err = spec.Errorf(nil, "only %s reads it, and is not installed", t.Command[0]).WithHint("install %s, or set $%s", t.Command[0], strings.Join(t.Terms.Env[:1], ""))
 			}
 		}
 	}
@@ -130,10 +130,10 @@ func (b *Broker) LendToken(ctx context.Context, sb *spec.Sandbox, t *hostcreds.T
 	}
 	l, err := b.lendUnless(ctx, sb, name, t.Terms, hasLive(name))
 	if l != nil && len(npmLines([]spec.Lease{*l})) > 0 && b.Values.Store.Sandbox(sb.ID).ReadStatus().StartedAt != nil {
-		b.Values.tellUser("npm finds what is lent in ~/%s of sandbox %s from its next start on", npmrcName, sb.Name)
+		b.Values.tellUser("npm finds the lent credential in ~/%s of sandbox %s from its next start on", npmrcName, sb.Name)
 	}
 	if l != nil && l.Place.Kind == spec.PlaceSignature && b.Values.Store.Sandbox(sb.ID).ReadStatus().State == spec.Running {
-		b.Values.tellUser("git of sandbox %s hears by which key it signs at its next start; until then name one: git config --global gpg.format ssh, and user.signingKey", sb.Name)
+		b.Values.tellUser("git of sandbox %s gets its signing key at the next start; until then set gpg.format ssh and user.signingKey: git config --global", sb.Name)
 	}
 	return l, err
 }

@@ -116,8 +116,8 @@ func (v *Values) ensureKey(ctx context.Context, c *vault.Change, wish keyWish) e
 			return err
 		}
 		if len(o.Passphrase) == 0 {
-			return spec.Errorf(spec.ErrUsage, "there is no passphrase, and nobody to ask for one").
-				WithHint("name a file with it in %s", passphraseVar)
+			return spec.Errorf(spec.ErrUsage, "the passphrase is missing, and this process cannot ask for it").
+				WithHint("set %s to a file with it", passphraseVar)
 		}
 	}
 	a, err := v.askSealer(ctx, o)

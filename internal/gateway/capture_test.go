@@ -181,7 +181,7 @@ func TestNotCaptured(t *testing.T) {
 		"no renewal":     {p: giving(t, 200, "application/json", fmt.Sprintf(`{"access_token":%q}`, access(1))), status: 502, want: "it is no login"},
 		"no tokens":      {p: giving(t, 200, "application/json", `{"ok":true}`), status: 502, want: "it is no login"},
 		"nobody keeps":   {p: giving(t, 200, "application/json", tokens), err: os.ErrPermission, kept: 1, status: 502, want: "bothy secret audit says why"},
-		"unfit to lend":  {p: giving(t, 200, "application/json", tokens), err: oauthfile.ErrNoToken, kept: 1, status: 502, want: "is no token"},
+		"unfit to lend":  {p: giving(t, 200, "application/json", tokens), err: oauthfile.ErrNoToken, kept: 1, status: 502, want: "no usable token"},
 		"logged in":      {p: giving(t, 200, "application/json", tokens), err: fmt.Errorf("%w; revoke it", oauthfile.ErrLoggedIn), kept: 1, status: 502, want: "it is logged in already; revoke it"},
 		"a refusal":      {p: giving(t, 400, "application/json", `{"error":"invalid_grant"}`), status: 400, want: "invalid_grant"},
 		"somewhere else": {p: giving(t, 307, "application/json", `{}`, "Location", "https://x.example.com/"), status: 307},

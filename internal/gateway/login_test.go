@@ -542,8 +542,8 @@ func TestLoginEnds(t *testing.T) {
 		}, "symbolic link"},
 		"garbage": {func(t *testing.T, _ *provider, f *oauthfile.File) {
 			must(t, os.WriteFile(f.Path, []byte("REALREAL"), 0o600))
-		}, "no JSON object"},
-		"logged out": {func(t *testing.T, _ *provider, f *oauthfile.File) { must(t, os.Remove(f.Path)) }, "nobody is logged in"},
+		}, "not a JSON object"},
+		"logged out": {func(t *testing.T, _ *provider, f *oauthfile.File) { must(t, os.Remove(f.Path)) }, "no login exists"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProvider(t)

@@ -2,6 +2,7 @@ package hostcreds
 
 import (
 	"errors"
+	"net/url"
 	"strings"
 )
 
@@ -46,7 +47,7 @@ func cutPort(hostport string) (host, port string) {
 // parseAddress reads a URL, with its user and password. more reports whether anything follows
 // the path. The error quotes nothing of it.
 func parseAddress(s string) (a address, password string, more bool, err error) {
-	none := errors.New("it is no URL of a server")
+	none := errors.New("it is not the URL of a server")
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok || scheme == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return a, "", false, none
@@ -59,10 +60,10 @@ func parseAddress(s string) (a address, password string, more bool, err error) {
 	}
 	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
 		user, pass, _ := strings.Cut(authority[:i], ":")
-		var ok1, ok2 bool
-		a.user, ok1 = unescape(user)
-		password, ok2 = unescape(pass)
-		if !ok1 || !ok2 {
+		var err1, err2 error
+		a.user, err1 = url.PathUnescape(user)
+		password, err2 = url.PathUnescape(pass)
+		if err1 != nil || err2 != nil {
 			return a, "", false, none
 		}
 		authority = authority[i+1:]
@@ -75,47 +76,4 @@ func parseAddress(s string) (a address, password string, more bool, err error) {
 }
 
 // escape writes all characters but letters, digits and "-._~" as %XX.
-func escape(s string) string {
-	const digits = "0123456789ABCDEF"
-	var b strings.Builder
-	for i := range len(s) {
-		c := s[i]
-		if !notAlphanumeric(rune(c)) || strings.IndexByte("-._~", c) >= 0 {
-			b.WriteByte(c)
-			continue
-		}
-		b.WriteByte('%')
-		b.WriteByte(digits[c>>4])
-		b.WriteByte(digits[c&15])
-	}
-	return b.String()
-}
-
-func unescape(s string) (string, bool) {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			b.WriteByte(s[i])
-			continue
-		}
-		if i+2 >= len(s) {
-			return "", false
-		}
-		hi, lo := strings.IndexByte(hexDigits, lower(s[i+1])), strings.IndexByte(hexDigits, lower(s[i+2]))
-		if hi < 0 || lo < 0 {
-			return "", false
-		}
-		b.WriteByte(byte(hi<<4 | lo))
-		i += 2
-	}
-	return b.String(), true
-}
-
-const hexDigits = "0123456789abcdef"
-
-func lower(c byte) byte {
-	if c >= 'A' && c <= 'F' {
-		return c + 'a' - 'A'
-	}
-	return c
-}
+func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

@@ -29,7 +29,7 @@ func findGitHub(s *search) {
 	}
 	accounts := map[string]ghAccount{}
 	if yaml.Unmarshal([]byte(f.content), &accounts) != nil { // the error would quote the file
-		s.refuse("", f.from, errors.New("it is not what gh writes"))
+		s.refuse("", f.from, errors.New("it does not have the form that gh writes"))
 		return
 	}
 	for _, host := range slices.Sorted(maps.Keys(accounts)) {

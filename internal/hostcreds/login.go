@@ -23,10 +23,6 @@ func parseLogin(text, from string) (login, error) {
 	return l, err
 }
 
-func notAlphanumeric(r rune) bool {
-	return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
-}
-
 // noPassword is the password in use where the user name is a token.
 const noPassword = "x-oauth-basic"
 
@@ -47,7 +43,7 @@ func (l login) toToken() Token {
 		t.Err = errNoTLS
 	}
 	if vault.SecretIn(l.at.path) {
-		t.Err, at.path = errors.New("its address has in it what looks like a token"), ""
+		t.Err, at.path = errors.New("its address has a part that looks like a token"), ""
 	}
 	t.For, t.Terms.Hosts = at.String(), []string{l.at.target()}
 	return t

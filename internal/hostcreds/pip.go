@@ -11,17 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// pipVariable is the environment variable equivalent to a setting of pip's files, for
-// settings about indexes.
-func pipVariable(key string) string {
-	switch key {
-	case "index-url":
-		return "PIP_INDEX_URL"
-	case "extra-index-url":
-		return "PIP_EXTRA_INDEX_URL"
-	}
-	return ""
-}
+// pipVariables are the environment variables equivalent to the settings of pip's files about indexes.
+var pipVariables = map[string]string{"index-url": "PIP_INDEX_URL", "extra-index-url": "PIP_EXTRA_INDEX_URL"}
 
 // pipNetrc is the number of the file that has logins for indexes without one.
 const pipNetrc = 3
@@ -38,7 +29,7 @@ func findPip(s *search) {
 		for n := range pipNetrc {
 			f := s.readToolFile(n)
 			for key, v := range parsePipConf(f.content) {
-				if name := pipVariable(key); name != "" && indexes[name].content == "" {
+				if name := pipVariables[key]; name != "" && indexes[name].content == "" {
 					indexes[name] = text{f.from, v}
 				}
 			}

@@ -38,21 +38,16 @@ func (s *search) addAgent(purpose string, kind spec.PlaceKind, settings ...spec.
 		return
 	}
 	t := Token{
-		For: purpose, From: "$" + name, Value: wire.Value(path), Err: s.unusable(judgeSocket(path)),
+		For: purpose, From: "$" + name, Value: wire.Value(path),
 		Terms: vault.Terms{
 			Place:    &spec.Place{Kind: kind},
 			Settings: append([]spec.Setting{{Kind: spec.SettingVariable, Name: name, Text: wire.AgentSocket}}, settings...),
 		},
 	}
-	s.addToken(t)
-}
-
-// unusable adds the hint how to get an agent that can be used.
-func (s *search) unusable(err error) error {
-	if err != nil {
-		err = &spec.Error{Err: err, Hint: s.tool.Get}
+	if err := judgeSocket(path); err != nil {
+		t.Err = &spec.Error{Err: err, Hint: s.tool.Get}
 	}
-	return err
+	s.addToken(t)
 }
 
 // judgeSocket refuses a socket that another user may own, or that has no listener.
@@ -67,7 +62,7 @@ func judgeSocket(path string) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case info.Mode().Type() != fs.ModeSocket:
-		return errors.New("it is no socket")
+		return errors.New("it is not a socket")
 	case !ok || int(st.Uid) != os.Geteuid():
 		return errors.New("it belongs to another user")
 	}
@@ -85,7 +80,7 @@ func checkListener(path string) error {
 	err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
-		return errors.New("no agent listens there any more")
+		return errors.New("no agent listens there")
 	case errors.Is(err, unix.EAGAIN): // others knock, too
 		return nil
 	}

@@ -119,7 +119,7 @@ func TestFind(t *testing.T) {
 			"gh, nonsense", "github",
 			map[string]string{".config/gh/hosts.yml": "- gho_canary4567890\n"},
 			nil,
-			"github  from ~/.config/gh/hosts.yml: NOT it is not what gh writes\n",
+			"github  from ~/.config/gh/hosts.yml: NOT it does not have the form that gh writes\n",
 		},
 		{"git", "git", map[string]string{
 			".git-credentials":        "https://me%40example.com:pass%2Fword@git.example.com\nhttps://git.example.com\n\nhttp://me:password1@plain.example.com\nhttps://you:password2@git.example.com/\nhttps://ghp_0123456789012345678901:x-oauth-basic@github.com\nhttps://it's:password5@odd.example.com:8443/team/x.git\n",
@@ -142,7 +142,7 @@ func TestFind(t *testing.T) {
 			".git-credentials": "https://ghp_0123456789012345678901:and-a-password@github.com\nhttps://me:short@a.example.com\nhttps://me:password1@intranet\nnonsense\n",
 		}, nil, "git https://github.com from ~/.git-credentials: NOT its user name looks like a token\n" +
 			"git https://me@a.example.com from ~/.git-credentials: NOT the value has fewer than 8 bytes\n" +
-			"git https://me@intranet from ~/.git-credentials: NOT \"intranet:443\" is no full name of a host\n"},
+			"git https://me@intranet from ~/.git-credentials: NOT \"intranet:443\" is not the full name of a host\n"},
 		{
 			"npm", "npm",
 			map[string]string{".npmrc": strings.Join([]string{
@@ -179,7 +179,7 @@ func TestFind(t *testing.T) {
 			"  variable PIP_EXTRA_INDEX_URL https://you:{placeholder}@netrc.example.com/simple\n" +
 			"pip https://fury.example.com/me/ from ~/.config/pip/pip.conf: 0123456789abcdef0123 to fury.example.com:443 by basic()\n" +
 			"  variable PIP_EXTRA_INDEX_URL https://{placeholder}:@fury.example.com/me/ https://public.example.com/simple\n" +
-			"pip https://me@dl.example.com from ~/.config/pip/pip.conf: NOT its address has in it what looks like a token\n"},
+			"pip https://me@dl.example.com from ~/.config/pip/pip.conf: NOT its address has a part that looks like a token\n"},
 		{
 			"pip by variables", "pip",
 			map[string]string{"pip.conf": "[global]\nindex-url=https://me:password1@wrong.example.com/\n"},
@@ -312,9 +312,9 @@ func TestFindAgent(t *testing.T) {
 	killed.SetUnlinkOnClose(false)
 	must(t, killed.Close())
 	for _, c := range [][2]string{
-		{path, "ssh ssh-agent from $SSH_AUTH_SOCK: NOT it is no socket\n"},
+		{path, "ssh ssh-agent from $SSH_AUTH_SOCK: NOT it is not a socket\n"},
 		{dir + "/none", "ssh ssh-agent from $SSH_AUTH_SOCK: NOT stat " + dir + "/none: no such file or directory\n"},
-		{dead, "ssh ssh-agent from $SSH_AUTH_SOCK: NOT no agent listens there any more\n"},
+		{dead, "ssh ssh-agent from $SSH_AUTH_SOCK: NOT no agent listens there\n"},
 	} {
 		found := Find(Host{Environ: []string{"SSH_AUTH_SOCK=" + c[0]}}, "ssh")
 		if got := said(found); got != c[1] {

@@ -52,7 +52,7 @@ func lockDirectory(ctx context.Context, dir string) (*dirLock, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%s is there: somebody renews just now: %w", l.path, context.Cause(ctx))
+			return nil, fmt.Errorf("%s exists: another process renews the login: %w", l.path, context.Cause(ctx))
 		case <-time.After(poll):
 		}
 	}

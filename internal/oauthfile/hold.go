@@ -37,7 +37,7 @@ func (f File) Hold(ctx context.Context) (*Held, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("lock the login %s: somebody else holds it: %w", f.Path, context.Cause(ctx))
+			return nil, fmt.Errorf("lock the login %s: another process holds it: %w", f.Path, context.Cause(ctx))
 		case <-time.After(poll):
 		}
 	}

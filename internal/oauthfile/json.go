@@ -17,10 +17,10 @@ func decodeObject(data []byte) (map[string]any, error) {
 	dec.UseNumber()
 	var all map[string]any
 	if err := dec.Decode(&all); err != nil || all == nil {
-		return nil, errors.New("it is no JSON object")
+		return nil, errors.New("it is not a JSON object")
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is something behind its JSON object")
+		return nil, errors.New("it has data after its JSON object")
 	}
 	return all, nil
 }
@@ -41,7 +41,7 @@ func encode(all any, indent bool) ([]byte, error) {
 // CheckPointer checks a JSON pointer to a member of an object.
 func CheckPointer(pointer string) error {
 	if !strings.HasPrefix(pointer, "/") || len(pointer) < 2 {
-		return spec.Errorf(spec.ErrUsage, "%q is no JSON pointer, such as /tokens/access_token", pointer)
+		return spec.Errorf(spec.ErrUsage, "%q is not a JSON pointer, such as /tokens/access_token", pointer)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func FindKey(how spec.AgentKey, home string, getenv func(string) string) Key {
 // ErrCommand reports that the file has a command for the key. The command is never run,
 // even if the file belongs to the user: a sandbox that may write the file could escape by
 // it.
-var ErrCommand = errors.New("no command is run because it stands in a file")
+var ErrCommand = errors.New("a command in a file is not run")
 
 // Read reads the key. If the file has none, the error is [ErrNone], whatever the file's
 // mode, because most such files have no key. A symbolic link counts as having none: its
@@ -58,7 +58,7 @@ func (k Key) Read() (string, error) {
 	}
 	s, ok := v.(string)
 	if !ok || !isToken(s) {
-		return "", fmt.Errorf("what it has at %s is no key", k.Pointer)
+		return "", fmt.Errorf("its value at %s is not a key", k.Pointer)
 	}
 	return s, open
 }
@@ -75,7 +75,7 @@ func (k Key) Plain() (string, error) {
 	v, err := k.written()
 	s, ok := v.(string)
 	if err == nil && v != nil && !ok {
-		err = fmt.Errorf("what it has at %s is no text", k.Pointer)
+		err = fmt.Errorf("its value at %s is not a text", k.Pointer)
 	}
 	return s, err
 }
@@ -151,7 +151,7 @@ func settings(path string, data []byte) (all map[string]any, err error) {
 			return nil, fmt.Errorf("it is larger than %d KiB", maxNested>>10)
 		}
 		if toml.Unmarshal(data, &all) != nil {
-			err = errors.New("it is no TOML")
+			err = errors.New("it is not TOML")
 		}
 		return all, err
 	}
@@ -160,7 +160,7 @@ func settings(path string, data []byte) (all map[string]any, err error) {
 	}
 	plain, err := hujson.Standardize(data)
 	if err != nil {
-		return nil, errors.New("it is no JSON object")
+		return nil, errors.New("it is not a JSON object")
 	}
 	return decodeObject(plain)
 }

@@ -76,7 +76,7 @@ type Document struct {
 const MaxFile = 1 << 20
 
 // ErrNone reports that the file is missing or has no token.
-var ErrNone = errors.New("nobody is logged in")
+var ErrNone = errors.New("no login exists")
 
 // Read reads the file. Without a login the error is [ErrNone]. Errors about a broken file
 // quote nothing of it.
@@ -156,7 +156,7 @@ func ownRegular(file *os.File) (*unix.Stat_t, error) {
 	switch {
 	case err != nil:
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		err = errors.New("it is no regular file")
+		err = errors.New("it is not a regular file")
 	case int(st.Uid) != os.Geteuid():
 		err = errors.New("it belongs to another user")
 	}
@@ -212,7 +212,7 @@ func (d *Document) tokenAt(pointer string) (string, error) {
 	}
 	s, ok := v.(string)
 	if !ok || s != "" && !isToken(s) {
-		return "", fmt.Errorf("what it has at %s is no token", pointer)
+		return "", fmt.Errorf("its value at %s is not a token", pointer)
 	}
 	return s, nil
 }

@@ -126,23 +126,23 @@ func TestRefuses(t *testing.T) {
 		want   string
 		none   bool
 	}{
-		"missing":       {change: func(t *testing.T, p string) { must(t, os.Remove(p)) }, want: "nobody is logged in", none: true},
-		"key only":      {text: `{"key":"sk-REAL","oauth":null}`, want: "nobody is logged in", none: true},
+		"missing":       {change: func(t *testing.T, p string) { must(t, os.Remove(p)) }, want: "no login exists", none: true},
+		"key only":      {text: `{"key":"sk-REAL","oauth":null}`, want: "no login exists", none: true},
 		"link":          {change: func(t *testing.T, p string) { must(t, os.Remove(p)); must(t, os.Symlink(other, p)) }, want: "symbolic link"},
 		"dangling link": {change: func(t *testing.T, p string) { must(t, os.Remove(p)); must(t, os.Symlink(other+"x", p)) }, want: "symbolic link"},
-		"directory":     {change: func(t *testing.T, p string) { must(t, os.Remove(p)); must(t, os.Mkdir(p, 0o700)) }, want: "no regular file"},
+		"directory":     {change: func(t *testing.T, p string) { must(t, os.Remove(p)); must(t, os.Mkdir(p, 0o700)) }, want: "not a regular file"},
 		"readable":      {change: func(t *testing.T, p string) { must(t, os.Chmod(p, 0o644)) }, want: "its mode is 0644"},
 		"writable":      {change: func(t *testing.T, p string) { must(t, os.Chmod(p, 0o620)) }, want: "its mode is 0620"},
-		"empty":         {text: " ", want: "no JSON object"},
-		"garbage":       {text: "\x00REAL", want: "no JSON object"},
-		"cut off":       {text: typical[:60], want: "no JSON object"},
-		"list":          {text: "[]", want: "no JSON object"},
-		"null":          {text: "null", want: "no JSON object"},
-		"two":           {text: typical + typical, want: "behind its JSON"},
+		"empty":         {text: " ", want: "not a JSON object"},
+		"garbage":       {text: "\x00REAL", want: "not a JSON object"},
+		"cut off":       {text: typical[:60], want: "not a JSON object"},
+		"list":          {text: "[]", want: "not a JSON object"},
+		"null":          {text: "null", want: "not a JSON object"},
+		"two":           {text: typical + typical, want: "after its JSON object"},
 		"no refresh":    {text: `{"oauth":{"access":"access-REAL"}}`, want: "no token at /oauth/refresh"},
-		"number":        {text: `{"oauth":{"access":123456789,"refresh":"refresh-REAL"}}`, want: "what it has at /oauth/access is no token"},
-		"line break":    {text: `{"oauth":{"access":"access-REAL\r\nx: y","refresh":"refresh-REAL"}}`, want: "what it has at /oauth/access is no token"},
-		"short":         {text: `{"oauth":{"access":"REAL","refresh":"refresh-REAL"}}`, want: "what it has at /oauth/access is no token"},
+		"number":        {text: `{"oauth":{"access":123456789,"refresh":"refresh-REAL"}}`, want: "its value at /oauth/access is not a token"},
+		"line break":    {text: `{"oauth":{"access":"access-REAL\r\nx: y","refresh":"refresh-REAL"}}`, want: "its value at /oauth/access is not a token"},
+		"short":         {text: `{"oauth":{"access":"REAL","refresh":"refresh-REAL"}}`, want: "its value at /oauth/access is not a token"},
 		"huge":          {text: `{"x":"` + strings.Repeat("REAL", MaxFile/4) + `"}`, want: "larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -391,7 +391,7 @@ func TestProgramsLock(t *testing.T) {
 	must(t, os.Mkdir(lock, 0o755))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*poll)
 	defer cancel()
-	if _, err := f.Hold(ctx); err == nil || !strings.Contains(err.Error(), "somebody renews just now") {
+	if _, err := f.Hold(ctx); err == nil || !strings.Contains(err.Error(), "another process renews the login") {
 		t.Errorf("%v", err)
 	}
 	old := time.Now().Add(-2 * lockStale)

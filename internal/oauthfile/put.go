@@ -23,7 +23,7 @@ type Grant struct {
 const hour = time.Hour
 
 // ErrNoToken reports that the server's tokens are not usable.
-var ErrNoToken = errors.New("what the server gave is no token")
+var ErrNoToken = errors.New("the server sent no usable token")
 
 // maxIdentity bounds an identity token in bytes. It may be large, because it contains
 // groups and roles, and it is never lent.
@@ -91,16 +91,11 @@ func (h *Held) leaveBeside(g Grant, now time.Time, cause error) error {
 	if err != nil {
 		return fmt.Errorf("%w; and the new tokens cannot be written beside it: %w", cause, err)
 	}
-	return fmt.Errorf("%w; the new tokens are in %s, and are put there by the next renewal after it can be read", cause, h.f.written())
+	return fmt.Errorf("%w; the new tokens are in %s until the next renewal that can read the login", cause, h.f.written())
 }
 
 // withGrant returns the file with new tokens in it.
 func (h *Held) withGrant(g Grant, now time.Time) ([]byte, error) {
-	h.set(g, now)
-	return encode(h.all, h.indent)
-}
-
-func (h *Held) set(g Grant, now time.Time) {
 	how := h.how
 	setValue(h.all, how.Access, g.Access)
 	if g.Refresh != "" {
@@ -118,6 +113,7 @@ func (h *Held) set(g Grant, now time.Time) {
 	if how.Renewed != "" {
 		setValue(h.all, how.Renewed, now.UTC().Format(time.RFC3339Nano))
 	}
+	return encode(h.all, h.indent)
 }
 
 // written is the file that replaces the login. It is in the same directory, under a fixed
@@ -173,10 +169,7 @@ func (f File) write(data []byte, mode fs.FileMode) error {
 	if err == nil {
 		err = file.Sync()
 	}
-	if cerr := file.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	if err = errors.Join(err, file.Close()); err != nil {
 		_ = os.Remove(f.written())
 	}
 	return err

@@ -64,7 +64,7 @@ func (f File) unseal(data []byte) ([]byte, error) {
 		data, err = io.ReadAll(r)
 	}
 	if err != nil {
-		return nil, f.damaged("what is sealed in it is not what was written, or not for its key")
+		return nil, f.damaged("its sealed content was changed, or is for another key")
 	}
 	return data, nil
 }
@@ -81,7 +81,7 @@ func (f File) parse(data []byte) (*sealedLogin, error) {
 	case s.Version > spec.Version:
 		return nil, spec.CheckVersion("the login", s.Version, spec.Version)
 	case err != nil, s.Login == nil, s.Version < 1, s.Login.Key == "", len(s.Login.Text) == 0:
-		return nil, f.damaged("it lacks what was sealed")
+		return nil, f.damaged("its sealed content is missing")
 	}
 	return s.Login, nil
 }

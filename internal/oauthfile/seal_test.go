@@ -134,18 +134,18 @@ func TestSealedDamaged(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ text, want, hint string }{
 		"in clear":    {typical, "it is not sealed", ""},
-		"empty":       {"", "no JSON object", ""},
-		"cut off":     {string(whole[:len(whole)/2]), "no JSON object", ""},
-		"two":         {string(whole) + string(whole), "behind its JSON", ""},
-		"null":        {`{"version":1,"bothy_login":null}`, "it lacks what was sealed", ""},
-		"odd":         {`{"version":1,"bothy_login":7}`, "it lacks what was sealed", ""},
-		"no version":  {with(func(s *sealed, _ *sealedLogin) { s.Version = 0 }), "it lacks what was sealed", ""},
+		"empty":       {"", "not a JSON object", ""},
+		"cut off":     {string(whole[:len(whole)/2]), "not a JSON object", ""},
+		"two":         {string(whole) + string(whole), "after its JSON object", ""},
+		"null":        {`{"version":1,"bothy_login":null}`, "its sealed content is missing", ""},
+		"odd":         {`{"version":1,"bothy_login":7}`, "its sealed content is missing", ""},
+		"no version":  {with(func(s *sealed, _ *sealedLogin) { s.Version = 0 }), "its sealed content is missing", ""},
 		"newer":       {with(func(s *sealed, _ *sealedLogin) { s.Version = 99 }), "newer Bothy", "upgrade bothy: this version neither reads nor changes it"},
-		"no key":      {with(func(_ *sealed, l *sealedLogin) { l.Key = "" }), "it lacks what was sealed", ""},
-		"no text":     {with(func(_ *sealed, l *sealedLogin) { l.Text = nil }), "it lacks what was sealed", ""},
-		"a bit":       {with(func(_ *sealed, l *sealedLogin) { l.Text[len(l.Text)-1] ^= 1 }), "not what was written", ""},
-		"a bit ahead": {with(func(_ *sealed, l *sealedLogin) { l.Text[0] ^= 1 }), "not what was written", ""},
-		"short":       {with(func(_ *sealed, l *sealedLogin) { l.Text = l.Text[:len(l.Text)-1] }), "not what was written", ""},
+		"no key":      {with(func(_ *sealed, l *sealedLogin) { l.Key = "" }), "its sealed content is missing", ""},
+		"no text":     {with(func(_ *sealed, l *sealedLogin) { l.Text = nil }), "its sealed content is missing", ""},
+		"a bit":       {with(func(_ *sealed, l *sealedLogin) { l.Text[len(l.Text)-1] ^= 1 }), "its sealed content was changed", ""},
+		"a bit ahead": {with(func(_ *sealed, l *sealedLogin) { l.Text[0] ^= 1 }), "its sealed content was changed", ""},
+		"short":       {with(func(_ *sealed, l *sealedLogin) { l.Text = l.Text[:len(l.Text)-1] }), "its sealed content was changed", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			must(t, os.WriteFile(f.Path, []byte(c.text), 0o600))

@@ -38,7 +38,7 @@ type DB struct {
 
 var (
 	// ErrNoTable is returned if the table does not exist.
-	ErrNoTable = errors.New("there is no such table")
+	ErrNoTable = errors.New("the table does not exist")
 	// ErrChanged reports that another program wrote during the read. The caller may retry.
 	ErrChanged = errors.New("it was changed while it was read")
 	// ErrUnfinished reports that a transaction is being written into the file, or that its writer has
@@ -107,7 +107,7 @@ func (db *DB) readHeader() error {
 		return fmt.Errorf("the header: %w", cutOff(err))
 	}
 	if string(head[:len(magic)]) != magic {
-		return errors.New("it is no database of SQLite")
+		return errors.New("it is not an SQLite database")
 	}
 	db.pageSize = int(binary.BigEndian.Uint16(head[16:]))
 	if db.pageSize == 1 {
@@ -138,7 +138,7 @@ func isPageSize(n int) bool { return n >= 512 && n <= 64<<10 && n&(n-1) == 0 }
 // readPage reads the last committed state of a page.
 func (db *DB) readPage(n uint32) ([]byte, error) {
 	if n == 0 || n > db.pages {
-		return nil, fmt.Errorf("there is no page %d, only %d", n, db.pages)
+		return nil, fmt.Errorf("page %d does not exist, only %d pages", n, db.pages)
 	}
 	if db.left--; db.left < 0 {
 		return nil, fmt.Errorf("more than %d pages were to be read", min(maxPages, maxBytes/db.pageSize))

@@ -228,10 +228,10 @@ func TestRefused(t *testing.T) {
 	const fill = "\nfor i in range(3): c.execute(\"insert into t values('x','y')\")"
 	for _, tt := range []struct{ name, script, table, column, says string }{
 		{"no rowid", `c.execute("create table t(a primary key, b) without rowid")`, "t", "a", "table t: a table WITHOUT ROWID is not read"},
-		{"another table", `c.execute("create table t(a, b)")` + fill, "u", "a", "table u: there is no such table"},
+		{"another table", `c.execute("create table t(a, b)")` + fill, "u", "a", "table u: the table does not exist"},
 		{"another column", `c.execute("create table t(a, b)")` + fill, "t", "c", "table t: it has no column c"},
 		{"a computed column", `c.execute("create table t(a, b, c as (a))")`, "t", "c", "table t: it has no column c that is kept"},
-		{"a view", `c.execute("create table t(a, b)"); c.execute("create view v as select * from t")`, "v", "a", "there is no such table"},
+		{"a view", `c.execute("create table t(a, b)"); c.execute("create view v as select * from t")`, "v", "a", "the table does not exist"},
 		{"a virtual table", `c.execute("create virtual table v using fts5(a)")`, "v", "a", "table v: it is virtual"},
 		{"UTF-16", `c.execute("pragma encoding='UTF-16'"); c.execute("create table t(a, b)")` + fill, "t", "a", "UTF-16"},
 	} {
@@ -245,7 +245,7 @@ func TestRefused(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("it says %v", err)
 			}
-			if missing := tt.says == "there is no such table" || tt.table == "u"; missing != errors.Is(err, ErrNoTable) {
+			if missing := tt.says == "the table does not exist" || tt.table == "u"; missing != errors.Is(err, ErrNoTable) {
 				t.Errorf("of another class: %v", err)
 			}
 		})
@@ -287,17 +287,17 @@ func TestNoDatabase(t *testing.T) {
 	}
 	with := func(at int, b ...byte) []byte { return slices.Replace(slices.Clone(good), at, at+len(b), b...) }
 	for says, b := range map[string][]byte{
-		"unexpected EOF":                good[:99],
-		"no database of SQLite":         []byte(strings.Repeat("x", 4096)),
-		"pages of 511 bytes":            with(16, 1, 255),
-		"pages of 0 bytes":              with(16, 0, 0),
-		"512 bytes, 257 of them usable": with(20, 255),
-		"version 2, 3 to be read":       with(18, 2, 3),
-		"fractions of pages":            with(21, 65),
-		"page 1 is none of a table (2)": with(100, 2),
-		"page 1 has no room for 65535":  with(103, 255, 255),
-		"has cell 0 where it cannot be": with(108, 0, 100),
-		"there is no page 2, only 1":    good[:1000],
+		"unexpected EOF":                        good[:99],
+		"not an SQLite database":                []byte(strings.Repeat("x", 4096)),
+		"pages of 511 bytes":                    with(16, 1, 255),
+		"pages of 0 bytes":                      with(16, 0, 0),
+		"512 bytes, 257 of them usable":         with(20, 255),
+		"version 2, 3 to be read":               with(18, 2, 3),
+		"fractions of pages":                    with(21, 65),
+		"page 1 does not belong to a table (2)": with(100, 2),
+		"page 1 has no room for 65535":          with(103, 255, 255),
+		"has cell 0 where it cannot be":         with(108, 0, 100),
+		"page 2 does not exist, only 1":         good[:1000],
 	} {
 		db, err := Open(fake(t, b), nil)
 		if err == nil {
@@ -324,12 +324,12 @@ c.execute("insert into t values('large', ?)", ("y"*5000,))`)
 		t.Fatal("the root is no inner page")
 	}
 	for says, spoil := range map[string]func(b []byte){
-		"page 2 is in the table twice": func(b []byte) { copy(page(b, 2)[8:], "\x00\x00\x00\x02") },
-		"page 3 is in the table twice": func(b []byte) { copy(page(b, 2)[8:], "\x00\x00\x00\x03") },
-		"there is no page 0":           func(b []byte) { copy(page(b, 2)[8:], "\x00\x00\x00\x00") },
-		"behind row":                   func(b []byte) { copy(page(b, 3)[8:], page(b, 3)[10:12]) },
-		"there is no page 4294967295":  func(b []byte) { overflow(b, 512, 0xffffffff) },
-		"is in the table twice":        func(b []byte) { overflow(b, 512, 2) },
+		"page 2 is in the table twice":   func(b []byte) { copy(page(b, 2)[8:], "\x00\x00\x00\x02") },
+		"page 3 is in the table twice":   func(b []byte) { copy(page(b, 2)[8:], "\x00\x00\x00\x03") },
+		"page 0 does not exist":          func(b []byte) { copy(page(b, 2)[8:], "\x00\x00\x00\x00") },
+		"after row":                      func(b []byte) { copy(page(b, 3)[8:], page(b, 3)[10:12]) },
+		"page 4294967295 does not exist": func(b []byte) { overflow(b, 512, 0xffffffff) },
+		"is in the table twice":          func(b []byte) { overflow(b, 512, 2) },
 	} {
 		b := slices.Clone(good)
 		spoil(b)

@@ -59,7 +59,7 @@ func (r *Row) readHead() error {
 	for len(head) > 0 {
 		var kind uint64
 		if kind, head, ok = varint(head); !ok || kind == 10 || kind == 11 || len(r.kinds) == maxColumns {
-			return errors.New("the head of its record is none")
+			return errors.New("the head of its record is malformed")
 		}
 		if left -= sizeOf(kind); left < 0 {
 			return errors.New("its values are larger than itself")

@@ -20,7 +20,7 @@ func (t token) isOneOf(words ...string) bool {
 // maxSQL is far more than a table needs.
 const maxSQL = 256 << 10
 
-var errSQL = errors.New("how it was made cannot be read")
+var errSQL = errors.New("its CREATE statement cannot be read")
 
 // definitions returns the parts of CREATE TABLE between the parentheses, none of them empty, and the
 // tokens after them.

@@ -50,7 +50,7 @@ func (s *scan) walkTree(n uint32, depth int) error {
 		first = head + 12
 	case leaf:
 	default:
-		return fmt.Errorf("page %d is none of a table (%d)", n, p[head])
+		return fmt.Errorf("page %d does not belong to a table (%d)", n, p[head])
 	}
 	cells := int(binary.BigEndian.Uint16(p[head+3:]))
 	behind := first + 2*cells
@@ -86,7 +86,7 @@ func (s *scan) readCell(n uint32, b []byte) error {
 	}
 	r := &Row{ID: int64(id), Size: int64(size), scan: s}
 	if s.any && r.ID <= s.last {
-		return fmt.Errorf("page %d has row %d behind row %d", n, r.ID, s.last)
+		return fmt.Errorf("page %d has row %d after row %d", n, r.ID, s.last)
 	}
 	s.any, s.last = true, r.ID
 	here := s.localSize(int(size))

@@ -186,7 +186,7 @@ func checkLease(l *spec.Lease) error {
 // checkSetting refuses text that a reader would take for more than one line.
 func checkSetting(s spec.Setting) error {
 	if strings.ContainsFunc(s.Name+s.Text, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return spec.Errorf(spec.ErrUsage, "what is said of it inside has a character that is not printable ASCII")
+		return spec.Errorf(spec.ErrUsage, "a setting inside has a character that is not printable ASCII")
 	}
 	if s.Kind == spec.SettingVariable {
 		return CheckVariable(s.Name)
@@ -211,7 +211,7 @@ func checkHost(host string, methods, paths []string) error {
 			WithHint("name the host that needs it")
 	}
 	if _, err := netip.ParseAddr(base); err != nil && !strings.Contains(base, ".") && !strings.HasPrefix(host, "[") {
-		return spec.Errorf(spec.ErrUsage, "%q is no full name of a host", host)
+		return spec.Errorf(spec.ErrUsage, "%q is not the full name of a host", host)
 	}
 	return nil
 }

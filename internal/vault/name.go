@@ -2,27 +2,11 @@ package vault
 
 import (
 	"bytes"
-	"cmp"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/spec"
 )
-
-func compare(a, b string) int { return cmp.Compare(a, b) }
-
-// decode reads one JSON document and nothing after it. Its error about a broken document quotes nothing
-// of it.
-func decode(path string, data []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil || d.More() {
-		return fmt.Errorf("%s is corrupted", path)
-	}
-	return nil
-}
 
 const maxName = 64
 
@@ -38,7 +22,7 @@ func CheckName(name string) error {
 		ok = ok && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r))
 	}
 	if !ok {
-		return spec.Errorf(spec.ErrUsage, "%q is no name for a secret", name).
+		return spec.Errorf(spec.ErrUsage, "%q is not a name for a secret", name).
 			WithHint("a name has up to %d letters, digits, '.', '_' and '-', and begins with a letter or digit", maxName)
 	}
 	return nil

@@ -87,7 +87,7 @@ func (s Source) checkSource() error {
 		ok = len(s.Attributes) > 0
 	}
 	if !ok {
-		return fmt.Errorf("its source is none")
+		return fmt.Errorf("its source is invalid")
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func CheckVariable(name string) error {
 		ok = ok && (r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9')
 	}
 	if !ok {
-		return spec.Errorf(spec.ErrUsage, "%q is no environment variable", name)
+		return spec.Errorf(spec.ErrUsage, "%q is not the name of an environment variable", name)
 	}
 	return nil
 }

@@ -9,10 +9,12 @@
 package vault
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -95,7 +97,7 @@ func (d *Document) Put(s Secret) {
 		return
 	}
 	d.Secrets = append(d.Secrets, s)
-	slices.SortFunc(d.Secrets, func(a, b Secret) int { return compare(a.Name, b.Name) })
+	slices.SortFunc(d.Secrets, func(a, b Secret) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // Remove removes a secret.
@@ -137,7 +139,7 @@ func (d *Document) checkContent() error {
 			return err
 		}
 		if d.indexOf(s.Name) != i {
-			return fmt.Errorf("%s stands in it twice", s.Name)
+			return fmt.Errorf("%s is in it twice", s.Name)
 		}
 		if err := s.Source.checkSource(); err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
@@ -149,24 +151,21 @@ func (d *Document) checkContent() error {
 	return nil
 }
 
-// readDocument reads JSON from a regular file of bounded size.
+// readDocument reads one JSON document from a regular file of bounded size, and nothing after it.
 func readDocument(path string, v any) error {
-	f, err := store.OpenRegular(path, 0)
+	data, err := store.ReadFile(path, 0, maxDocument)
 	if err != nil {
 		return err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
-	if err != nil {
-		return err
-	}
-	if len(data) > maxDocument {
-		return fmt.Errorf("%s is larger than %d bytes", path, maxDocument)
 	}
 	if err := store.CheckVersion(path, data); err != nil {
 		return err
 	}
-	return decode(path, data, v)
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil || d.More() {
+		return fmt.Errorf("%s is corrupted", path) // the cause may quote the document
+	}
+	return nil
 }
 
 // Change is a change in progress: its lock keeps other processes from making one until it

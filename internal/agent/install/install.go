@@ -123,30 +123,11 @@ func (in *installer) findInstalled(version string) (agent.Installation, error) {
 // lockHome takes the lock of the program's directory.
 func (in *installer) lockHome(ctx context.Context) (*store.Lock, error) {
 	lock, err := store.TryLock(in.home.Lock())
-	if !errors.Is(err, store.ErrLocked) {
-		return lock, err
+	if errors.Is(err, store.ErrLocked) {
+		in.progress(agent.Event{Phase: agent.Waiting})
+		return store.AwaitLock(ctx, in.home.Lock())
 	}
-	in.progress(agent.Event{Phase: agent.Waiting})
-	type answer struct {
-		lock *store.Lock
-		err  error
-	}
-	got := make(chan answer, 1)
-	go func() {
-		lock, err := store.WaitLock(in.home.Lock())
-		got <- answer{lock, err}
-	}()
-	select {
-	case a := <-got:
-		return a.lock, a.err
-	case <-ctx.Done():
-		go func() { // the attempt cannot be cancelled: release the lock if it gets it
-			if a := <-got; a.err == nil {
-				a.lock.Unlock()
-			}
-		}()
-		return nil, context.Cause(ctx)
-	}
+	return lock, err
 }
 
 // fetchPackage downloads, checks and unpacks. The caller holds the lock.

@@ -75,7 +75,7 @@ func (c *Config) registry(pkg string) (*url.URL, error) {
 	}
 	u, err := url.Parse(cmp.Or(c.settings[key], DefaultRegistry))
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return nil, spec.Errorf(spec.ErrUsage, "npm's setting %s is no address of a registry", key)
+		return nil, spec.Errorf(spec.ErrUsage, "npm's setting %s is not the address of a registry", key)
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", "" // credentials have their own settings
 	u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/")+"/", ""

@@ -113,7 +113,7 @@ func (c *Client) packument(ctx context.Context, registry *url.URL, pkg string) (
 	}
 	var p packument
 	if err := json.Unmarshal(text, &p); err != nil || p.Name != pkg {
-		return nil, unreachable(u, fmt.Errorf("what answers there is no registry, or tells nonsense of %s", pkg))
+		return nil, unreachable(u, fmt.Errorf("the server is not a registry, or its document about %s is invalid", pkg))
 	}
 	return &p, nil
 }
@@ -205,7 +205,7 @@ func checkPackage(pkg string) error {
 		scope, name = "@x", pkg
 	}
 	if len(pkg) > 214 || len(scope) < 2 || scope[0] != '@' || !plainName(scope[1:]) || !plainName(name) {
-		return spec.Errorf(spec.ErrUsage, "%q is no name of a package", pkg)
+		return spec.Errorf(spec.ErrUsage, "%q is not the name of a package", pkg)
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func (u *unpacker) unpackEntry(h *tar.Header, r io.Reader) error {
 		return u.makeDirs(name)
 	}
 	if name == "." {
-		return errors.New("it stands in no directory")
+		return errors.New("it is outside of the package's directory")
 	}
 	return u.unpackFile(name, h, r)
 }

@@ -28,7 +28,7 @@ func CheckDatabase(t *spec.AgentTranscript) error {
 	case len(t.Session) > 0:
 		return fail("session is known without a path")
 	case !filepath.IsLocal(d.File) || path.Clean(d.File) != d.File || d.File == ".":
-		return fail("%q is no path below the home directory", d.File)
+		return fail("%q is not a path below the home directory", d.File)
 	case d.Sessions.Table == "" || d.Sessions.ID == "" || d.Sessions.Time == "" || d.Sessions.Data != "":
 		return fail("sessions need table, id and time, and have no data")
 	}
@@ -103,7 +103,7 @@ func (s *Sessions) readOnce(ctx context.Context, ask func(*sqlite.DB) error) err
 func (s *Sessions) beside(ctx context.Context, end string) (file sqlite.File, done func(), err error) {
 	f, err := s.open(s.database.File + end)
 	if errors.Is(err, fs.ErrInvalid) {
-		err = fmt.Errorf("what ends with %q is no regular file", path.Base(s.database.File+end))
+		err = fmt.Errorf("%q is not a regular file", path.Base(s.database.File+end))
 	}
 	if err != nil {
 		return nil, func() {}, err
@@ -171,7 +171,7 @@ func readTable(db *sqlite.DB, of spec.AgentTable, yield func(*fields) error) err
 		f.id, ok = columnID(value(id))
 		f.in, also = columnID(value(in))
 		if err == nil && (!ok || !also || f.id == "") {
-			err = fmt.Errorf("table %s: row %d has no ID, or what it belongs to has none", of.Table, r.ID)
+			err = fmt.Errorf("table %s: row %d has no valid ID, or no valid ID of its parent", of.Table, r.ID)
 		}
 		if err != nil {
 			return err

@@ -163,7 +163,7 @@ func TestDatabase(t *testing.T) {
 			for range 40 {
 				k.do(`insert into says values(null, 'two', '{"role":"agent"}')`)
 			}
-			if _, err := s.Latest(t.Context()); err == nil || !strings.Contains(err.Error(), "table says: row 5 has no ID") {
+			if _, err := s.Latest(t.Context()); err == nil || !strings.Contains(err.Error(), "table says: row 5 has no valid ID") {
 				t.Errorf("messages without IDs: %v", err)
 			}
 			k.do("update says set id='n'||rowid where id is null")
@@ -284,17 +284,17 @@ func TestBadDatabase(t *testing.T) {
 	outside := t.TempDir()
 	keeps(t, outside, "delete").talk("secret", nil, 1)
 	for says, spoil := range map[string]func(k *keeper, at string){
-		"it is no database of SQLite":     func(_ *keeper, at string) { put(t, at, "../x.db", strings.Repeat("x", 8192), 0) },
-		"the header: unexpected EOF":      func(_ *keeper, at string) { must(t, os.Truncate(at, 50)) },
-		"there is no page":                func(_ *keeper, at string) { must(t, os.Truncate(at, 4096)) },
-		"table talks: there is no such":   func(k *keeper, _ string) { k.do("drop table talks") },
-		"table bits: there is no such":    func(k *keeper, _ string) { k.do("drop table bits") },
-		"it has no column doc":            func(k *keeper, _ string) { k.do("alter table says rename column doc to data") },
-		"table talks: row 2 has no ID":    func(k *keeper, _ string) { k.do("insert into talks values(null, null, 1)") },
-		"\"x.db\" is no regular file":     func(_ *keeper, at string) { must(t, os.Remove(at)); must(t, unix.Mkfifo(at, 0o600)) },
-		"\"x.db-wal\" is no regular file": func(_ *keeper, at string) { must(t, os.Mkdir(at+"-wal", 0o700)) },
-		"escapes":                         func(_ *keeper, at string) { must(t, os.Remove(at)); must(t, os.Symlink(outside+"/share/x.db", at)) },
-		"a transaction is not finished":   func(k *keeper, at string) { unfinished(k, at) },
+		"it is not an SQLite database":          func(_ *keeper, at string) { put(t, at, "../x.db", strings.Repeat("x", 8192), 0) },
+		"the header: unexpected EOF":            func(_ *keeper, at string) { must(t, os.Truncate(at, 50)) },
+		"does not exist, only":                  func(_ *keeper, at string) { must(t, os.Truncate(at, 4096)) },
+		"table talks: the table does not exist": func(k *keeper, _ string) { k.do("drop table talks") },
+		"table bits: the table does not exist":  func(k *keeper, _ string) { k.do("drop table bits") },
+		"it has no column doc":                  func(k *keeper, _ string) { k.do("alter table says rename column doc to data") },
+		"table talks: row 2 has no valid ID":    func(k *keeper, _ string) { k.do("insert into talks values(null, null, 1)") },
+		"\"x.db\" is not a regular file":        func(_ *keeper, at string) { must(t, os.Remove(at)); must(t, unix.Mkfifo(at, 0o600)) },
+		"\"x.db-wal\" is not a regular file":    func(_ *keeper, at string) { must(t, os.Mkdir(at+"-wal", 0o700)) },
+		"escapes":                               func(_ *keeper, at string) { must(t, os.Remove(at)); must(t, os.Symlink(outside+"/share/x.db", at)) },
+		"a transaction is not finished":         func(k *keeper, at string) { unfinished(k, at) },
 	} {
 		t.Run(says, func(t *testing.T) {
 			t.Parallel()
@@ -310,7 +310,7 @@ func TestBadDatabase(t *testing.T) {
 					if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "share/x.db") {
 						t.Errorf("it says %v", err)
 					}
-					if strings.Contains(says, "no such") != errors.Is(err, spec.ErrNotFound) {
+					if strings.Contains(says, "the table does not exist") != errors.Is(err, spec.ErrNotFound) {
 						t.Errorf("of another class: %v", err)
 					}
 				}
@@ -363,9 +363,9 @@ func TestLargeDatabase(t *testing.T) {
 
 func TestDatabaseRefused(t *testing.T) {
 	for _, tt := range []struct{ from, to, says string }{
-		{`share/x.db`, `/etc/x.db`, "no path below the home"},
-		{`share/x.db`, `../x.db`, "no path below the home"},
-		{`share/x.db`, `a//b`, "no path below the home"},
+		{`share/x.db`, `/etc/x.db`, "not a path below the home"},
+		{`share/x.db`, `../x.db`, "not a path below the home"},
+		{`share/x.db`, `a//b`, "not a path below the home"},
 		{`"table":"talks",`, ``, "sessions need table, id and time"},
 		{`,"time":"changed"`, ``, "sessions need table, id and time"},
 		{`"time":"changed"`, `"time":"changed","data":"x"`, "sessions need table, id and time"},

@@ -23,29 +23,18 @@ type rule struct {
 	total, within, apart                   bool
 }
 
-// fieldsFor returns the fields that apply to a kind, besides when and once.
-func fieldsFor(kind string) (fields []string, ok bool) {
-	switch kind {
-	case spec.TalkStart:
-		return []string{"id", "model"}, true
-	case spec.TalkMessage:
-		return []string{"role", "id", "text", "partial", "model"}, true
-	case spec.TalkThinking:
-		return []string{"id", "text", "partial"}, true
-	case spec.TalkToolCall:
-		return []string{"id", "tool", "input"}, true
-	case spec.TalkToolResult:
-		return []string{"id", "tool", "text", "failed"}, true
-	case spec.TalkUsage:
-		return []string{"id", "usage", "model"}, true
-	case spec.TalkLimit:
-		return []string{"text", "until"}, true
-	case spec.TalkError:
-		return []string{"text"}, true
-	case spec.TalkEnd:
-		return []string{"text", "verdict"}, true
-	}
-	return nil, kind == spec.TalkIgnore
+// fieldsFor has the fields that apply to each kind, besides when and once.
+var fieldsFor = map[string][]string{
+	spec.TalkStart:      {"id", "model"},
+	spec.TalkMessage:    {"role", "id", "text", "partial", "model"},
+	spec.TalkThinking:   {"id", "text", "partial"},
+	spec.TalkToolCall:   {"id", "tool", "input"},
+	spec.TalkToolResult: {"id", "tool", "text", "failed"},
+	spec.TalkUsage:      {"id", "usage", "model"},
+	spec.TalkLimit:      {"text", "until"},
+	spec.TalkError:      {"text"},
+	spec.TalkEnd:        {"text", "verdict"},
+	spec.TalkIgnore:     nil,
 }
 
 // maxDepth bounds the nesting of rules.
@@ -53,7 +42,7 @@ const maxDepth = 3
 
 func compileRules(list []spec.AgentRule, depth int) (rules []*rule, err error) {
 	if depth > maxDepth {
-		return nil, spec.Errorf(spec.ErrUsage, "rules lie in rules more than %d deep", maxDepth)
+		return nil, spec.Errorf(spec.ErrUsage, "rules are nested more than %d deep", maxDepth)
 	}
 	for i, a := range list {
 		r, err := compileRule(a, depth)
@@ -117,7 +106,7 @@ func compileRule(a spec.AgentRule, depth int) (r *rule, err error) {
 // compileList compiles a rule that contains others.
 func (r *rule) compileList(a spec.AgentRule, depth int) (err error) {
 	if fields := fieldsOf(a); a.Kind != "" || len(fields) > 0 || len(a.Once) > 0 || len(a.Rules) == 0 {
-		return spec.Errorf(spec.ErrUsage, "with each there are rules, and nothing else but when")
+		return spec.Errorf(spec.ErrUsage, "each needs rules, and allows only when beside them")
 	}
 	if r.list, err = parseTrail(a.Each); err != nil {
 		return err
@@ -128,27 +117,27 @@ func (r *rule) compileList(a spec.AgentRule, depth int) (err error) {
 
 // checkRule requires a kind, and only fields that apply to it.
 func checkRule(a spec.AgentRule) error {
-	allowed, ok := fieldsFor(a.Kind)
+	allowed, ok := fieldsFor[a.Kind]
 	if !ok {
-		return spec.Errorf(spec.ErrUsage, "%q is no kind: there are start, message, thinking, tool_call, tool_result, usage, limit, error, end, ignore", a.Kind)
+		return spec.Errorf(spec.ErrUsage, "%q is not a kind: there are start, message, thinking, tool_call, tool_result, usage, limit, error, end, ignore", a.Kind)
 	}
 	if len(a.Rules) > 0 {
-		return spec.Errorf(spec.ErrUsage, "rules are for each")
+		return spec.Errorf(spec.ErrUsage, "rules need each")
 	}
 	for _, f := range fieldsOf(a) {
 		if !slices.Contains(allowed, f) {
-			return spec.Errorf(spec.ErrUsage, "%s means nothing for the kind %s", f, a.Kind)
+			return spec.Errorf(spec.ErrUsage, "%s has no meaning for the kind %s", f, a.Kind)
 		}
 	}
 	roles := []string{spec.RoleUser, spec.RoleAgent, spec.RoleSystem}
 	verdicts := []string{"", spec.VerdictOK, spec.VerdictFailed, spec.VerdictLimit}
 	switch {
 	case a.Kind == spec.TalkMessage && !slices.Contains(roles, a.Role):
-		return spec.Errorf(spec.ErrUsage, "role: %q is none of %s", a.Role, strings.Join(roles, ", "))
+		return spec.Errorf(spec.ErrUsage, "role: %q is not one of %s", a.Role, strings.Join(roles, ", "))
 	case a.Kind == spec.TalkUsage && a.Usage == nil:
 		return spec.Errorf(spec.ErrUsage, "usage is missing")
 	case !slices.Contains(verdicts, a.Verdict):
-		return spec.Errorf(spec.ErrUsage, "verdict: %q is none of ok, failed, limit", a.Verdict)
+		return spec.Errorf(spec.ErrUsage, "verdict: %q is not one of ok, failed, limit", a.Verdict)
 	}
 	return nil
 }

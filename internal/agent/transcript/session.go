@@ -73,7 +73,7 @@ func CheckFiles(patterns []string) error {
 	for _, p := range patterns {
 		_, err := path.Match(p, "")
 		if err != nil || !filepath.IsLocal(p) || path.Clean(p) != p || p == "." || strings.Count(p, "/") >= maxSteps {
-			return spec.Errorf(spec.ErrUsage, "files: %q is no pattern of paths below the home directory", p)
+			return spec.Errorf(spec.ErrUsage, "files: %q is not a pattern of paths below the home directory", p)
 		}
 	}
 	return nil
@@ -117,7 +117,7 @@ func (s *Sessions) Latest(ctx context.Context) (Session, error) {
 	if err := ctx.Err(); err != nil || silent.File != "" {
 		return silent, err
 	}
-	return Session{}, spec.Errorf(spec.ErrNotFound, "there is no session")
+	return Session{}, spec.Errorf(spec.ErrNotFound, "no session found")
 }
 
 // Find returns the session with an ID, or the only one whose ID has that prefix.
@@ -139,7 +139,7 @@ func (s *Sessions) Find(ctx context.Context, id string) (Session, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return Session{}, spec.Errorf(spec.ErrNotFound, "there is no session %q", id)
+		return Session{}, spec.Errorf(spec.ErrNotFound, "no session named %q", id)
 	}
 	return Session{}, spec.Errorf(spec.ErrUsage, "%d sessions begin with %q", len(found), id)
 }

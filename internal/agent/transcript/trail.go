@@ -27,7 +27,7 @@ func parseTrail(s string) (trail, error) {
 	}
 	p := trail(strings.Split(s, "."))
 	if len(p) > maxSteps || slices.Contains(p, "") {
-		return nil, spec.Errorf(spec.ErrUsage, "%q is no path: write names with dots between them, or a single dot", s)
+		return nil, spec.Errorf(spec.ErrUsage, "%q is not a path: write names with dots between them, or a single dot", s)
 	}
 	return p, nil
 }

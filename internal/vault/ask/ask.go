@@ -27,7 +27,7 @@ const Self = ""
 func Do(ctx context.Context, path string, o vault.Order, env ...string) (vault.Answer, error) {
 	var a vault.Answer
 	if os.Args[0] == vault.Argv0 { // a program that does not play the role would start itself forever
-		return a, errors.New("this process is to open values itself")
+		return a, errors.New("this process must open values itself")
 	}
 	in, err := json.Marshal(o)
 	if err == nil && path == Self {

@@ -17,7 +17,7 @@ import (
 // key.
 func LoginKey(ctx context.Context, program string, d *vault.Document, env ...string) (*wire.Seal, error) {
 	if d.Recipient == "" {
-		return nil, spec.Errorf(nil, "there is no key to seal it with").WithHint("stop the sandbox, and start it again: that makes one, or says why it cannot")
+		return nil, spec.Errorf(nil, "no key exists to seal it with").WithHint("stop and start the sandbox: that makes a key, or reports why it cannot")
 	}
 	key := make([]byte, sealedfile.KeySize)
 	_, _ = rand.Read(key) // it cannot fail
@@ -32,7 +32,7 @@ func LoginKey(ctx context.Context, program string, d *vault.Document, env ...str
 func OpenedLoginKey(opened []byte, sealed string) (*wire.Seal, error) {
 	key, err := hex.DecodeString(string(opened))
 	if err != nil || len(key) != sealedfile.KeySize {
-		return nil, errors.New("its key is none")
+		return nil, errors.New("its key is malformed")
 	}
 	return &wire.Seal{Key: key, Sealed: sealed}, nil
 }

@@ -121,7 +121,7 @@ func unlock(text string, passphrase []byte) (string, error) {
 func sealAll(o vault.Order) (vault.Answer, error) {
 	r, err := age.ParseX25519Recipient(o.Recipient)
 	if err != nil {
-		return vault.Answer{}, fmt.Errorf("the secrets are sealed for nobody: %w", err)
+		return vault.Answer{}, fmt.Errorf("the recipient of the secrets is invalid: %w", err)
 	}
 	a := vault.Answer{Items: make([]vault.Item, len(o.Items))}
 	for i, item := range o.Items {

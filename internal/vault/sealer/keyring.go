@@ -50,11 +50,11 @@ func address() (string, error) {
 		}
 	}
 	if list == "" {
-		return "", errors.New("there is no session bus")
+		return "", errors.New("no session bus exists")
 	}
 	for a := range strings.SplitSeq(list, ";") {
 		if !strings.HasPrefix(a, "unix:") {
-			return "", errors.New("the session bus is no unix socket")
+			return "", errors.New("the session bus is not a unix socket")
 		}
 	}
 	return list, nil
@@ -99,7 +99,7 @@ func (k *keyring) prompt(at dbus.ObjectPath) error {
 		return nil
 	}
 	if k.quiet {
-		return errors.New("the keyring is locked, and nobody is to be asked")
+		return errors.New("the keyring is locked, and must not ask the user")
 	}
 	done := make(chan *dbus.Signal, 8)
 	k.bus.Signal(done)
@@ -113,7 +113,7 @@ func (k *keyring) prompt(at dbus.ObjectPath) error {
 	for {
 		select {
 		case <-k.ctx.Done():
-			return errors.New("nobody answered the keyring's question")
+			return errors.New("the user did not answer the keyring's question")
 		case s, ok := <-done:
 			switch {
 			case !ok:
@@ -218,7 +218,7 @@ func keepKey(ctx context.Context, quiet bool, recipient, key string) error {
 	}
 	back, err := lookUp(ctx, keyAttributes(recipient))
 	if err == nil && string(back) != key {
-		err = errors.New("the keyring keeps something else than it is given")
+		err = errors.New("the keyring returned another value than it was given")
 	}
 	return err
 }

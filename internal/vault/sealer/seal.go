@@ -34,7 +34,7 @@ func Main(in io.Reader, out io.Writer) int {
 	var o vault.Order
 	err := json.NewDecoder(io.LimitReader(in, maxOrder)).Decode(&o)
 	if err != nil {
-		err = errors.New("it was given no order") // the cause may quote a value
+		err = errors.New("it got no valid order") // the cause may quote a value
 	}
 	var a vault.Answer
 	if err == nil {
