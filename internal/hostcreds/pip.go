@@ -11,9 +11,6 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// pipVariables are the environment variables equivalent to the settings of pip's files about indexes.
-var pipVariables = map[string]string{"index-url": "PIP_INDEX_URL", "extra-index-url": "PIP_EXTRA_INDEX_URL"}
-
 // pipNetrc is the number of the file that has logins for indexes without one.
 const pipNetrc = 3
 
@@ -29,7 +26,9 @@ func findPip(s *search) {
 		for n := range pipNetrc {
 			f := s.readToolFile(n)
 			for key, v := range parsePipConf(f.content) {
-				if name := pipVariables[key]; name != "" && indexes[name].content == "" {
+				// Each setting has a variable of the same meaning.
+				name := "PIP_" + strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
+				if (key == "index-url" || key == "extra-index-url") && indexes[name].content == "" {
 					indexes[name] = text{f.from, v}
 				}
 			}

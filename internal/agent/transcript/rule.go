@@ -23,18 +23,23 @@ type rule struct {
 	total, within, apart                   bool
 }
 
-// fieldsFor has the fields that apply to each kind, besides when and once.
-var fieldsFor = map[string][]string{
-	spec.TalkStart:      {"id", "model"},
-	spec.TalkMessage:    {"role", "id", "text", "partial", "model"},
-	spec.TalkThinking:   {"id", "text", "partial"},
-	spec.TalkToolCall:   {"id", "tool", "input"},
-	spec.TalkToolResult: {"id", "tool", "text", "failed"},
-	spec.TalkUsage:      {"id", "usage", "model"},
-	spec.TalkLimit:      {"text", "until"},
-	spec.TalkError:      {"text"},
-	spec.TalkEnd:        {"text", "verdict"},
-	spec.TalkIgnore:     nil,
+// kind is a kind of events, with the fields that apply to it, besides when and once.
+type kind struct {
+	name   string
+	fields []string
+}
+
+var kinds = []kind{
+	{spec.TalkStart, []string{"id", "model"}},
+	{spec.TalkMessage, []string{"role", "id", "text", "partial", "model"}},
+	{spec.TalkThinking, []string{"id", "text", "partial"}},
+	{spec.TalkToolCall, []string{"id", "tool", "input"}},
+	{spec.TalkToolResult, []string{"id", "tool", "text", "failed"}},
+	{spec.TalkUsage, []string{"id", "usage", "model"}},
+	{spec.TalkLimit, []string{"text", "until"}},
+	{spec.TalkError, []string{"text"}},
+	{spec.TalkEnd, []string{"text", "verdict"}},
+	{spec.TalkIgnore, nil},
 }
 
 // maxDepth bounds the nesting of rules.
@@ -117,15 +122,15 @@ func (r *rule) compileList(a spec.AgentRule, depth int) (err error) {
 
 // checkRule requires a kind, and only fields that apply to it.
 func checkRule(a spec.AgentRule) error {
-	allowed, ok := fieldsFor[a.Kind]
-	if !ok {
+	n := slices.IndexFunc(kinds, func(k kind) bool { return k.name == a.Kind })
+	if n < 0 {
 		return spec.Errorf(spec.ErrUsage, "%q is not a kind: there are start, message, thinking, tool_call, tool_result, usage, limit, error, end, ignore", a.Kind)
 	}
 	if len(a.Rules) > 0 {
 		return spec.Errorf(spec.ErrUsage, "rules need each")
 	}
 	for _, f := range fieldsOf(a) {
-		if !slices.Contains(allowed, f) {
+		if !slices.Contains(kinds[n].fields, f) {
 			return spec.Errorf(spec.ErrUsage, "%s has no meaning for the kind %s", f, a.Kind)
 		}
 	}
