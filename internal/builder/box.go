@@ -41,38 +41,38 @@ const maxBoxes = 3
 // idle is how long an unused box lives before it stops itself.
 const idle = 10 * time.Minute
 
-// take returns a box that a step may change. The step owns it from then on.
-func (b *builder) take(ctx context.Context, base int) (*box, error) {
+// takeBox returns a box that a step may change. The step owns it from then on.
+func (b *builder) takeBox(ctx context.Context, base int) (*box, error) {
 	if x := b.boxes[base]; x != nil {
 		delete(b.boxes, base)
 		return x, nil
 	}
-	return b.open(ctx, base)
+	return b.openBox(ctx, base)
 }
 
-// reader returns a box to read from.
-func (b *builder) reader(ctx context.Context, at int) (*box, error) {
+// readerBox returns a box to read from.
+func (b *builder) readerBox(ctx context.Context, at int) (*box, error) {
 	if x := b.boxes[at]; x != nil {
 		return x, nil
 	}
-	x, err := b.open(ctx, at)
+	x, err := b.openBox(ctx, at)
 	if err == nil {
 		b.boxes[at] = x
 	}
 	return x, err
 }
 
-// open makes a sandbox with the root of a vertex.
-func (b *builder) open(ctx context.Context, at int) (*box, error) {
+// openBox makes a sandbox with the root of a vertex.
+func (b *builder) openBox(ctx context.Context, at int) (*box, error) {
 	for _, old := range slices.Sorted(maps.Keys(b.boxes)) {
 		if len(b.boxes) < maxBoxes || b.boxes[old].busy {
 			continue
 		}
-		if err := b.drop(ctx, old); err != nil {
+		if err := b.dropBox(ctx, old); err != nil {
 			return nil, err
 		}
 	}
-	r, err := b.start(ctx, build.Vertex{Base: at})
+	r, err := b.startRoot(ctx, build.Vertex{Base: at})
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +96,8 @@ func (b *builder) open(ctx context.Context, at int) (*box, error) {
 	return &box{engine: b.engine, sandbox: sb}, nil
 }
 
-// drop removes the box of a vertex.
-func (b *builder) drop(ctx context.Context, at int) error {
+// dropBox removes the box of a vertex.
+func (b *builder) dropBox(ctx context.Context, at int) error {
 	x := b.boxes[at]
 	delete(b.boxes, at)
 	return b.engine.Remove(ctx, x.sandbox, true)
@@ -106,10 +106,10 @@ func (b *builder) drop(ctx context.Context, at int) error {
 // streams are a program's streams; an unused one is nil.
 type streams struct{ in, out, err *os.File }
 
-// exec runs bothy-build in a role, as root, and waits for it. It closes the streams here. A program that
+// runRole runs bothy-build in a role, as root, and waits for it. It closes the streams here. A program that
 // fails is an error.
-func (x *box) exec(ctx context.Context, role string, s streams) error {
-	conn, err := x.begin(ctx, role, s)
+func (x *box) runRole(ctx context.Context, role string, s streams) error {
+	conn, err := x.startRole(ctx, role, s)
 	for _, f := range []*os.File{s.in, s.out, s.err} {
 		_ = f.Close()
 	}
@@ -145,7 +145,7 @@ type conversation interface {
 	Close() error
 }
 
-func (x *box) begin(ctx context.Context, role string, s streams) (conversation, error) {
+func (x *box) startRole(ctx context.Context, role string, s streams) (conversation, error) {
 	conn, err := x.engine.Connect(ctx, x.sandbox)
 	if err != nil {
 		return nil, err
@@ -203,8 +203,8 @@ func listen(line func(string)) (*said, error) {
 	return s, nil
 }
 
-// feed returns a stream from which a program reads a step, and the data that follows it.
-func feed(s build.Step, rest io.Reader) (*os.File, error) {
+// feedStep returns a stream from which a program reads a step, and the data that follows it.
+func feedStep(s build.Step, rest io.Reader) (*os.File, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
@@ -213,7 +213,7 @@ func feed(s build.Step, rest io.Reader) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	widen(w)
+	widenPipe(w)
 	go func() {
 		defer w.Close()
 		if _, err := w.Write(append(text, '\n')); err == nil && rest != nil {
@@ -223,16 +223,16 @@ func feed(s build.Step, rest io.Reader) (*os.File, error) {
 	return r, nil
 }
 
-// talk runs a program with in as its input. If the program fails, its messages become the text of the
+// runTool runs a program with in as its input. If the program fails, its messages become the text of the
 // error.
-func (x *box) talk(ctx context.Context, role string, in, out *os.File, line func(string)) error {
+func (x *box) runTool(ctx context.Context, role string, in, out *os.File, line func(string)) error {
 	errs, err := listen(line)
 	if err != nil {
 		_ = in.Close()
 		_ = out.Close()
 		return err
 	}
-	err = x.exec(ctx, role, streams{in, out, errs.w})
+	err = x.runRole(ctx, role, streams{in, out, errs.w})
 	select {
 	case <-errs.done: // no process inside holds the stream open any more
 	case <-ctx.Done():
@@ -246,9 +246,9 @@ func (x *box) talk(ctx context.Context, role string, in, out *os.File, line func
 
 func silent(string) {}
 
-// send copies the output of a role, and calls line with each of its messages.
-func (x *box) send(ctx context.Context, role string, s build.Step, to io.Writer, line func(string)) error {
-	in, err := feed(s, nil)
+// copyOutput copies the output of a role, and calls line with each of its messages.
+func (x *box) copyOutput(ctx context.Context, role string, s build.Step, to io.Writer, line func(string)) error {
+	in, err := feedStep(s, nil)
 	if err != nil {
 		return err
 	}
@@ -257,14 +257,14 @@ func (x *box) send(ctx context.Context, role string, s build.Step, to io.Writer,
 		_ = in.Close()
 		return err
 	}
-	widen(w)
+	widenPipe(w)
 	copied := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(to, r)
 		copied <- err // before the program notices the closed stream, and fails
 		_ = r.Close()
 	}()
-	if err := x.talk(ctx, role, in, w, line); err != nil {
+	if err := x.runTool(ctx, role, in, w, line); err != nil {
 		select {
 		case why := <-copied:
 			return cmp.Or(why, err)
@@ -275,14 +275,14 @@ func (x *box) send(ctx context.Context, role string, s build.Step, to io.Writer,
 	return <-copied
 }
 
-// pass streams from one sandbox to another without reading the data: the sender writes to the pipe that
+// passFiles streams from one sandbox to another without reading the data: the sender writes to the pipe that
 // the receiver reads from.
-func pass(ctx context.Context, from *box, what build.Step, to *box, where build.Step) error {
+func passFiles(ctx context.Context, from *box, what build.Step, to *box, where build.Step) error {
 	text, err := json.Marshal(where)
 	if err != nil {
 		return err
 	}
-	order, err := feed(what, nil)
+	order, err := feedStep(what, nil)
 	if err != nil {
 		return err
 	}
@@ -291,43 +291,43 @@ func pass(ctx context.Context, from *box, what build.Step, to *box, where build.
 		_ = order.Close()
 		return err
 	}
-	widen(w)
+	widenPipe(w)
 	if _, err := w.Write(append(text, '\n')); err != nil { // far less than a pipe holds
 		return errors.Join(err, order.Close(), r.Close(), w.Close())
 	}
 	sent := make(chan error, 1)
-	go func() { sent <- from.talk(ctx, build.RoleSend, order, w, silent) }()
-	received := to.take(ctx, r)
+	go func() { sent <- from.runTool(ctx, build.RoleSend, order, w, silent) }()
+	received := to.receiveFrom(ctx, r)
 	if err := <-sent; err != nil { // the receiver got only a part
 		return err
 	}
 	return received
 }
 
-// take unpacks an archive from a pipe into a directory.
-func (x *box) take(ctx context.Context, in *os.File) error {
+// receiveFrom unpacks an archive from a pipe into a directory.
+func (x *box) receiveFrom(ctx context.Context, in *os.File) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		_ = in.Close()
 		return err
 	}
 	defer r.Close()
-	return x.talk(ctx, build.RoleReceive, in, w, silent)
+	return x.runTool(ctx, build.RoleReceive, in, w, silent)
 }
 
 // pipeSize is the wanted capacity in bytes of a pipe that files go through.
 const pipeSize = 1 << 20
 
-// widen makes a pipe larger, if allowed.
-func widen(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize) }
+// widenPipe makes a pipe larger, if allowed.
+func widenPipe(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize) }
 
 // maxOutcome bounds the answer of a step, in bytes.
 const maxOutcome = 1 << 20
 
-// do runs an operation.
-func (x *box) do(ctx context.Context, s build.Step, line func(string)) (o build.Outcome, err error) {
+// runStep runs an operation.
+func (x *box) runStep(ctx context.Context, s build.Step, line func(string)) (o build.Outcome, err error) {
 	var answer bytes.Buffer
-	if err := x.send(ctx, build.RoleDo, s, &bounded{&answer, maxOutcome}, line); err != nil {
+	if err := x.copyOutput(ctx, build.RoleDo, s, &bounded{&answer, maxOutcome}, line); err != nil {
 		return o, err
 	}
 	if err := json.NewDecoder(&answer).Decode(&o); err != nil {

@@ -123,7 +123,7 @@ func Run(ctx context.Context, e *engine.Engine, o Options) (img image.Image, err
 	if b.work, err = b.shelf.Begin(); err != nil {
 		return img, err
 	}
-	defer func() { err = errors.Join(err, b.end(ctx)) }()
+	defer func() { err = errors.Join(err, b.cleanUp(ctx)) }()
 	if err := b.prepare(ctx); err != nil {
 		return img, err
 	}
@@ -133,12 +133,12 @@ func Run(ctx context.Context, e *engine.Engine, o Options) (img image.Image, err
 	return b.commit(ctx)
 }
 
-// end cleans up after the build, even after an error.
-func (b *builder) end(ctx context.Context) (err error) {
+// cleanUp cleans up after the build, even after an error.
+func (b *builder) cleanUp(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	for at := range b.boxes {
-		err = errors.Join(err, b.drop(ctx, at))
+		err = errors.Join(err, b.dropBox(ctx, at))
 	}
 	return errors.Join(err, b.work.End())
 }
@@ -174,7 +174,7 @@ func (b *builder) prepare(ctx context.Context) error {
 			break
 		}
 		for _, ref := range b.plan.Need {
-			if order.Images[ref], err = b.image(ctx, ref); err != nil {
+			if order.Images[ref], err = b.resolveImage(ctx, ref); err != nil {
 				return &spec.Error{Op: "FROM " + image.Short(ref), Err: err, Hint: spec.Hint(err)}
 			}
 		}
@@ -184,21 +184,21 @@ func (b *builder) prepare(ctx context.Context) error {
 			b.plan.Vertices[i].Name = b.Title(v.Name)
 		}
 	}
-	b.warn()
+	b.reportWarnings()
 	return nil
 }
 
-// warn reports likely mistakes. Build arguments are not checked against a generated Dockerfile:
+// reportWarnings reports likely mistakes. Build arguments are not checked against a generated Dockerfile:
 // they are meant for the Dockerfile below it.
-func (b *builder) warn() {
+func (b *builder) reportWarnings() {
 	for _, w := range b.plan.Warnings {
-		b.tell(Event{State: Warning, Text: w})
+		b.tellEvent(Event{State: Warning, Text: w})
 	}
 	if b.Title != nil {
 		return
 	}
 	for _, name := range b.plan.Unused {
-		b.tell(Event{State: Warning, Text: "no ARG takes the build argument " + name})
+		b.tellEvent(Event{State: Warning, Text: "no ARG takes the build argument " + name})
 	}
 }
 
@@ -209,7 +209,7 @@ func (b *builder) dockerfile(dir string) ([]byte, error) {
 	if b.Text != nil {
 		return b.Text, nil
 	}
-	text, err := b.read(dir, b.Dockerfile)
+	text, err := b.readInput(dir, b.Dockerfile)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = spec.Errorf(spec.ErrNotFound, "there is no %s", b.Dockerfile).WithHint("check its path: that of -f counts from the directory you are in")
 	}
@@ -219,7 +219,7 @@ func (b *builder) dockerfile(dir string) ([]byte, error) {
 // ignored returns the content of .dockerignore, or of the file of that kind beside the Dockerfile.
 func (b *builder) ignored(dir string) (string, error) {
 	for _, p := range []string{b.Dockerfile + ".dockerignore", filepath.Join(dir, b.Within, ".dockerignore")} {
-		text, err := b.read(dir, p)
+		text, err := b.readInput(dir, p)
 		if err == nil {
 			return string(text), nil
 		}
@@ -230,9 +230,9 @@ func (b *builder) ignored(dir string) (string, error) {
 	return "", nil
 }
 
-// read reads a file that describes the build. An agent that works in the build's directory cannot
+// readInput reads a file that describes the build. An agent that works in the build's directory cannot
 // use a link to select a file outside.
-func (b *builder) read(dir, file string) ([]byte, error) {
+func (b *builder) readInput(dir, file string) ([]byte, error) {
 	name, ok := b.inContext(dir, file)
 	if !ok { // the user named a file outside
 		return b.paths.ReadFile(file, maxDockerfile)
@@ -273,7 +273,7 @@ func (b *builder) inContext(dir, file string) (string, bool) {
 	return "", false
 }
 
-func (b *builder) image(ctx context.Context, ref string) (build.Image, error) {
+func (b *builder) resolveImage(ctx context.Context, ref string) (build.Image, error) {
 	img, err := b.Resolve(ctx, ref)
 	if err != nil {
 		return build.Image{}, err
@@ -289,42 +289,42 @@ func (b *builder) carryOut(ctx context.Context) error {
 	if err := b.identify(ctx, reached); err != nil {
 		return err
 	}
-	todo, cached := b.due(reached)
+	todo, cached := b.findDue(reached)
 	steps, at := 0, 0
 	for i, v := range b.plan.Vertices {
-		if reached[i] && b.counts(i, v) {
+		if reached[i] && b.isStep(i, v) {
 			steps++
 		}
 	}
 	for i, v := range b.plan.Vertices {
-		if !reached[i] || !b.counts(i, v) {
+		if !reached[i] || !b.isStep(i, v) {
 			continue
 		}
 		at++
 		ev := Event{Step: at, Steps: steps, Name: v.Name}
 		if cached[i] || !todo[i] {
 			ev.State = Cached
-			b.tell(ev)
+			b.tellEvent(ev)
 			continue
 		}
 		ev.State = Started
-		b.tell(ev)
+		b.tellEvent(ev)
 		began := time.Now()
-		err := b.step(ctx, i, ev)
+		err := b.runStep(ctx, i, ev)
 		ev.State, ev.Seconds = Done, time.Since(began).Seconds()
 		if err != nil {
 			ev.State = Failed
 		}
-		b.tell(ev)
+		b.tellEvent(ev)
 		if err != nil {
-			return fmt.Errorf("%s: %s: %w", b.line(v), v.Name, err)
+			return fmt.Errorf("%s: %s: %w", b.placeOf(v), v.Name, err)
 		}
 	}
 	return nil
 }
 
-// line returns the place of a step in the Dockerfile.
-func (b *builder) line(v build.Vertex) string {
+// placeOf returns the place of a step in the Dockerfile.
+func (b *builder) placeOf(v build.Vertex) string {
 	name := filepath.Base(b.Dockerfile)
 	if b.Title != nil {
 		return name
@@ -332,8 +332,8 @@ func (b *builder) line(v build.Vertex) string {
 	return fmt.Sprintf("%s:%d", name, v.Line)
 }
 
-// counts reports whether people see a vertex as a step.
-func (b *builder) counts(i int, v build.Vertex) bool {
+// isStep reports whether people see a vertex as a step.
+func (b *builder) isStep(i int, v build.Vertex) bool {
 	return v.Kind == build.Run || v.Kind == build.Files && !b.inline[i]
 }
 
@@ -355,14 +355,14 @@ func (b *builder) reachable() map[int]bool {
 	reached := map[int]bool{b.plan.Result: true}
 	for i := range slices.Backward(b.plan.Vertices) {
 		if reached[i] {
-			b.needs(i, reached)
+			b.addNeeds(i, reached)
 		}
 	}
 	return reached
 }
 
-// needs records the vertices that a vertex uses.
-func (b *builder) needs(i int, into map[int]bool) {
+// addNeeds records the vertices that a vertex uses.
+func (b *builder) addNeeds(i int, into map[int]bool) {
 	v := b.plan.Vertices[i]
 	into[v.Base] = true
 	for _, s := range v.Sources {
@@ -370,8 +370,8 @@ func (b *builder) needs(i int, into map[int]bool) {
 	}
 }
 
-// due returns the steps to run, and the steps that are cached.
-func (b *builder) due(reached map[int]bool) (todo, cached map[int]bool) {
+// findDue returns the steps to run, and the steps that are cached.
+func (b *builder) findDue(reached map[int]bool) (todo, cached map[int]bool) {
 	todo, cached = map[int]bool{b.plan.Result: true}, map[int]bool{}
 	for i := range slices.Backward(b.plan.Vertices) {
 		if !reached[i] || !todo[i] {
@@ -383,7 +383,7 @@ func (b *builder) due(reached map[int]bool) (todo, cached map[int]bool) {
 				continue
 			}
 		}
-		b.needs(i, todo)
+		b.addNeeds(i, todo)
 	}
 	return todo, cached
 }
@@ -421,7 +421,7 @@ const keyVersion = 4
 
 // outcome identifies the result of a step. Its key covers the operation and the roots that it works on.
 func (b *builder) outcome(ctx context.Context, v build.Vertex) (root, error) {
-	r, err := b.start(ctx, v)
+	r, err := b.startRoot(ctx, v)
 	if err != nil {
 		return r, err
 	}
@@ -439,8 +439,8 @@ func (b *builder) outcome(ctx context.Context, v build.Vertex) (root, error) {
 	return r, nil
 }
 
-// start returns the root that a step starts from.
-func (b *builder) start(ctx context.Context, v build.Vertex) (root, error) {
+// startRoot returns the root that a step starts from.
+func (b *builder) startRoot(ctx context.Context, v build.Vertex) (root, error) {
 	if v.Base != build.None {
 		return b.roots[v.Base], nil
 	}
@@ -450,8 +450,8 @@ func (b *builder) start(ctx context.Context, v build.Vertex) (root, error) {
 
 // commit makes the image, or finds the one that an earlier build has made.
 func (b *builder) commit(ctx context.Context) (image.Image, error) {
-	b.tell(Event{State: Making, Text: b.Name})
-	r, err := b.start(ctx, build.Vertex{Base: b.plan.Result})
+	b.tellEvent(Event{State: Making, Text: b.Name})
+	r, err := b.startRoot(ctx, build.Vertex{Base: b.plan.Result})
 	if err != nil {
 		return image.Image{}, err
 	}
@@ -480,11 +480,11 @@ func (b *builder) commit(ctx context.Context) (image.Image, error) {
 // queued reports that work on an image has to wait.
 func (b *builder) queued(ev image.Event) {
 	if ev.Phase == image.Waiting {
-		b.tell(Event{State: Waiting, Text: "another process that makes an image"})
+		b.tellEvent(Event{State: Waiting, Text: "another process that makes an image"})
 	}
 }
 
-func (b *builder) tell(ev Event) {
+func (b *builder) tellEvent(ev Event) {
 	if b.Tell != nil {
 		b.Tell(ev)
 	}

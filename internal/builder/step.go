@@ -20,14 +20,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// step runs one step and keeps its result.
-func (b *builder) step(ctx context.Context, i int, ev Event) error {
+// runStep runs one step and keeps its result.
+func (b *builder) runStep(ctx context.Context, i int, ev Event) error {
 	v, began := b.plan.Vertices[i], time.Now()
 	secrets, err := b.secrets(v)
 	if err != nil {
 		return err
 	}
-	x, err := b.take(ctx, v.Base)
+	x, err := b.takeBox(ctx, v.Base)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (b *builder) step(ctx context.Context, i int, ev Event) error {
 	defer func() { x.busy = false }()
 	s := build.Step{Op: v.Op, Roots: map[int]string{}, Caches: map[int]string{}, Secrets: secrets}
 	for _, src := range v.Sources {
-		if s.Roots[src.Input], err = b.bring(ctx, x, v, src); err != nil {
+		if s.Roots[src.Input], err = b.bringFiles(ctx, x, v, src); err != nil {
 			return fmt.Errorf("copy what it needs: %w", err)
 		}
 	}
@@ -48,8 +48,8 @@ func (b *builder) step(ctx context.Context, i int, ev Event) error {
 	if err != nil {
 		return err
 	}
-	outcome, err := x.do(ctx, s, func(line string) {
-		b.tell(Event{Step: ev.Step, Steps: ev.Steps, Name: ev.Name, State: Output, Text: line})
+	outcome, err := x.runStep(ctx, s, func(line string) {
+		b.tellEvent(Event{Step: ev.Step, Steps: ev.Steps, Name: ev.Name, State: Output, Text: line})
 	})
 	switch {
 	case err != nil:
@@ -68,7 +68,7 @@ func (b *builder) step(ctx context.Context, i int, ev Event) error {
 			return fmt.Errorf("keep cache %s: %w", c.called, err)
 		}
 	}
-	if err := x.send(ctx, build.RoleClean, build.Step{}, io.Discard, silent); err != nil {
+	if err := x.copyOutput(ctx, build.RoleClean, build.Step{}, io.Discard, silent); err != nil {
 		return err
 	}
 	r := b.roots[i]
@@ -91,9 +91,9 @@ func (b *builder) secrets(v build.Vertex) (map[string][]byte, error) {
 	return values, nil
 }
 
-// bring copies the files that a step reads from another vertex into its sandbox, and returns their
+// bringFiles copies the files that a step reads from another vertex into its sandbox, and returns their
 // directory.
-func (b *builder) bring(ctx context.Context, x *box, v build.Vertex, src build.Source) (string, error) {
+func (b *builder) bringFiles(ctx context.Context, x *box, v build.Vertex, src build.Source) (string, error) {
 	from := b.plan.Vertices[src.Vertex]
 	if from.Kind == build.Context {
 		return build.ContextPath, nil
@@ -101,17 +101,17 @@ func (b *builder) bring(ctx context.Context, x *box, v build.Vertex, src build.S
 	name := "in" + strconv.Itoa(src.Input)
 	at := filepath.Join(build.Stage, name)
 	if b.inline[src.Vertex] {
-		outcome, err := x.do(ctx, build.Step{Op: from.Op, Name: name}, func(string) {})
+		outcome, err := x.runStep(ctx, build.Step{Op: from.Op, Name: name}, func(string) {})
 		if err == nil && outcome.Error != "" {
 			err = errors.New(outcome.Error)
 		}
 		return at, err
 	}
-	y, err := b.reader(ctx, src.Vertex)
+	y, err := b.readerBox(ctx, src.Vertex)
 	if err != nil {
 		return at, err
 	}
-	return at, pass(ctx, y, build.Step{Op: v.Op, Input: src.Input, Placed: hostroot.Placed()}, x, build.Step{Name: name})
+	return at, passFiles(ctx, y, build.Step{Op: v.Op, Input: src.Input, Placed: hostroot.Placed()}, x, build.Step{Name: name})
 }
 
 // taken is a cache that a step has for itself.
@@ -155,9 +155,9 @@ func (b *builder) takeCaches(ctx context.Context, x *box, v build.Vertex, s *bui
 		if err != nil {
 			return list, err
 		}
-		in, err := feed(build.Step{Name: name}, f)
+		in, err := feedStep(build.Step{Name: name}, f)
 		if err == nil {
-			err = x.take(ctx, in)
+			err = x.receiveFrom(ctx, in)
 		}
 		_ = f.Close()
 		if err != nil {
@@ -179,7 +179,7 @@ func (b *builder) lockCache(ctx context.Context, c build.Cache, ev Event) (*stor
 		}
 		if !waits {
 			waits = true
-			b.tell(Event{Step: ev.Step, Steps: ev.Steps, Name: ev.Name, State: Waiting, Text: "cache " + c.Called() + ", which a step of another build has"})
+			b.tellEvent(Event{Step: ev.Step, Steps: ev.Steps, Name: ev.Name, State: Waiting, Text: "cache " + c.Called() + ", which a step of another build has"})
 		}
 		select {
 		case <-ctx.Done():
@@ -218,7 +218,7 @@ func (b *builder) keepCache(ctx context.Context, x *box, c taken) error {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // after a rename this name no longer exists
-	err = x.send(ctx, build.RoleStore, build.Step{Name: c.name}, &bounded{f, most}, silent)
+	err = x.copyOutput(ctx, build.RoleStore, build.Step{Name: c.name}, &bounded{f, most}, silent)
 	if err == nil {
 		err = f.Sync()
 	}

@@ -14,7 +14,7 @@ const maxCommands = 100
 // arguments, and an object has several of either, by names. They run one after the other, in the order
 // of the file, so that their output and their failures can be told apart.
 func commands(when string, raw json.RawMessage) ([]spec.SetUp, error) {
-	if kind(raw) != '{' {
+	if kindOf(raw) != '{' {
 		args, err := command(raw)
 		if err != nil || args == nil {
 			return nil, err
@@ -43,15 +43,15 @@ func commands(when string, raw json.RawMessage) ([]spec.SetUp, error) {
 
 // command returns the command to run; nil for none.
 func command(raw json.RawMessage) ([]string, error) {
-	switch kind(raw) {
+	switch kindOf(raw) {
 	case '"':
-		words, err := text(raw)
+		words, err := readText(raw)
 		if err != nil || words == "" {
 			return nil, err
 		}
 		return []string{"/bin/sh", "-c", words}, nil
 	case '[':
-		args, err := texts(raw)
+		args, err := readTexts(raw)
 		if err != nil || len(args) == 0 {
 			return nil, err
 		}
@@ -59,7 +59,7 @@ func command(raw json.RawMessage) ([]string, error) {
 	case 'n':
 		return nil, nil
 	}
-	return nil, wants("a command: a text, a list of texts, or an object with these")
+	return nil, errWants("a command: a text, a list of texts, or an object with these")
 }
 
 var stages = []string{spec.OnCreate, spec.UpdateContent, spec.PostCreate, spec.PostStart, spec.PostAttach}

@@ -71,22 +71,22 @@ type Use struct {
 func Parse(text []byte, p Place) (*File, error) {
 	f := &File{}
 	x := &expander{place: p}
-	unknown, err := read(text, x, f.key)
+	unknown, err := readObject(text, x, f.readKey)
 	if err == nil {
 		err = f.settle()
 	}
 	if err != nil {
 		return nil, &spec.Error{Class: spec.ErrUsage, Op: p.File, Err: err, Hint: spec.Hint(err)}
 	}
-	f.Notes = append(f.Notes, x.notes()...)
+	f.Notes = append(f.Notes, x.listNotes()...)
 	if len(unknown) > 0 {
 		f.Notes = append(f.Notes, notKnown(unknown))
 	}
 	return f, nil
 }
 
-// read calls take for each key of an object. It returns the keys that take does not know.
-func read(text []byte, x *expander, take func(string, json.RawMessage) (bool, error)) (unknown []string, err error) {
+// readObject calls take for each key of an object. It returns the keys that take does not know.
+func readObject(text []byte, x *expander, take func(string, json.RawMessage) (bool, error)) (unknown []string, err error) {
 	raw, err := parse(text, x.expand)
 	if err == nil {
 		err = x.err
@@ -94,11 +94,11 @@ func read(text []byte, x *expander, take func(string, json.RawMessage) (bool, er
 	if err != nil {
 		return nil, err
 	}
-	return each(raw, take)
+	return eachKey(raw, take)
 }
 
-// each is read for a value that is already expanded.
-func each(raw json.RawMessage, take func(string, json.RawMessage) (bool, error)) (unknown []string, err error) {
+// eachKey is read for a value that is already expanded.
+func eachKey(raw json.RawMessage, take func(string, json.RawMessage) (bool, error)) (unknown []string, err error) {
 	err = eachMember(raw, func(name string, raw json.RawMessage) error {
 		if string(raw) == "null" {
 			return nil
@@ -140,60 +140,60 @@ func leftOut(key string) string {
 	return ""
 }
 
-// key reads one key of a devcontainer.json.
-func (f *File) key(name string, raw json.RawMessage) (known bool, err error) {
+// readKey reads one key of a devcontainer.json.
+func (f *File) readKey(name string, raw json.RawMessage) (known bool, err error) {
 	switch name {
 	case "image":
-		f.Image, err = line(raw)
+		f.Image, err = readLine(raw)
 	case "build":
-		err = f.build(raw)
+		err = f.readBuild(raw)
 	case "dockerFile":
-		f.dockerfile().Dockerfile, err = line(raw)
+		f.dockerfile().Dockerfile, err = readLine(raw)
 	case "context":
-		f.dockerfile().Context, err = line(raw)
+		f.dockerfile().Context, err = readLine(raw)
 	case "features":
-		f.Features, err = uses(raw)
+		f.Features, err = readUses(raw)
 	case "overrideFeatureInstallOrder":
-		f.Order, err = texts(raw)
+		f.Order, err = readTexts(raw)
 	case "forwardPorts", "appPort":
-		err = f.ports(raw)
+		err = f.notePorts(raw)
 	case "dockerComposeFile":
 		err = spec.Errorf(spec.ErrUsage, "a sandbox is one machine; several containers are not made into one").
 			WithHint("write a devcontainer.json with an image or a Dockerfile beside it, and name that: -t PATH/devcontainer.json; run the services inside")
 	default:
-		return f.setting(name, raw)
+		return f.readSetting(name, raw)
 	}
 	return true, err
 }
 
-// setting reads a key that features and images may also have.
-func (f *File) setting(name string, raw json.RawMessage) (known bool, err error) {
+// readSetting reads a key that features and images may also have.
+func (f *File) readSetting(name string, raw json.RawMessage) (known bool, err error) {
 	switch name {
 	case "containerEnv":
-		f.ContainerEnv, err = f.variables(name, raw)
+		f.ContainerEnv, err = f.readVariables(name, raw)
 	case "remoteEnv":
-		f.RemoteEnv, err = f.variables(name, raw)
+		f.RemoteEnv, err = f.readVariables(name, raw)
 	case "containerUser":
-		f.ContainerUser, err = user(raw)
+		f.ContainerUser, err = readUser(raw)
 	case "remoteUser":
-		f.RemoteUser, err = user(raw)
+		f.RemoteUser, err = readUser(raw)
 	case "mounts":
-		err = f.mounts(raw)
+		err = f.readMounts(raw)
 	case spec.OnCreate, spec.UpdateContent, spec.PostCreate, spec.PostStart, spec.PostAttach:
 		var list []spec.SetUp
 		list, err = commands(name, raw)
 		f.Commands = append(f.Commands, list...)
 	default:
 		why := leftOut(name)
-		if why != "" && says(raw) {
-			f.note(name, why)
+		if why != "" && asksAnything(raw) {
+			f.addNote(name, why)
 		}
 		return why != "", nil
 	}
 	return true, err
 }
 
-func (f *File) note(key, what string) { f.Notes = append(f.Notes, key+": "+what) }
+func (f *File) addNote(key, what string) { f.Notes = append(f.Notes, key+": "+what) }
 
 // dockerfile returns the build, for files in the older form.
 func (f *File) dockerfile() *Build {
@@ -203,31 +203,31 @@ func (f *File) dockerfile() *Build {
 	return f.Build
 }
 
-func (f *File) build(raw json.RawMessage) error {
+func (f *File) readBuild(raw json.RawMessage) error {
 	b := f.dockerfile()
 	return eachMember(raw, func(name string, raw json.RawMessage) (err error) {
 		switch name {
 		case "dockerfile":
-			b.Dockerfile, err = line(raw)
+			b.Dockerfile, err = readLine(raw)
 		case "context":
-			b.Context, err = line(raw)
+			b.Context, err = readLine(raw)
 		case "target":
-			b.Target, err = line(raw)
+			b.Target, err = readLine(raw)
 		case "args":
-			b.Args, err = pairs(raw, text)
+			b.Args, err = readPairs(raw, readText)
 		case "cacheFrom":
-			f.note("build.cacheFrom", "Bothy keeps what steps made by itself")
+			f.addNote("build.cacheFrom", "Bothy keeps what steps made by itself")
 		case "options":
-			f.note("build.options", "there is no docker build; bothy template build has flags of its own")
+			f.addNote("build.options", "there is no docker build; bothy template build has flags of its own")
 		default:
-			f.note("build."+told(name), "not known, and without effect")
+			f.addNote("build."+shorten(name), "not known, and without effect")
 		}
 		return err
 	})
 }
 
-// pairs reads an object whose values read accepts.
-func pairs(raw json.RawMessage, read func(json.RawMessage) (string, error)) (map[string]string, error) {
+// readPairs reads an object whose values read accepts.
+func readPairs(raw json.RawMessage, read func(json.RawMessage) (string, error)) (map[string]string, error) {
 	m := map[string]string{}
 	err := eachMember(raw, func(name string, raw json.RawMessage) (err error) {
 		m[name], err = read(raw)
@@ -236,8 +236,8 @@ func pairs(raw json.RawMessage, read func(json.RawMessage) (string, error)) (map
 	return m, err
 }
 
-// variables reads environment variables.
-func (f *File) variables(key string, raw json.RawMessage) (vars []Variable, err error) {
+// readVariables reads environment variables.
+func (f *File) readVariables(key string, raw json.RawMessage) (vars []Variable, err error) {
 	list, err := members(raw)
 	if err != nil {
 		return nil, err
@@ -247,10 +247,10 @@ func (f *File) variables(key string, raw json.RawMessage) (vars []Variable, err 
 			return nil, spec.Errorf(spec.ErrUsage, "%q is no name of a variable", m.name)
 		}
 		if string(m.raw) == "null" {
-			f.note(key, told(m.name)+" is not taken away: it has what the image says")
+			f.addNote(key, shorten(m.name)+" is not taken away: it has what the image says")
 			continue
 		}
-		v, err := text(m.raw)
+		v, err := readText(m.raw)
 		if err != nil {
 			return nil, &spec.Error{Op: m.name, Err: err}
 		}
@@ -268,9 +268,9 @@ func isVariable(name string) bool {
 	return name != ""
 }
 
-// user reads a name or a number, with or without a group.
-func user(raw json.RawMessage) (string, error) {
-	s, err := text(raw)
+// readUser reads a name or a number, with or without a group.
+func readUser(raw json.RawMessage) (string, error) {
+	s, err := readText(raw)
 	if err == nil {
 		err = checkUser(s)
 	}
@@ -288,10 +288,10 @@ func checkUser(s string) error {
 	return nil
 }
 
-// ports only reports ports: the host's user decides which ports to open.
-func (f *File) ports(raw json.RawMessage) error {
+// notePorts only reports ports: the host's user decides which ports to open.
+func (f *File) notePorts(raw json.RawMessage) error {
 	list := []json.RawMessage{raw}
-	if kind(raw) == '[' {
+	if kindOf(raw) == '[' {
 		var err error
 		if list, err = elements(raw); err != nil {
 			return err
@@ -299,15 +299,15 @@ func (f *File) ports(raw json.RawMessage) error {
 	}
 	for _, p := range list {
 		s := string(p)
-		if kind(p) == '"' {
-			s, _ = text(p)
+		if kindOf(p) == '"' {
+			s, _ = readText(p)
 		}
 		if i := strings.LastIndexByte(s, ':'); i >= 0 { // HOST:PORT of a neighbouring container
 			s = s[i+1:]
 		}
 		port, err := spec.ParsePort(s)
 		if err != nil {
-			return wants("a port, or a list of ports")
+			return errWants("a port, or a list of ports")
 		}
 		if flag := fmt.Sprintf("-p %d:%d", port.Port, port.Port); !slices.Contains(f.forward, flag) {
 			f.forward = append(f.forward, flag)
@@ -328,10 +328,10 @@ func (f *File) settle() error {
 			WithHint(`write "image": "NAME:TAG", or "build": {"dockerfile": "Dockerfile"}`)
 	}
 	if f.ContainerUser != "" && f.RemoteUser != "" && f.ContainerUser != f.RemoteUser {
-		f.note("containerUser", "all commands run as the remoteUser, "+f.RemoteUser)
+		f.addNote("containerUser", "all commands run as the remoteUser, "+f.RemoteUser)
 	}
 	if len(f.forward) > 0 {
-		f.note("forwardPorts", "no file opens ports of this host; to have them: "+listed(f.forward, ""))
+		f.addNote("forwardPorts", "no file opens ports of this host; to have them: "+listed(f.forward, ""))
 	}
 	return nil
 }

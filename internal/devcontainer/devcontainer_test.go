@@ -312,7 +312,7 @@ func TestImageSettings(t *testing.T) {
 	}
 }
 
-func quoteJSON(s string) string { return words(s)[1 : len(words(s))-1] }
+func quoteJSON(s string) string { return jsonWords(s)[1 : len(jsonWords(s))-1] }
 
 // TestCommandOrder checks that all commands of one stage run before those of the next, whichever feature
 // or file names them.

@@ -14,8 +14,8 @@ import (
 // maxFeatures bounds the features of a file.
 const maxFeatures = 50
 
-// uses returns the features that a file names.
-func uses(raw json.RawMessage) (list []Use, err error) {
+// readUses returns the features that a file names.
+func readUses(raw json.RawMessage) (list []Use, err error) {
 	named, err := members(raw)
 	if err != nil {
 		return nil, err
@@ -58,14 +58,14 @@ func checkID(id string) error {
 
 // chosen reads the options for a feature: an object, or its version alone.
 func chosen(raw json.RawMessage) (map[string]string, error) {
-	if kind(raw) == '"' {
-		version, err := text(raw)
+	if kindOf(raw) == '"' {
+		version, err := readText(raw)
 		return map[string]string{"version": version}, err
 	}
 	if string(raw) == "true" || string(raw) == "{}" {
 		return nil, nil
 	}
-	return pairs(raw, option)
+	return readPairs(raw, option)
 }
 
 // option reads a string, or true or false.
@@ -73,9 +73,9 @@ func option(raw json.RawMessage) (string, error) {
 	if s := string(raw); s == "true" || s == "false" {
 		return s, nil
 	}
-	s, err := text(raw)
+	s, err := readText(raw)
 	if err != nil {
-		err = wants("a text, or true or false")
+		err = errWants("a text, or true or false")
 	}
 	return s, err
 }
@@ -93,15 +93,15 @@ type Feature struct {
 	needed []string
 }
 
-// dir returns the feature's directory, relative to the devcontainer.json.
-func (f *Feature) dir() string { return path.Clean(strings.TrimPrefix(f.ID, "./")) }
+// localDir returns the feature's directory, relative to the devcontainer.json.
+func (f *Feature) localDir() string { return path.Clean(strings.TrimPrefix(f.ID, "./")) }
 
 // ParseFeature reads a feature's metadata for one use of it.
 func ParseFeature(data []byte, u Use, p Place) (*Feature, error) {
 	g := &Feature{ID: u.ID, local: u.Local(), Options: map[string]string{}}
 	inner := &File{}
 	x := &expander{place: p}
-	unknown, err := read(data, x, func(name string, raw json.RawMessage) (bool, error) { return g.key(inner, name, raw) })
+	unknown, err := readObject(data, x, func(name string, raw json.RawMessage) (bool, error) { return g.readKey(inner, name, raw) })
 	if err == nil && (inner.ContainerUser != "" || inner.RemoteUser != "") {
 		err = spec.Errorf(spec.ErrUsage, "a feature does not say who commands run as")
 	}
@@ -111,35 +111,35 @@ func ParseFeature(data []byte, u Use, p Place) (*Feature, error) {
 	maps.Copy(g.Options, u.Options)
 	g.Settings = inner.Settings
 	for i := range g.Commands {
-		g.Commands[i].Name = strings.TrimSuffix(g.name()+" "+g.Commands[i].Name, " ")
+		g.Commands[i].Name = strings.TrimSuffix(g.shownName()+" "+g.Commands[i].Name, " ")
 	}
 	if len(unknown) > 0 {
 		inner.Notes = append(inner.Notes, notKnown(unknown))
 	}
-	for _, n := range slices.Concat(inner.Notes, x.notes()) {
+	for _, n := range slices.Concat(inner.Notes, x.listNotes()) {
 		g.Notes = append(g.Notes, "feature "+u.ID+": "+n)
 	}
 	return g, nil
 }
 
-func (f *Feature) name() string {
+func (f *Feature) shownName() string {
 	if f.own != "" {
 		return f.own
 	}
-	return base(f.ID)
+	return baseName(f.ID)
 }
 
 // about are keys of a feature that are for people and catalogues.
 var about = []string{"id", "version", "name", "description", "documentationURL", "licenseURL", "keywords", "deprecated", "legacyIds"}
 
-func (f *Feature) key(inner *File, name string, raw json.RawMessage) (known bool, err error) {
+func (f *Feature) readKey(inner *File, name string, raw json.RawMessage) (known bool, err error) {
 	switch name {
 	case "id":
-		f.own, err = line(raw)
+		f.own, err = readLine(raw)
 	case "options":
 		err = f.defaults(raw)
 	case "installsAfter":
-		f.after, err = texts(raw)
+		f.after, err = readTexts(raw)
 	case "dependsOn":
 		var list []member
 		list, err = members(raw)
@@ -150,7 +150,7 @@ func (f *Feature) key(inner *File, name string, raw json.RawMessage) (known bool
 		if slices.Contains(about, name) {
 			return true, nil
 		}
-		return inner.setting(name, raw)
+		return inner.readSetting(name, raw)
 	}
 	return true, err
 }
@@ -172,7 +172,7 @@ func (f *Feature) defaults(raw json.RawMessage) error {
 // feature never precedes one that it needs or wants to follow. Otherwise they keep the order in
 // which the file names them.
 func InOrder(list []*Feature, order []string) ([]*Feature, error) {
-	called := func(f *Feature, name string) bool { return f.ID == name || f.own != "" && f.own == base(name) }
+	called := func(f *Feature, name string) bool { return f.ID == name || f.own != "" && f.own == baseName(name) }
 	for _, f := range list {
 		for _, name := range f.needed {
 			if !slices.ContainsFunc(list, func(g *Feature) bool { return called(g, name) }) {
@@ -197,7 +197,7 @@ func InOrder(list []*Feature, order []string) ([]*Feature, error) {
 		}
 		i := slices.IndexFunc(left, func(f *Feature) bool { return !waits(f) })
 		if i < 0 {
-			return nil, spec.Errorf(spec.ErrUsage, "the features %s wait for each other", ids(left))
+			return nil, spec.Errorf(spec.ErrUsage, "the features %s wait for each other", quoteIDs(left))
 		}
 		done = append(done, left[i])
 		left = slices.Delete(left, i, i+1)
@@ -205,15 +205,15 @@ func InOrder(list []*Feature, order []string) ([]*Feature, error) {
 	return done, nil
 }
 
-// base returns a feature's name in its registry: the last part, without its version.
-func base(name string) string {
+// baseName returns a feature's name in its registry: the last part, without its version.
+func baseName(name string) string {
 	name = path.Base(name)
 	name, _, _ = strings.Cut(name, "@")
 	name, _, _ = strings.Cut(name, ":")
 	return name
 }
 
-func ids(list []*Feature) string {
+func quoteIDs(list []*Feature) string {
 	names := make([]string, len(list))
 	for i, f := range list {
 		names[i] = strconv.Quote(f.ID)

@@ -35,8 +35,8 @@ func TestParseFeature(t *testing.T) {
 		},
 	}
 	same(t, "otherwise", want, f)
-	if f.dir() != "tools/go" {
-		t.Errorf("it lies in %s", f.dir())
+	if f.localDir() != "tools/go" {
+		t.Errorf("it lies in %s", f.localDir())
 	}
 	for _, text := range []string{``, `[]`, `{"options": 3}`, `{"options": {"a": {"default": 3}}}`, `{"remoteUser": "root"}`, `{"dependsOn": []}`, `{"id": "a\nbothy: ok"}`, `{"dependsOn": {"a\nb": {}}}`} {
 		if _, err := ParseFeature([]byte(text), Use{ID: "./f"}, here); err == nil || !strings.HasPrefix(err.Error(), "feature ./f: ") {

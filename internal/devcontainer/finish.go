@@ -47,16 +47,16 @@ func Finish(features []*Feature, dir string, env []Variable, user, containerUser
 	for i, f := range features {
 		to := fmt.Sprintf("%s/%d", stage, i)
 		if f.local {
-			fmt.Fprintf(&b, "COPY %s\n", words("./"+f.dir()+"/", to+"/"))
+			fmt.Fprintf(&b, "COPY %s\n", jsonWords("./"+f.localDir()+"/", to+"/"))
 		} else {
-			fmt.Fprintf(&b, "COPY --from=%s %s\n", FeatureImage(i), words("/"+dir+"/", to+"/"))
+			fmt.Fprintf(&b, "COPY --from=%s %s\n", FeatureImage(i), jsonWords("/"+dir+"/", to+"/"))
 		}
 		for _, v := range f.ContainerEnv {
 			if err := setEnv(&b, v, true); err != nil {
 				return "", fmt.Errorf("feature %s: %w", f.ID, err)
 			}
 		}
-		fmt.Fprintf(&b, "RUN %s\n", words("/bin/sh", "-c", install(f, to, user, containerUser)))
+		fmt.Fprintf(&b, "RUN %s\n", jsonWords("/bin/sh", "-c", install(f, to, user, containerUser)))
 	}
 	for _, v := range env {
 		if err := setEnv(&b, v, false); err != nil {
@@ -80,8 +80,8 @@ func Title(features []*Feature, step string) string {
 	return step
 }
 
-// words returns the JSON form of an instruction, in which no character is special.
-func words(list ...string) string {
+// jsonWords returns the JSON form of an instruction, in which no character is special.
+func jsonWords(list ...string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -106,7 +106,7 @@ func setEnv(b *strings.Builder, v Variable, expands bool) error {
 
 // install returns a script that installs a feature, and then removes the feature's files.
 func install(f *Feature, dir, user, containerUser string) string {
-	env := map[string]string{"_REMOTE_USER": name(user), "_CONTAINER_USER": name(containerUser)}
+	env := map[string]string{"_REMOTE_USER": userName(user), "_CONTAINER_USER": userName(containerUser)}
 	for key, value := range f.Options {
 		env[optionName(key)] = value
 	}
@@ -121,8 +121,8 @@ func install(f *Feature, dir, user, containerUser string) string {
 	return b.String()
 }
 
-// name returns a user without the group.
-func name(user string) string {
+// userName returns a user without the group.
+func userName(user string) string {
 	user, _, _ = strings.Cut(user, ":")
 	return user
 }

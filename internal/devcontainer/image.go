@@ -54,7 +54,7 @@ func (i OfImage) Settings(p Place) (Settings, []string, error) {
 		return fail(err)
 	}
 	entries := []json.RawMessage{raw}
-	if kind(raw) == '[' {
+	if kindOf(raw) == '[' {
 		if entries, err = elements(raw); err != nil {
 			return fail(err)
 		}
@@ -65,14 +65,14 @@ func (i OfImage) Settings(p Place) (Settings, []string, error) {
 	all := Settings{}
 	for _, e := range entries {
 		one := &File{}
-		if _, err := each(e, one.setting); err != nil {
+		if _, err := eachKey(e, one.readSetting); err != nil {
 			return fail(err)
 		}
 		all = all.With(one.Settings)
 		f.Notes = append(f.Notes, one.Notes...)
 	}
 	var notes []string
-	for _, n := range slices.Concat(f.Notes, x.notes()) {
+	for _, n := range slices.Concat(f.Notes, x.listNotes()) {
 		notes = append(notes, "the image: "+n)
 	}
 	return all, slices.Compact(notes), nil

@@ -25,7 +25,7 @@ func parse(text []byte, replace func(string) string) (json.RawMessage, error) {
 	}
 	v, err := hujson.Parse(text)
 	if err != nil {
-		return nil, errors.New(told(strings.TrimPrefix(err.Error(), "hujson: "))) // it may quote the text
+		return nil, errors.New(shorten(strings.TrimPrefix(err.Error(), "hujson: "))) // it may quote the text
 	}
 	v.Minimize()
 	if err := replaceIn(&v, replace); err != nil {
@@ -81,7 +81,7 @@ func members(raw json.RawMessage) ([]member, error) {
 	}
 	o, ok := v.Value.(*hujson.Object)
 	if !ok {
-		return nil, wants("an object")
+		return nil, errWants("an object")
 	}
 	var list []member
 	at := map[string]int{}
@@ -112,19 +112,19 @@ func eachMember(raw json.RawMessage, do func(name string, raw json.RawMessage) e
 	return nil
 }
 
-// wants returns the error for a value of another type.
-func wants(what string) error { return spec.Errorf(spec.ErrUsage, "it is not %s", what) }
+// errWants returns the error for a value of another type.
+func errWants(what string) error { return spec.Errorf(spec.ErrUsage, "it is not %s", what) }
 
-func kind(raw json.RawMessage) byte {
+func kindOf(raw json.RawMessage) byte {
 	if len(raw) == 0 {
 		return 0
 	}
 	return raw[0]
 }
 
-func text(raw json.RawMessage) (s string, err error) {
-	if kind(raw) != '"' {
-		return "", wants("a text")
+func readText(raw json.RawMessage) (s string, err error) {
+	if kindOf(raw) != '"' {
+		return "", errWants("a text")
 	}
 	err = json.Unmarshal(raw, &s)
 	if err == nil && strings.ContainsRune(s, 0) {
@@ -133,9 +133,9 @@ func text(raw json.RawMessage) (s string, err error) {
 	return s, err
 }
 
-// line reads a name to be shown.
-func line(raw json.RawMessage) (string, error) {
-	s, err := text(raw)
+// readLine reads a name to be shown.
+func readLine(raw json.RawMessage) (string, error) {
+	s, err := readText(raw)
 	if err == nil {
 		err = oneLine(s)
 	}
@@ -143,28 +143,28 @@ func line(raw json.RawMessage) (string, error) {
 }
 
 func elements(raw json.RawMessage) (list []json.RawMessage, err error) {
-	if kind(raw) != '[' {
-		return nil, wants("a list")
+	if kindOf(raw) != '[' {
+		return nil, errWants("a list")
 	}
 	return list, json.Unmarshal(raw, &list)
 }
 
-func texts(raw json.RawMessage) ([]string, error) {
+func readTexts(raw json.RawMessage) ([]string, error) {
 	list, err := elements(raw)
 	if err != nil {
-		return nil, wants("a list of texts")
+		return nil, errWants("a list of texts")
 	}
 	words := make([]string, len(list))
 	for i, e := range list {
-		if words[i], err = text(e); err != nil {
-			return nil, wants("a list of texts")
+		if words[i], err = readText(e); err != nil {
+			return nil, errWants("a list of texts")
 		}
 	}
 	return words, nil
 }
 
-// says reports whether a value requests anything.
-func says(raw json.RawMessage) bool {
+// asksAnything reports whether a value requests anything.
+func asksAnything(raw json.RawMessage) bool {
 	switch string(raw) {
 	case "null", "false", "[]", "{}", `""`:
 		return false

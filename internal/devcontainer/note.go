@@ -12,8 +12,8 @@ const (
 	maxWord = 200
 )
 
-// told shortens a word of a file to one short line, for a note.
-func told(word string) string {
+// shorten shortens a word of a file to one short line, for a note.
+func shorten(word string) string {
 	if oneLine(word) != nil {
 		word = strings.Trim(strconv.Quote(word), `"`)
 	}
@@ -30,7 +30,7 @@ func told(word string) string {
 func notKnown(keys []string) string {
 	list := make([]string, len(keys))
 	for i, key := range keys {
-		list[i] = told(key)
+		list[i] = shorten(key)
 	}
 	return "not known, and without effect: " + listed(list, ",")
 }

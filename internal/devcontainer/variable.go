@@ -36,8 +36,8 @@ type expander struct {
 
 func (x *expander) expand(s string) string {
 	return replaced(s, func(word string) (string, bool) {
-		value, ok := x.value(word)
-		return x.room.take(value, &x.err), ok
+		value, ok := x.valueOf(word)
+		return x.room.takeRoom(value, &x.err), ok
 	})
 }
 
@@ -47,8 +47,8 @@ const maxExpanded = 1 << 20
 // room counts the bytes that were added.
 type room int
 
-// take returns a value if the room suffices. Otherwise it sets the error.
-func (r *room) take(value string, err *error) string {
+// takeRoom returns a value if the room suffices. Otherwise it sets the error.
+func (r *room) takeRoom(value string, err *error) string {
 	if *r += room(len(value)); *r <= maxExpanded {
 		return value
 	}
@@ -78,15 +78,15 @@ func replaced(s string, value func(word string) (string, bool)) string {
 	}
 }
 
-// parts splits a word into its kind, its name, and its default.
-func parts(word string) (what, name, otherwise string) {
+// splitWord splits a word into its kind, its name, and its default.
+func splitWord(word string) (what, name, otherwise string) {
 	what, name, _ = strings.Cut(word, ":")
 	name, otherwise, _ = strings.Cut(name, ":")
 	return what, name, otherwise
 }
 
-func (x *expander) value(word string) (string, bool) {
-	what, name, otherwise := parts(word)
+func (x *expander) valueOf(word string) (string, bool) {
+	what, name, otherwise := splitWord(word)
 	switch what {
 	case "localEnv", "env":
 		if !slices.Contains(x.asked, name) {
@@ -116,10 +116,10 @@ func (x *expander) inside(word string) string {
 	return x.place.Inside
 }
 
-// notes report the requested variables of the host.
-func (x *expander) notes() (list []string) {
+// listNotes report the requested variables of the host.
+func (x *expander) listNotes() (list []string) {
 	for _, name := range x.asked[:min(len(x.asked), maxTold)] {
-		list = append(list, fmt.Sprintf("${localEnv:%s}: nothing of this host's environment is read for a file; it has its default, or is empty", told(name)))
+		list = append(list, fmt.Sprintf("${localEnv:%s}: nothing of this host's environment is read for a file; it has its default, or is empty", shorten(name)))
 	}
 	if more := len(x.asked) - maxTold; more > 0 {
 		list = append(list, fmt.Sprintf("${localEnv:…}: and %d more variables of this host's environment that are not read", more))
@@ -138,9 +138,9 @@ func (s *Settings) Expand(image []string) (err error) {
 	}
 	expand := func(text string) string {
 		return replaced(text, func(word string) (string, bool) {
-			what, name, otherwise := parts(word)
+			what, name, otherwise := splitWord(word)
 			if v, ok := known[name]; ok && what == "containerEnv" {
-				return added.take(v, &err), true
+				return added.takeRoom(v, &err), true
 			}
 			return otherwise, what == "containerEnv"
 		})

@@ -34,7 +34,7 @@ func (d *download) Read(p []byte) (int, error) {
 	begun := time.Now()
 	n, err := d.ReadCloser.Read(p)
 	timer.Stop()
-	d.judge(int64(n), time.Since(begun))
+	d.judgeRate(int64(n), time.Since(begun))
 	if err != nil && d.ctx.Err() != nil {
 		// Even if the read returned EOF: the server may have ended the body because we cancelled it.
 		err = context.Cause(d.ctx)
@@ -42,8 +42,8 @@ func (d *download) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// judge cancels the body if too little arrived while the reader waited.
-func (d *download) judge(n int64, waited time.Duration) {
+// judgeRate cancels the body if too little arrived while the reader waited.
+func (d *download) judgeRate(n int64, waited time.Duration) {
 	d.came, d.waited = d.came+n, d.waited+waited
 	if d.waited < d.patience {
 		return

@@ -62,7 +62,7 @@ func accept(listener int, q wire.Listen) {
 		fd, _, err := unix.Accept4(listener, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 		switch err {
 		case nil:
-			go func() { carry(os.NewFile(uintptr(fd), q.Path), q) }()
+			go func() { carryProgram(os.NewFile(uintptr(fd), q.Path), q) }()
 		case unix.EINTR, unix.ECONNABORTED:
 		default:
 			time.Sleep(acceptPause)
@@ -70,11 +70,11 @@ func accept(listener int, q wire.Listen) {
 	}
 }
 
-func carry(program *os.File, q wire.Listen) {
+func carryProgram(program *os.File, q wire.Listen) {
 	gateway, err := connect(q.To)
 	if err != nil {
 		program.Close()
 		return
 	}
-	relay(program, gateway)
+	relayBytes(program, gateway)
 }

@@ -44,9 +44,9 @@ func namedCapabilities(set uint64) (list []string) {
 	return list
 }
 
-// within removes capabilities from a process that its sandbox lacks: a privileged container asks
+// dropCapabilities removes capabilities from a process that its sandbox lacks: a privileged container asks
 // for all of them, and runc would refuse to start it.
-func within(process map[string]json.RawMessage, had []string) error {
+func dropCapabilities(process map[string]json.RawMessage, had []string) error {
 	var sets map[string][]string
 	if err := decode(process["capabilities"], &sets); err != nil || len(sets) == 0 {
 		return err

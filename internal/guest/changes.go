@@ -50,7 +50,7 @@ const (
 
 // watched returns the directories after the first since, and waits for at least one.
 func (w *watching) watched(since int) [][]byte {
-	w.once.Do(w.begin)
+	w.once.Do(w.startWatching)
 	for {
 		w.mu.Lock()
 		if since >= 0 && since < len(w.dirs) {
@@ -67,7 +67,7 @@ func (w *watching) watched(since int) [][]byte {
 	}
 }
 
-func (w *watching) begin() {
+func (w *watching) startWatching() {
 	w.byWD, w.heard, w.more = map[int32]string{}, map[string]*heard{}, make(chan struct{})
 	w.ear = -1
 	go w.collect()
@@ -83,12 +83,12 @@ func (w *watching) collect() {
 		case err != nil:
 			return
 		default:
-			w.add(string(buf[:n]))
+			w.watchDir(string(buf[:n]))
 		}
 	}
 }
 
-func (w *watching) add(dir string) {
+func (w *watching) watchDir(dir string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.dirs) >= maxWatchedDirs {
@@ -122,12 +122,12 @@ func (w *watching) listen(ear int) {
 		case err != nil || n <= 0:
 			return
 		default:
-			w.hear(buf[:n], time.Now())
+			w.readEvents(buf[:n], time.Now())
 		}
 	}
 }
 
-func (w *watching) hear(events []byte, now time.Time) {
+func (w *watching) readEvents(events []byte, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(events) >= unix.SizeofInotifyEvent {

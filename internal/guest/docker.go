@@ -57,11 +57,11 @@ func (in *initProc) serveDocker(wish string) {
 		return
 	}
 	d := &docker{in: in}
-	err := d.parse(wish)
+	err := d.parseWish(wish)
 	if err == nil && !d.on { // without a daemon, the socket only gives advice: the start does not wait for it
 		go func() {
 			if d.listen() == nil {
-				d.serve()
+				d.serveSocket()
 			}
 		}()
 		return
@@ -73,10 +73,10 @@ func (in *initProc) serveDocker(wish string) {
 		fmt.Fprintf(os.Stderr, "init: listen at %s: %v\n", dockerSocket, err)
 		return
 	}
-	go d.serve()
+	go d.serveSocket()
 }
 
-func (d *docker) parse(wish string) error {
+func (d *docker) parseWish(wish string) error {
 	parts := strings.Split(wish, ":")
 	if len(parts) == 3 {
 		d.on, d.uid, d.gid = parts[0] == "on", number(parts[1]), number(parts[2])
@@ -123,20 +123,20 @@ const noDocker = "this sandbox has no Docker daemon, and cannot be given one: an
 // noDockerd is the answer if the daemon's program is missing.
 const noDockerd = "dockerd is not installed in this sandbox; install it with: sudo apt-get update && sudo apt-get install -y docker.io (or your distribution's package), and try again"
 
-func (d *docker) serve() {
-	for d.await() {
+func (d *docker) serveSocket() {
+	for d.awaitProgram() {
 		if !d.on {
 			d.refuse(noDocker)
 			continue
 		}
-		if said := d.run(); said != "" {
+		if said := d.runDaemon(); said != "" {
 			d.refuse(said)
 		}
 	}
 }
 
-// await returns true when a program connects, and false if none ever will.
-func (d *docker) await() bool {
+// awaitProgram returns true when a program connects, and false if none ever will.
+func (d *docker) awaitProgram() bool {
 	ready := false
 	err := d.raw.Read(func(fd uintptr) bool {
 		ready = pollEvents(int(fd), unix.POLLIN) != 0
@@ -145,12 +145,12 @@ func (d *docker) await() bool {
 	return err == nil && ready
 }
 
-// run runs the daemon until it ends. It returns the reason if the daemon was never ready.
-func (d *docker) run() (said string) {
+// runDaemon runs the daemon until it ends. It returns the reason if the daemon was never ready.
+func (d *docker) runDaemon() (said string) {
 	if _, err := lookPath("dockerd", []string{dockerPath}, "/"); err != nil {
 		return noDockerd
 	}
-	pid, wait, err := d.start()
+	pid, wait, err := d.startDaemon()
 	if err != nil {
 		return "start the Docker daemon: " + err.Error()
 	}
@@ -173,9 +173,9 @@ func (d *docker) run() (said string) {
 // dockerPath is the PATH of the daemon and its programs.
 const dockerPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// start starts the daemon with the socket as its third descriptor, by way of a role that prepares what
+// startDaemon starts the daemon with the socket as its third descriptor, by way of a role that prepares what
 // it needs (becomeDockerd).
-func (d *docker) start() (pid int, wait chan unix.WaitStatus, err error) {
+func (d *docker) startDaemon() (pid int, wait chan unix.WaitStatus, err error) {
 	if st, err := os.Stat(dockerLog); err == nil && st.Size() > maxDockerLog {
 		_ = os.Remove(dockerLog)
 	}
@@ -196,15 +196,15 @@ func (d *docker) start() (pid int, wait chan unix.WaitStatus, err error) {
 	if err := d.raw.Control(func(fd uintptr) { listener = fd }); err != nil {
 		return 0, nil, err
 	}
-	return d.in.spawn(Path, []string{Path, DockerdName}, &syscall.ProcAttr{
+	return d.in.spawnChild(Path, []string{Path, DockerdName}, &syscall.ProcAttr{
 		Dir: "/", Env: []string{dockerPath, "HOME=/root", "LANG=C.UTF-8"},
 		Files: []uintptr{null.Fd(), log.Fd(), log.Fd(), listener},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 }
 
-// spawn starts one of init's own processes.
-func (in *initProc) spawn(path string, args []string, attr *syscall.ProcAttr) (int, chan unix.WaitStatus, error) {
+// spawnChild starts one of init's own processes.
+func (in *initProc) spawnChild(path string, args []string, attr *syscall.ProcAttr) (int, chan unix.WaitStatus, error) {
 	in.forks.RLock()
 	defer in.forks.RUnlock()
 	pid, err := syscall.ForkExec(path, args, attr)

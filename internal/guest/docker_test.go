@@ -21,12 +21,12 @@ func TestDockerWish(t *testing.T) {
 		DockerOff(0, 0):     {},
 	} {
 		d := docker{}
-		if err := d.parse(wish); err != nil || d != want {
+		if err := d.parseWish(wish); err != nil || d != want {
 			t.Errorf("%q: %+v, %v", wish, d, err)
 		}
 	}
 	for _, wish := range []string{"on", "on:1", "on:x:1", "on:1:-1", "on:1:1:1"} {
-		if err := (&docker{}).parse(wish); err == nil {
+		if err := (&docker{}).parseWish(wish); err == nil {
 			t.Errorf("%q is a wish", wish)
 		}
 	}
@@ -159,14 +159,14 @@ func TestWithin(t *testing.T) {
 		t.Error(got)
 	}
 	process := map[string]json.RawMessage{"capabilities": json.RawMessage(`{"bounding":["CAP_CHOWN","CAP_SYS_MODULE"],"ambient":["CAP_SYS_BOOT"]}`)}
-	if err := within(process, []string{"CAP_CHOWN", "CAP_KILL"}); err != nil {
+	if err := dropCapabilities(process, []string{"CAP_CHOWN", "CAP_KILL"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := string(process["capabilities"]); got != `{"ambient":[],"bounding":["CAP_CHOWN"]}` {
 		t.Error(got)
 	}
 	none := map[string]json.RawMessage{}
-	if err := within(none, nil); err != nil || len(none) != 0 {
+	if err := dropCapabilities(none, nil); err != nil || len(none) != 0 {
 		t.Error(none, err)
 	}
 }
@@ -214,7 +214,7 @@ func TestPassEnds(t *testing.T) {
 	asks, hears := os.NewFile(uintptr(a[0]), "asks"), os.NewFile(uintptr(b[1]), "hears")
 	defer asks.Close()
 	defer hears.Close()
-	go pass(a[1], b[0])
+	go passBytes(a[1], b[0])
 	if _, err := io.WriteString(asks, "question"); err != nil {
 		t.Fatal(err)
 	}

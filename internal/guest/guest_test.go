@@ -210,15 +210,15 @@ func TestFeed(t *testing.T) {
 	must(t, err)
 	defer r.Close()
 	s.stdin = w
-	go s.feed()
+	go s.feedInput()
 	for _, n := range []int{1, 1000} {
-		must(t, s.handle(wire.Frame{Kind: wire.Data, Payload: make([]byte, n)}))
+		must(t, s.handleFrame(wire.Frame{Kind: wire.Data, Payload: make([]byte, n)}))
 		if got, err := frames().CreditValue(); err != nil || got != wire.Cost(n) {
 			t.Errorf("%d bytes were credited with %d, %v", n, got, err)
 		}
 	}
-	must(t, s.handle(wire.Frame{Kind: wire.EOF}))
-	must(t, s.handle(wire.Frame{Kind: wire.EOF}))
+	must(t, s.handleFrame(wire.Frame{Kind: wire.EOF}))
+	must(t, s.handleFrame(wire.Frame{Kind: wire.EOF}))
 	must(t, r.SetReadDeadline(time.Now().Add(time.Minute)))
 	all := 0
 	for buf := make([]byte, 4096); ; {
@@ -240,9 +240,9 @@ func TestFeedBroken(t *testing.T) {
 	must(t, err)
 	s.stdin = w
 	r.Close()
-	go s.feed()
+	go s.feedInput()
 	for range 3 {
-		must(t, s.handle(wire.Frame{Kind: wire.Data, Payload: []byte("x")}))
+		must(t, s.handleFrame(wire.Frame{Kind: wire.Data, Payload: []byte("x")}))
 		frames()
 	}
 	s.endInput()
@@ -256,11 +256,11 @@ func TestCarryWaitsForCredit(t *testing.T) {
 	defer w.Close()
 	s.credit = 0
 	ended := make(chan struct{})
-	go func() { defer close(ended); s.carry(output{r, wire.Data2}) }()
+	go func() { defer close(ended); s.carryOutput(output{r, wire.Data2}) }()
 	_, err = fmt.Fprint(w, "hello")
 	must(t, err)
 	time.Sleep(20 * time.Millisecond)
-	must(t, s.handle(wire.CreditFrame(0, 100)))
+	must(t, s.handleFrame(wire.CreditFrame(0, 100)))
 	if f := frames(); f.Kind != wire.Data2 || f.Stream != 3 || string(f.Payload) != "hello" {
 		t.Errorf("sent kind %d, stream %d, %q", f.Kind, f.Stream, f.Payload)
 	}
@@ -291,7 +291,7 @@ func TestPatienceUnread(t *testing.T) {
 		t.Fatal("it ended with output unread")
 	case <-time.After(3 * drainTime):
 	}
-	go s.carry(out)
+	go s.carryOutput(out)
 	if f := frames(); string(f.Payload) != "last words" {
 		t.Errorf("sent %q", f.Payload)
 	}
@@ -309,7 +309,7 @@ func TestPatienceEndless(t *testing.T) {
 		s.credit = 1 << 40
 		done := s.patience(nil)
 		for ended := false; !ended; {
-			s.take(wire.Chunk)
+			s.takeCredit(wire.Chunk)
 			select {
 			case <-done:
 				ended = true
@@ -328,14 +328,14 @@ func TestPatienceEndless(t *testing.T) {
 func TestHandleMalformed(t *testing.T) {
 	s, _ := unborn(t)
 	for _, f := range []wire.Frame{{Kind: wire.Credit}, {Kind: wire.Resize, Payload: []byte("x")}, {Kind: wire.Signal}, wire.SignalFrame(0, 0)} {
-		if err := s.handle(f); err == nil {
+		if err := s.handleFrame(f); err == nil {
 			t.Errorf("a malformed frame of kind %d is fine", f.Kind)
 		}
 	}
 	for range wire.MaxFrames {
-		must(t, s.handle(wire.Frame{Kind: wire.Data, Payload: []byte("x")}))
+		must(t, s.handleFrame(wire.Frame{Kind: wire.Data, Payload: []byte("x")}))
 	}
-	if err := s.handle(wire.Frame{Kind: wire.Data}); err == nil {
+	if err := s.handleFrame(wire.Frame{Kind: wire.Data}); err == nil {
 		t.Error("more frames than a window has were taken")
 	}
 }

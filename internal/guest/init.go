@@ -58,11 +58,11 @@ func Init(args []string) int {
 	in := &initProc{out: sock, sessions: map[uint32]*session{}, waits: map[int]chan unix.WaitStatus{}}
 	// Received and dropped, not ignored: programs would inherit an ignored signal.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
-	go in.reap()
+	go in.reapChildren()
 	if len(args) > 2 {
 		in.serveDocker(args[2])
 	}
-	fmt.Fprintf(os.Stderr, "init: %v\n", in.serve(sock, hello))
+	fmt.Fprintf(os.Stderr, "init: %v\n", in.serveKeeper(sock, hello))
 	return 1
 }
 
@@ -88,13 +88,13 @@ type initProc struct {
 	watching watching
 }
 
-// serve answers the keeper until it goes away, and returns why.
-func (in *initProc) serve(sock *os.File, greeting wire.Greeting) error {
+// serveKeeper answers the keeper until it goes away, and returns why.
+func (in *initProc) serveKeeper(sock *os.File, greeting wire.Greeting) error {
 	hello, err := wire.JSON(wire.Hello, 0, greeting)
 	if err != nil {
 		return err
 	}
-	if err := in.send(hello); err != nil {
+	if err := in.sendFrame(hello); err != nil {
 		return err
 	}
 	r := bufio.NewReaderSize(sock, wire.Chunk)
@@ -103,33 +103,33 @@ func (in *initProc) serve(sock *os.File, greeting wire.Greeting) error {
 		if err != nil {
 			return err
 		}
-		if err := in.handle(f); err != nil {
+		if err := in.handleFrame(f); err != nil {
 			return err
 		}
 	}
 }
 
-func (in *initProc) send(f wire.Frame) error {
+func (in *initProc) sendFrame(f wire.Frame) error {
 	in.wmu.Lock()
 	defer in.wmu.Unlock()
-	return in.write(f)
+	return in.writeFrame(f)
 }
 
-func (in *initProc) write(f wire.Frame) error {
+func (in *initProc) writeFrame(f wire.Frame) error {
 	_, err := in.out.Write(f.Append(nil))
 	return err
 }
 
-func (in *initProc) handle(f wire.Frame) error {
+func (in *initProc) handleFrame(f wire.Frame) error {
 	if f.Kind == wire.Request && f.Stream == 0 {
-		return in.answer(f)
+		return in.handleAsk(f)
 	}
 	if f.Kind == wire.Request {
 		var sp wire.Spawn
 		if err := f.Decode(&sp); err != nil {
 			return err
 		}
-		in.open(f.Stream, sp)
+		in.openSession(f.Stream, sp)
 		return nil
 	}
 	in.mu.Lock()
@@ -138,11 +138,11 @@ func (in *initProc) handle(f wire.Frame) error {
 	if s == nil {
 		return nil // ended meanwhile
 	}
-	return s.handle(f)
+	return s.handleFrame(f)
 }
 
-// answer handles a question of the keeper.
-func (in *initProc) answer(f wire.Frame) error {
+// handleAsk handles a question of the keeper.
+func (in *initProc) handleAsk(f wire.Frame) error {
 	var q wire.InitAsk
 	if err := f.Decode(&q); err != nil {
 		return err
@@ -151,19 +151,19 @@ func (in *initProc) answer(f wire.Frame) error {
 		setClock()
 	}
 	if q.Ask == wire.AskSilence || q.Ask == wire.AskSpeak {
-		return in.fall(q.Ask == wire.AskSilence, wire.InitReply{ID: q.ID})
+		return in.setSilent(q.Ask == wire.AskSilence, wire.InitReply{ID: q.ID})
 	}
 	switch q.Ask {
 	case wire.AskJoin, wire.AskListen, wire.AskTree, wire.AskWatched, wire.AskChanged, wire.AskWorktrees, wire.AskNamed: // other processes determine how long these take
-		go func() { _ = in.find(q) }()
+		go func() { _ = in.answerAsk(q) }()
 		return nil
 	}
-	return in.find(q)
+	return in.answerAsk(q)
 }
 
-// fall begins or ends a silence. Writers wait meanwhile, and no frame is half written: an image of
+// setSilent begins or ends a silence. Writers wait meanwhile, and no frame is half written: an image of
 // init's memory from that time can resume with another socket.
-func (in *initProc) fall(silent bool, r wire.InitReply) error {
+func (in *initProc) setSilent(silent bool, r wire.InitReply) error {
 	reply, err := wire.JSON(wire.Reply, 0, r)
 	if err != nil {
 		return err
@@ -171,15 +171,15 @@ func (in *initProc) fall(silent bool, r wire.InitReply) error {
 	if !in.silent {
 		in.wmu.Lock()
 	}
-	err = in.write(reply)
+	err = in.writeFrame(reply)
 	if in.silent = silent; !silent {
 		in.wmu.Unlock()
 	}
 	return err
 }
 
-// find answers a question.
-func (in *initProc) find(q wire.InitAsk) error {
+// answerAsk answers a question.
+func (in *initProc) answerAsk(q wire.InitAsk) error {
 	r := wire.InitReply{ID: q.ID}
 	var err error
 	switch q.Ask {
@@ -188,7 +188,7 @@ func (in *initProc) find(q wire.InitAsk) error {
 	case wire.AskLargest:
 		r.PID, r.Command = largestProcess()
 	case wire.AskJoin:
-		err = join(q.Join)
+		err = joinServer(q.Join)
 	case wire.AskListen:
 		err = listen(q.Listen)
 	case wire.AskTree:
@@ -200,7 +200,7 @@ func (in *initProc) find(q wire.InitAsk) error {
 	case wire.AskWorktrees:
 		err = in.worktrees.update(q.Worktrees)
 	case wire.AskNamed:
-		r.Led = leadAll(q.Named, q.Places)
+		r.Led = makeNamedLinks(q.Named, q.Places)
 	default:
 		err = fmt.Errorf("unknown question %q", q.Ask)
 	}
@@ -211,7 +211,7 @@ func (in *initProc) find(q wire.InitAsk) error {
 	if err != nil {
 		return err
 	}
-	return in.send(reply)
+	return in.sendFrame(reply)
 }
 
 // largestProcess finds the process with the most resident memory.
@@ -231,8 +231,8 @@ func largestProcess() (pid int, command string) {
 	return pid, command
 }
 
-// reap collects all children, init's own and orphans, forever.
-func (in *initProc) reap() {
+// reapChildren collects all children, init's own and orphans, forever.
+func (in *initProc) reapChildren() {
 	chld := make(chan os.Signal, 1)
 	signal.Notify(chld, unix.SIGCHLD)
 	for {

@@ -216,15 +216,15 @@ func carryStreams(server *unix.SockaddrInet4) {
 			}
 			defer unix.Close(fd)
 			done := make(chan struct{})
-			go func() { defer close(done); pass(conn, fd) }()
-			pass(fd, conn)
+			go func() { defer close(done); passBytes(conn, fd) }()
+			passBytes(fd, conn)
 			<-done
 		}()
 	}
 }
 
-// pass carries bytes one way until their end.
-func pass(from, to int) {
+// passBytes carries bytes one way until their end.
+func passBytes(from, to int) {
 	buf := make([]byte, 4<<10)
 	for {
 		n, err := unix.Read(from, buf)

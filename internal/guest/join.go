@@ -16,9 +16,9 @@ import (
 // joinTime is how long each of the two sides may take to answer.
 const joinTime = 5 * time.Second
 
-// join connects a server on the loopback to the gateway, and has bytes carried between them. It
+// joinServer connects a server on the loopback to the gateway, and has bytes carried between them. It
 // returns as soon as both connections exist.
-func join(q wire.Join) error {
+func joinServer(q wire.Join) error {
 	server, err := connect(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), q.Port))
 	if err != nil {
 		server, err = connect(netip.AddrPortFrom(netip.IPv6Loopback(), q.Port))
@@ -37,7 +37,7 @@ func join(q wire.Join) error {
 		}
 		return err
 	}
-	go relay(server, gateway)
+	go relayBytes(server, gateway)
 	return nil
 }
 
@@ -99,14 +99,14 @@ func pollEvents(fd int, events int16) int16 {
 	return p[0].Revents
 }
 
-// relay carries bytes until both directions have ended. A reset on one side is passed to the other:
+// relayBytes carries bytes until both directions have ended. A reset on one side is passed to the other:
 // a truncated answer must not look complete.
-func relay(a, b *os.File) {
+func relayBytes(a, b *os.File) {
 	var wg sync.WaitGroup
 	direction := func(to, from *os.File) {
 		if transfer(to, from) != nil {
-			cut(a)
-			cut(b)
+			resetConn(a)
+			resetConn(b)
 		}
 	}
 	wg.Go(func() { direction(a, b) })
@@ -135,8 +135,8 @@ func transfer(to, from *os.File) error {
 	}
 }
 
-// cut closes a connection so that the other end sees a reset.
-func cut(f *os.File) {
+// resetConn closes a connection so that the other end sees a reset.
+func resetConn(f *os.File) {
 	_ = control(f, func(fd int) error {
 		return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 	})

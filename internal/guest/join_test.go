@@ -33,7 +33,7 @@ func sides(t *testing.T, network, loopback string) (server, gateway *net.TCPConn
 		must(t, c.SetDeadline(time.Now().Add(time.Minute)))
 		return c.(*net.TCPConn)
 	}
-	must(t, join(wire.Join{
+	must(t, joinServer(wire.Join{
 		Port: uint16(inside.Addr().(*net.TCPAddr).Port), To: netip.MustParseAddrPort(outside.Addr().String()), Key: "the key",
 	}))
 	server, gateway = accept(inside), accept(outside)
@@ -85,14 +85,14 @@ func TestJoinNobodyThere(t *testing.T) {
 	must(t, err)
 	to := netip.MustParseAddrPort(l.Addr().String())
 	must(t, l.Close())
-	if err := join(wire.Join{Port: to.Port(), To: to}); !errors.Is(err, syscall.ECONNREFUSED) {
+	if err := joinServer(wire.Join{Port: to.Port(), To: to}); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("without a server: %v", err)
 	}
 	server, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
 	defer server.Close()
 	port := netip.MustParseAddrPort(server.Addr().String()).Port()
-	if err := join(wire.Join{Port: port, To: to}); !errors.Is(err, syscall.ECONNREFUSED) {
+	if err := joinServer(wire.Join{Port: port, To: to}); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("without a gateway: %v", err)
 	}
 	c, err := server.Accept()

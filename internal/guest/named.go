@@ -12,20 +12,20 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// leadAll makes links at the paths by which shared directories were named, and returns which of
+// makeNamedLinks makes links at the paths by which shared directories were named, and returns which of
 // the paths lead there. Init makes them as a process inside, so it can reach nothing that
 // programs inside could not.
-func leadAll(named []spec.Named, mounts []wire.Place) []bool {
+func makeNamedLinks(named []spec.Named, mounts []wire.Place) []bool {
 	led := make([]bool, len(named))
 	for i, n := range named {
-		led[i] = lead(n, mounts) == nil
+		led[i] = makeNamedLink(n, mounts) == nil
 	}
 	return led
 }
 
-// lead makes one link, if its path is free and in a part that belongs to the sandbox alone. It
+// makeNamedLink makes one link, if its path is free and in a part that belongs to the sandbox alone. It
 // returns an error unless the path leads to the target.
-func lead(n spec.Named, mounts []wire.Place) error {
+func makeNamedLink(n spec.Named, mounts []wire.Place) error {
 	if !filepath.IsAbs(n.Path) || filepath.Clean(n.Path) != n.Path {
 		return fs.ErrInvalid
 	}

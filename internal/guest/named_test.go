@@ -39,7 +39,7 @@ func TestLead(t *testing.T) {
 		{own + "/../shared/proj", false, shared + "/proj", false},
 		{"relative", false, "relative", false},
 	} {
-		got := leadAll([]spec.Named{{Path: tt.path, Target: shared}}, mounts)
+		got := makeNamedLinks([]spec.Named{{Path: tt.path, Target: shared}}, mounts)
 		if got[0] != tt.led {
 			t.Errorf("%s leads there: %v, want %v", tt.path, got[0], tt.led)
 		}

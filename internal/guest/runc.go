@@ -110,7 +110,7 @@ func trusting(text []byte, whole bool) ([]byte, error) {
 		return nil, err
 	}
 	if !whole {
-		if err := errors.Join(within(doc, had), addTrust(doc)); err != nil {
+		if err := errors.Join(dropCapabilities(doc, had), addTrust(doc)); err != nil {
 			return nil, err
 		}
 		return json.Marshal(doc)
@@ -123,7 +123,7 @@ func trusting(text []byte, whole bool) ([]byte, error) {
 	if process == nil {
 		return nil, nil
 	}
-	if err := within(process, had); err != nil {
+	if err := dropCapabilities(process, had); err != nil {
 		return nil, err
 	}
 	if ownDev(mounts) {

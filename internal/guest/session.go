@@ -40,14 +40,14 @@ type session struct {
 // terminal open.
 const drainTime = 100 * time.Millisecond
 
-// open starts a session and tells the keeper the result.
-func (in *initProc) open(id uint32, sp wire.Spawn) {
+// openSession starts a session and tells the keeper the result.
+func (in *initProc) openSession(id uint32, sp wire.Spawn) {
 	s := &session{in: in, id: id, credit: wire.Window, toStdin: make(chan []byte, wire.MaxFrames)}
 	s.cond = sync.NewCond(&s.mu)
-	outputs, wait, err := s.start(sp)
+	outputs, wait, err := s.startProgram(sp)
 	if err != nil {
 		if f, ferr := wire.JSON(wire.Failure, id, spec.ToWire(err)); ferr == nil {
-			_ = in.send(f)
+			_ = in.sendFrame(f)
 		}
 		return
 	}
@@ -55,10 +55,10 @@ func (in *initProc) open(id uint32, sp wire.Spawn) {
 	in.sessions[id] = s
 	in.mu.Unlock()
 	if f, err := wire.JSON(wire.Reply, id, wire.Spawned{PID: s.pid}); err == nil {
-		_ = in.send(f)
+		_ = in.sendFrame(f)
 	}
-	go s.feed()
-	go s.run(outputs, wait)
+	go s.feedInput()
+	go s.runToEnd(outputs, wait)
 }
 
 // output is a stream of the program and the kind of frame that carries it.
@@ -67,8 +67,8 @@ type output struct {
 	kind wire.Kind
 }
 
-// start starts the program. The caller reads the returned streams until their end.
-func (s *session) start(sp wire.Spawn) ([]output, chan unix.WaitStatus, error) {
+// startProgram starts the program. The caller reads the returned streams until their end.
+func (s *session) startProgram(sp wire.Spawn) ([]output, chan unix.WaitStatus, error) {
 	if st, err := os.Stat(sp.Dir); err != nil || !st.IsDir() {
 		return nil, nil, spec.Errorf(spec.ErrNotRunnable, "working directory %s: no such directory in the sandbox", sp.Dir)
 	}
@@ -98,7 +98,7 @@ func (s *session) start(sp wire.Spawn) ([]output, chan unix.WaitStatus, error) {
 		theirs = []*os.File{slave, slave, slave}
 		outputs = []output{{master, wire.Data}}
 	} else {
-		mine, child, err := pipes()
+		mine, child, err := makePipes()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -109,7 +109,7 @@ func (s *session) start(sp wire.Spawn) ([]output, chan unix.WaitStatus, error) {
 		attr.Files = append(attr.Files, f.Fd())
 	}
 	var wait chan unix.WaitStatus
-	masked(sp.Umask, func() { wait, err = s.fork(path, sp.Args, attr) })
+	masked(sp.Umask, func() { wait, err = s.forkProgram(path, sp.Args, attr) })
 	for _, f := range theirs {
 		f.Close()
 	}
@@ -120,8 +120,8 @@ func (s *session) start(sp wire.Spawn) ([]output, chan unix.WaitStatus, error) {
 	return outputs, wait, nil
 }
 
-func (s *session) fork(path string, args []string, attr *syscall.ProcAttr) (chan unix.WaitStatus, error) {
-	pid, wait, err := s.in.spawn(path, args, attr)
+func (s *session) forkProgram(path string, args []string, attr *syscall.ProcAttr) (chan unix.WaitStatus, error) {
+	pid, wait, err := s.in.spawnChild(path, args, attr)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, spec.Errorf(spec.ErrNoSuchBinary, "%s: cannot be run: %w", args[0], err)
@@ -160,8 +160,8 @@ func credential(sp wire.Spawn) *syscall.Credential {
 	return c
 }
 
-// pipes makes the three standard streams: ours and the child's.
-func pipes() (mine, child []*os.File, err error) {
+// makePipes makes the three standard streams: ours and the child's.
+func makePipes() (mine, child []*os.File, err error) {
 	for i := range 3 {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -179,9 +179,9 @@ func pipes() (mine, child []*os.File, err error) {
 	return mine, child, nil
 }
 
-// feed writes arriving data to the program's standard input, and gives credit for the bytes that
+// feedInput writes arriving data to the program's standard input, and gives credit for the bytes that
 // the program took.
-func (s *session) feed() {
+func (s *session) feedInput() {
 	broken := false
 	for b := range s.toStdin {
 		if !broken {
@@ -189,18 +189,18 @@ func (s *session) feed() {
 				broken = true
 			}
 		}
-		_ = s.in.send(wire.CreditFrame(s.id, wire.Cost(len(b))))
+		_ = s.in.sendFrame(wire.CreditFrame(s.id, wire.Cost(len(b))))
 	}
 	if s.tty == nil {
 		s.stdin.Close()
 	}
 }
 
-// run carries the output until the program has ended, then reports how it ended.
-func (s *session) run(outputs []output, wait chan unix.WaitStatus) {
+// runToEnd carries the output until the program has ended, then reports how it ended.
+func (s *session) runToEnd(outputs []output, wait chan unix.WaitStatus) {
 	var wg sync.WaitGroup
 	for _, o := range outputs {
-		wg.Go(func() { s.carry(o) })
+		wg.Go(func() { s.carryOutput(o) })
 	}
 	ws := <-wait
 	drained := make(chan struct{})
@@ -216,7 +216,7 @@ func (s *session) run(outputs []output, wait chan unix.WaitStatus) {
 	s.in.mu.Lock()
 	delete(s.in.sessions, s.id)
 	s.in.mu.Unlock()
-	_ = s.in.send(wire.ExitFrame(s.id, ended))
+	_ = s.in.sendFrame(wire.ExitFrame(s.id, ended))
 	s.endInput()
 	for _, o := range outputs {
 		o.f.Close() // hangs up the processes that still use the terminal
@@ -274,13 +274,13 @@ func waiting(outputs []output) bool {
 	return false
 }
 
-func (s *session) carry(o output) {
+func (s *session) carryOutput(o output) {
 	buf := make([]byte, wire.Chunk)
 	for {
 		n, err := o.f.Read(buf)
 		if n > 0 {
-			s.take(n)
-			if s.in.send(wire.Frame{Kind: o.kind, Stream: s.id, Payload: buf[:n]}) != nil {
+			s.takeCredit(n)
+			if s.in.sendFrame(wire.Frame{Kind: o.kind, Stream: s.id, Payload: buf[:n]}) != nil {
 				return
 			}
 		}
@@ -290,8 +290,8 @@ func (s *session) carry(o output) {
 	}
 }
 
-// take waits for credit and uses n of it.
-func (s *session) take(n int) {
+// takeCredit waits for credit and uses n of it.
+func (s *session) takeCredit(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.moved += n
@@ -303,8 +303,8 @@ func (s *session) take(n int) {
 
 func (s *session) endInput() { s.eofOnce.Do(func() { close(s.toStdin) }) }
 
-// handle handles one message of the keeper for this session.
-func (s *session) handle(f wire.Frame) error {
+// handleFrame handles one message of the keeper for this session.
+func (s *session) handleFrame(f wire.Frame) error {
 	switch f.Kind {
 	case wire.Data:
 		select {

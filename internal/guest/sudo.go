@@ -84,9 +84,9 @@ func parseSudo(args []string) (o sudoOptions, err error) {
 			o.command = args
 			return o, nil
 		case strings.HasPrefix(a, "--"):
-			args, err = o.long(a, args)
+			args, err = o.parseLong(a, args)
 		case strings.HasPrefix(a, "-") && len(a) > 1:
-			args, err = o.short(a[1:], args)
+			args, err = o.parseShort(a[1:], args)
 		case strings.Contains(a, "=") && !strings.HasPrefix(a, "/"):
 			o.env = append(o.env, a)
 		default:
@@ -100,8 +100,8 @@ func parseSudo(args []string) (o sudoOptions, err error) {
 	return o, nil
 }
 
-// long parses a long option, and returns the arguments after it.
-func (o *sudoOptions) long(a string, args []string) ([]string, error) {
+// parseLong parses a long option, and returns the arguments after it.
+func (o *sudoOptions) parseLong(a string, args []string) ([]string, error) {
 	name, value, has := strings.Cut(a, "=")
 	switch name {
 	case "--user":
@@ -126,8 +126,8 @@ func (o *sudoOptions) long(a string, args []string) ([]string, error) {
 	return args, nil
 }
 
-// short parses a group of one-letter options, and returns the arguments after it.
-func (o *sudoOptions) short(letters string, args []string) ([]string, error) {
+// parseShort parses a group of one-letter options, and returns the arguments after it.
+func (o *sudoOptions) parseShort(letters string, args []string) ([]string, error) {
 	for i, c := range letters {
 		switch c {
 		case 'u':

@@ -57,7 +57,7 @@ func signalAll(pids []int, sig unix.Signal) error {
 // children: a shell whose child is signalled first would go on with its next command.
 func members(t wire.Tree) []int {
 	all := processes()
-	return parentsFirst(find(t, all), all)
+	return parentsFirst(findTree(t, all), all)
 }
 
 // parentsFirst sorts processes by the number of their ancestors in the list.
@@ -79,8 +79,8 @@ func parentsFirst(pids []int, all []process) []int {
 	return slices.SortedStableFunc(slices.Values(pids), func(a, b int) int { return depth[a] - depth[b] })
 }
 
-// find returns the same in any order, except that the program itself comes first.
-func find(t wire.Tree, all []process) []int {
+// findTree returns the same in any order, except that the program itself comes first.
+func findTree(t wire.Tree, all []process) []int {
 	tree := []int{t.PID}
 	is := map[int]bool{t.PID: true}
 	for grown := true; grown; {

@@ -46,8 +46,8 @@ var (
 
 const noLogin = "/usr/sbin/nologin"
 
-// check refuses a user for whom no passwd line can be made.
-func (u User) check() error {
+// checkUser refuses a user for whom no passwd line can be made.
+func (u User) checkUser() error {
 	bad := func(why string, args ...any) error {
 		return spec.Errorf(spec.ErrUsage, "user %q: "+why, append([]any{u.Name}, args...)...)
 	}
@@ -79,10 +79,10 @@ func printable(s string) bool {
 	return true
 }
 
-// passwd writes the sandbox's passwd: root, the user, and the accounts of the host's programs,
+// passwdFile writes the sandbox's passwd: root, the user, and the accounts of the host's programs,
 // without the comments of their owners.
-func (s source) passwd(u User) []byte {
-	shell := s.shell()
+func (s source) passwdFile(u User) []byte {
+	shell := s.findShell()
 	if u.Shell == "" {
 		u.Shell = shell
 	}
@@ -92,14 +92,14 @@ func (s source) passwd(u User) []byte {
 	}
 	list := newAccounts(root)
 	if u.UID != 0 {
-		list.add(account{u.Name, u.UID, u.GID, u.Home, u.Shell})
+		list.addNew(account{u.Name, u.UID, u.GID, u.Home, u.Shell})
 	}
 	for line := range s.accountLines("/etc/passwd") {
 		if a, ok := parseUser(line); ok {
-			list.add(a)
+			list.addNew(a)
 		}
 	}
-	list.add(builtinUsers...)
+	list.addNew(builtinUsers...)
 	var b strings.Builder
 	for _, a := range list.all {
 		fmt.Fprintf(&b, "%s:x:%d:%d:%s:%s:%s\n", a.name, a.id, a.gid, a.name, a.home, a.shell)
@@ -107,20 +107,20 @@ func (s source) passwd(u User) []byte {
 	return []byte(b.String())
 }
 
-// group writes the sandbox's group file. Each user is a member of only their own group.
-func (s source) group(u User) []byte {
+// groupFile writes the sandbox's group file. Each user is a member of only their own group.
+func (s source) groupFile(u User) []byte {
 	list := newAccounts(account{name: "root"})
 	if u.GID > lastSystemID {
-		list.add(account{name: u.Name, id: u.GID})
+		list.addNew(account{name: u.Name, id: u.GID})
 	}
 	for line := range s.accountLines("/etc/group") {
 		if g, ok := parseGroup(line); ok {
-			list.add(g)
+			list.addNew(g)
 		}
 	}
-	list.add(builtinGroups...)
+	list.addNew(builtinGroups...)
 	if u.GID != 0 && !list.ids[u.GID] {
-		list.add(account{name: u.Name, id: u.GID}, account{name: "gid" + strconv.Itoa(u.GID), id: u.GID})
+		list.addNew(account{name: u.Name, id: u.GID}, account{name: "gid" + strconv.Itoa(u.GID), id: u.GID})
 	}
 	var b strings.Builder
 	for _, g := range list.all {
@@ -129,8 +129,8 @@ func (s source) group(u User) []byte {
 	return []byte(b.String())
 }
 
-// shell returns the best login shell that the host has.
-func (s source) shell() string {
+// findShell returns the best login shell that the host has.
+func (s source) findShell() string {
 	if _, err := os.Stat(s.path("/bin/bash")); err == nil {
 		return "/bin/bash"
 	}
@@ -146,11 +146,11 @@ type accounts struct {
 
 func newAccounts(first account) *accounts {
 	l := &accounts{names: map[string]bool{}, ids: map[int]bool{}}
-	l.add(first)
+	l.addNew(first)
 	return l
 }
 
-func (l *accounts) add(list ...account) {
+func (l *accounts) addNew(list ...account) {
 	for _, a := range list {
 		if l.names[a.name] || l.ids[a.id] || len(l.all) >= maxAccounts {
 			continue

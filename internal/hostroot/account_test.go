@@ -38,12 +38,12 @@ Debian-exim:x:104:110:Debian-exim:/var/spool/exim4:/usr/sbin/nologin
 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 bin:x:2:2:bin:/bin:/usr/sbin/nologin
 `
-	if got := string(s.passwd(someone)); got != want {
+	if got := string(s.passwdFile(someone)); got != want {
 		t.Errorf("passwd:\n%s\nwant\n%s", got, want)
 	}
 
 	root := User{Name: "root", Home: "/home/agent", Shell: "/bin/zsh"}
-	if got := string(s.passwd(root)); !strings.HasPrefix(got, "root:x:0:0:root:/home/agent:/bin/zsh\ndaemon:") {
+	if got := string(s.passwdFile(root)); !strings.HasPrefix(got, "root:x:0:0:root:/home/agent:/bin/zsh\ndaemon:") {
 		t.Errorf("passwd of root:\n%s", got)
 	}
 }
@@ -52,7 +52,7 @@ func TestGroup(t *testing.T) {
 	s := fakeHost(t)
 	put(t, s, "/etc/group", "root:x:0:alice\nusers:x:100:alice,bob\ndocker:x:998:alice\nalice:x:1000:\nbad group:x:5:\nx:y\nsomeone:x:90:\n", 0o644)
 	want := "root:x:0:\nsomeone:x:1234:\nusers:x:100:\ndocker:x:998:\ndaemon:x:1:\nbin:x:2:\ntty:x:5:\nnogroup:x:65534:\n"
-	if got := string(s.group(someone)); got != want {
+	if got := string(s.groupFile(someone)); got != want {
 		t.Errorf("group:\n%s\nwant\n%s", got, want)
 	}
 	for _, tt := range []struct {
@@ -64,7 +64,7 @@ func TestGroup(t *testing.T) {
 		{User{Name: "users", UID: 5, GID: 77}, "gid77:x:77:"},
 		{User{Name: "users", UID: 1001, GID: 1001}, "users:x:1001:"},
 	} {
-		if got := string(s.group(tt.user)); strings.Count(got, tt.want+"\n") != 1 {
+		if got := string(s.groupFile(tt.user)); strings.Count(got, tt.want+"\n") != 1 {
 			t.Errorf("group of %v:\n%s", tt.user, got)
 		}
 	}
@@ -84,7 +84,7 @@ func TestAccountFilesThatAreNone(t *testing.T) {
 			put(t, s, "/etc/x", "", 0o644)
 			plant(s)
 			want := "root:x:0:0:root:/root:/bin/sh\nsomeone:x:1234:1234:someone:/home/someone:/bin/sh\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\nbin:x:2:2:bin:/bin:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-			if got := string(s.passwd(someone)); got != want {
+			if got := string(s.passwdFile(someone)); got != want {
 				t.Errorf("passwd:\n%s", got)
 			}
 		})
@@ -95,7 +95,7 @@ func TestAccountFilesThatAreNone(t *testing.T) {
 		many.WriteString("a:x:1:1::/:/bin/sh\n")
 	}
 	put(t, s, "/etc/passwd", many.String(), 0o644)
-	if n := strings.Count(string(s.passwd(someone)), "\n"); n != 5 {
+	if n := strings.Count(string(s.passwdFile(someone)), "\n"); n != 5 {
 		t.Errorf("%d accounts", n)
 	}
 }
@@ -103,7 +103,7 @@ func TestAccountFilesThatAreNone(t *testing.T) {
 func TestUserCheck(t *testing.T) {
 	good := []User{someone, {Name: `DOM\user@example.com`, UID: 1 << 30, GID: 5, Home: "/home/a b"}, {Name: "root", Home: "/root", Shell: "/bin/sh"}}
 	for _, u := range good {
-		if err := u.check(); err != nil {
+		if err := u.checkUser(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -152,7 +152,7 @@ func (h *Host) Assemble(dir string, o Options) error {
 			func() error { return h.bindDatabases(t) },
 			func() error { return h.bindEtc(t, &o) },
 			func() error { return h.bindTrust(t, o.Authorities) },
-			func() error { return t.hide(o.Hidden) },
+			func() error { return t.hideDir(o.Hidden) },
 			func() error { return t.mountPoints(o.User.Home, o.Targets) },
 		} {
 			if err := step(); err != nil {
@@ -168,7 +168,7 @@ func (h *Host) assemble(dir string, o *Options, plant func(root int) (*tree, err
 	if o.User == (User{}) {
 		o.User = h.user
 	}
-	if err := o.check(); err != nil {
+	if err := o.checkOptions(); err != nil {
 		return err
 	}
 	root, err := openEmpty(dir)
@@ -185,20 +185,20 @@ func (h *Host) assemble(dir string, o *Options, plant func(root int) (*tree, err
 		return err
 	}
 	for path, content := range map[string][]byte{GitConfigPath: o.GitConfig, GitIgnorePath: o.GitIgnore} {
-		if err := t.write(path[1:], content, 0o644); err != nil {
+		if err := t.writeFile(path[1:], content, 0o644); err != nil {
 			return err
 		}
 	}
 	for name, target := range o.Programs {
-		if err := t.link(Own+"/bin/"+name, target); err != nil {
+		if err := t.makeLink(Own+"/bin/"+name, target); err != nil {
 			return err
 		}
 	}
 	return fill(t)
 }
 
-func (o *Options) check() error {
-	if err := o.User.check(); err != nil {
+func (o *Options) checkOptions() error {
+	if err := o.User.checkUser(); err != nil {
 		return err
 	}
 	if err := checkHostname(o.Hostname); err != nil {
@@ -210,7 +210,7 @@ func (o *Options) check() error {
 		}
 	}
 	for _, t := range append([]Target{{Path: o.User.Home, Dir: true}}, o.Targets...) {
-		if err := t.check(); err != nil {
+		if err := t.checkTarget(); err != nil {
 			return err
 		}
 	}
@@ -276,23 +276,23 @@ func newTree(dir string, fd int, mounts []mount) (*tree, error) {
 	t.binder = binder{mounts: mounts, emptyDir: t.path(Own + "/empty"), emptyFile: t.path(Own + "/etc/empty")}
 	for _, s := range skeleton {
 		for d := range strings.FieldsSeq(s.dirs) {
-			if err := t.mkdir(d, s.mode); err != nil {
+			if err := t.makeDir(d, s.mode); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for _, l := range skeletonLinks {
-		if err := t.link(l.name, l.target); err != nil {
+		if err := t.makeLink(l.name, l.target); err != nil {
 			return nil, err
 		}
 	}
-	return t, t.write(Own+"/etc/empty", nil, 0o644)
+	return t, t.writeFile(Own+"/etc/empty", nil, 0o644)
 }
 
 func (t *tree) path(rel string) string { return t.dir + "/" + strings.TrimPrefix(rel, "/") }
 
-// mkdir makes a directory of the skeleton, where every parent is ours.
-func (t *tree) mkdir(rel string, mode uint32) error {
+// makeDir makes a directory of the skeleton, where every parent is ours.
+func (t *tree) makeDir(rel string, mode uint32) error {
 	err := unix.Mkdirat(t.fd, rel, mode)
 	if err == nil {
 		err = unix.Fchmodat(t.fd, rel, mode, 0)
@@ -303,14 +303,14 @@ func (t *tree) mkdir(rel string, mode uint32) error {
 	return nil
 }
 
-func (t *tree) link(rel, target string) error {
+func (t *tree) makeLink(rel, target string) error {
 	if err := unix.Symlinkat(target, t.fd, rel); err != nil {
 		return fmt.Errorf("make link /%s: %w", rel, err)
 	}
 	return nil
 }
 
-func (t *tree) write(rel string, content []byte, mode uint32) error {
+func (t *tree) writeFile(rel string, content []byte, mode uint32) error {
 	if err := writeFileAt(t.fd, rel, content, mode); err != nil {
 		return fmt.Errorf("write /%s: %w", rel, err)
 	}
@@ -320,17 +320,17 @@ func (t *tree) write(rel string, content []byte, mode uint32) error {
 // bindProgram binds the program that runs inside into the tree.
 func (t *tree) bindProgram(program string) error {
 	guest := Own + "/guest"
-	if err := t.write(guest, nil, 0o755); err != nil {
+	if err := t.writeFile(guest, nil, 0o755); err != nil {
 		return err
 	}
-	return t.bind(program, t.path(guest))
+	return t.bindReadOnly(program, t.path(guest))
 }
 
 // bindPrograms makes the allow-list visible.
 func (h *Host) bindPrograms(t *tree) error {
 	for _, p := range programs {
 		var err error
-		switch h.has(p.path) {
+		switch h.kindOf(p.path) {
 		case isDir:
 			err = h.bindDir(t, p.path)
 		case isLink:
@@ -342,7 +342,7 @@ func (h *Host) bindPrograms(t *tree) error {
 			return err
 		}
 	}
-	if h.has("/usr") != isDir {
+	if h.kindOf("/usr") != isDir {
 		return spec.Errorf(spec.ErrSandbox, "bind %s: it is not a directory everybody may read", h.path("/usr")).
 			WithHint("template host needs the host's programs; choose another template")
 	}
@@ -353,7 +353,7 @@ func (h *Host) bindDir(t *tree, path string) error {
 	if err := t.mountPoint(Target{Path: path, Dir: true}); err != nil {
 		return err
 	}
-	return t.bind(h.shown(path), t.path(path))
+	return t.bindReadOnly(h.sourceOf(path), t.path(path))
 }
 
 // copyLink repeats a link of the host, such as /bin -> usr/bin, if it leads to a directory of the
@@ -374,7 +374,7 @@ func (h *Host) copyLink(t *tree, path string) error {
 	if err := unix.Unlinkat(t.fd, path[1:], unix.AT_REMOVEDIR); err != nil && err != unix.ENOENT {
 		return fmt.Errorf("make link %s: %w", path, err)
 	}
-	return t.link(path[1:], target)
+	return t.makeLink(path[1:], target)
 }
 
 // allowed reports whether a clean path is in the allow-list.
@@ -383,7 +383,7 @@ func allowed(path string) bool { return Visible(path + "/") }
 // bindDatabases shows the package managers their databases, so that they work inside.
 func (h *Host) bindDatabases(t *tree) error {
 	for _, d := range databases {
-		if h.has(d.path) != isDir {
+		if h.kindOf(d.path) != isDir {
 			continue
 		}
 		if err := h.bindDir(t, d.path); err != nil {
@@ -394,7 +394,7 @@ func (h *Host) bindDatabases(t *tree) error {
 			if _, err := os.Lstat(at); err != nil {
 				continue
 			}
-			if err := t.cover(at); err != nil {
+			if err := t.coverFile(at); err != nil {
 				return err
 			}
 		}
@@ -404,15 +404,15 @@ func (h *Host) bindDatabases(t *tree) error {
 
 // bindEtc binds the copy of /etc, and over it the files that are this sandbox's own.
 func (h *Host) bindEtc(t *tree, o *Options) error {
-	if err := t.bind(filepath.Join(h.cache, h.name), t.path("etc")); err != nil {
+	if err := t.bindReadOnly(filepath.Join(h.cache, h.name), t.path("etc")); err != nil {
 		return err
 	}
 	for _, g := range generated {
 		file := Own + "/etc/" + g.name
-		if err := t.write(file, g.content(h.source, o), 0o644); err != nil {
+		if err := t.writeFile(file, g.content(h.source, o), 0o644); err != nil {
 			return err
 		}
-		if err := t.bind(t.path(file), t.path("etc/"+g.name)); err != nil {
+		if err := t.bindReadOnly(t.path(file), t.path("etc/"+g.name)); err != nil {
 			return err
 		}
 	}
@@ -429,8 +429,8 @@ const (
 	isLink
 )
 
-// has returns the kind of a path of the host. It follows no link in any part of the path.
-func (s source) has(path string) kind {
+// kindOf returns the kind of a path of the host. It follows no link in any part of the path.
+func (s source) kindOf(path string) kind {
 	for i := 1; i <= len(path); i++ {
 		if i < len(path) && path[i] != '/' {
 			continue

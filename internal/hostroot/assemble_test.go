@@ -66,7 +66,7 @@ func TestAssemble(t *testing.T) {
 		"usr/bin/tool": "tool", "usr/local/bin/mine": "mine", "opt/vendor/app": "app", "etc/services": "ssh 22/tcp\n",
 		"etc/hostname": "box\n", "etc/hosts": "127.0.0.1 localhost box\n::1 localhost ip6-localhost ip6-loopback\n",
 		"etc/resolv.conf": "# There is no network in this sandbox.\n", "var/lib/dpkg/status": "Package: tool\n", "var/lib/dpkg/lock": "", "proj/file": "",
-		"etc/passwd": string(s.passwd(someone)), "etc/group": string(s.group(someone)),
+		"etc/passwd": string(s.passwdFile(someone)), "etc/group": string(s.groupFile(someone)),
 	} {
 		got := read(t, filepath.Join(dir, path))
 		if got != want {
@@ -137,7 +137,7 @@ func TestNothingOfTheHostCanBeReached(t *testing.T) {
 	}
 	mounts, err := readMounts()
 	must(t, err)
-	for _, m := range below(mounts, dir) {
+	for _, m := range mountsBelow(mounts, dir) {
 		var fs unix.Statfs_t
 		must(t, unix.Statfs(m.point, &fs))
 		if want := int64(unix.ST_RDONLY | unix.ST_NOSUID | unix.ST_NODEV); fs.Flags&want != want {
@@ -341,7 +341,7 @@ func TestSealEach(t *testing.T) {
 	src, dst := s.path("/usr"), newRoot(t)
 	must(t, unix.Mount(src, dst, "", unix.MS_BIND|unix.MS_REC, ""))
 	t.Cleanup(func() { must(t, unix.Unmount(dst, unix.MNT_DETACH)) })
-	must(t, sealEach(dst, moved(below(mounts, src), src, dst)))
+	must(t, sealEach(dst, moveMounts(mountsBelow(mounts, src), src, dst)))
 	for p, want := range map[string]int64{"": 0, "/local": unix.ST_NOEXEC | unix.ST_NOATIME, "/local/state": 0} {
 		if err := os.WriteFile(dst+p+"/new", nil, 0o644); !errors.Is(err, unix.EROFS) {
 			t.Errorf("write to %s: %v", p, err)
@@ -371,7 +371,7 @@ garbage
 			t.Errorf("got %+v; want %+v", got[i], want[i])
 		}
 	}
-	if n := len(below(got, "/usr")); n != 1 {
+	if n := len(mountsBelow(got, "/usr")); n != 1 {
 		t.Errorf("%d mounts below /usr", n)
 	}
 }

@@ -36,7 +36,7 @@ func (s source) findClosed() []string {
 	var list []string
 	until := time.Now().Add(closedTime)
 	for _, p := range programs {
-		if s.has(p.path) != isDir || slices.Contains(notSearched, p.path) {
+		if s.kindOf(p.path) != isDir || slices.Contains(notSearched, p.path) {
 			continue
 		}
 		_ = filepath.WalkDir(s.path(p.path), func(path string, d fs.DirEntry, err error) error {
@@ -103,14 +103,14 @@ func (t *tree) replaceClosed(rel string) error {
 		return unlessGone(err)
 	}
 	defer unix.Close(at)
-	return t.close(at)
+	return t.coverOpen(at)
 }
 
-// close mounts an empty directory of the tree over an open one.
-func (t *tree) close(fd int) error {
+// coverOpen mounts an empty directory of the tree over an open one.
+func (t *tree) coverOpen(fd int) error {
 	dir := fmt.Sprintf("%s/closed-%d", Own, t.closed)
 	t.closed++
-	if err := t.mkdir(dir, 0o755); err != nil {
+	if err := t.makeDir(dir, 0o755); err != nil {
 		return err
 	}
 	return unix.Mount(t.path(dir), fmt.Sprintf("/proc/self/fd/%d", fd), "", unix.MS_BIND, "")

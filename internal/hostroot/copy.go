@@ -18,12 +18,12 @@ type copier struct {
 // close closes the directories that a failed scan left open.
 func (c *copier) close() {
 	for len(c.dirs) > 1 {
-		c.leave()
+		c.leaveDir()
 	}
 }
 
-func (c *copier) enter(name string) error {
-	fd, err := makeDirAt(c.dst(), name, 0o755)
+func (c *copier) enterDir(name string) error {
+	fd, err := makeDirAt(c.current(), name, 0o755)
 	if err != nil {
 		return err
 	}
@@ -31,31 +31,31 @@ func (c *copier) enter(name string) error {
 	return nil
 }
 
-func (c *copier) leave() {
-	unix.Close(c.dst())
+func (c *copier) leaveDir() {
+	unix.Close(c.current())
 	c.dirs = c.dirs[:len(c.dirs)-1]
 }
 
-func (c *copier) dst() int { return c.dirs[len(c.dirs)-1] }
+func (c *copier) current() int { return c.dirs[len(c.dirs)-1] }
 
-func (c *copier) entry(dirfd int, name string, st *unix.Stat_t) error {
+func (c *copier) copyEntry(dirfd int, name string, st *unix.Stat_t) error {
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		return c.link(dirfd, name)
+		return c.copyLink(dirfd, name)
 	}
-	return c.file(dirfd, name)
+	return c.copyFile(dirfd, name)
 }
 
-func (c *copier) link(dirfd int, name string) error {
+func (c *copier) copyLink(dirfd int, name string) error {
 	target, err := readLink(dirfd, name)
 	if err != nil {
 		return unlessGone(err)
 	}
-	return unix.Symlinkat(target, c.dst(), name)
+	return unix.Symlinkat(target, c.current(), name)
 }
 
-// file copies a regular file, unless its content looks like a secret. The file may have changed since
+// copyFile copies a regular file, unless its content looks like a secret. The file may have changed since
 // the scanner saw it, so it is checked again once it is open.
-func (c *copier) file(dirfd int, name string) error {
+func (c *copier) copyFile(dirfd int, name string) error {
 	// O_NONBLOCK: it may be a fifo by now.
 	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *copier) file(dirfd int, name string) error {
 		return nil
 	}
 	c.total += len(content)
-	return writeFileAt(c.dst(), name, content, 0o644|st.Mode&0o111)
+	return writeFileAt(c.current(), name, content, 0o644|st.Mode&0o111)
 }
 
 // makeDirAt makes a directory with exactly this mode and opens it.

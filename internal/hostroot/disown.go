@@ -54,7 +54,7 @@ func (s source) disownHere(at string) error {
 	// All are opened before one is mounted: at may be in one of them.
 	trees := map[string]int{}
 	for _, p := range programs {
-		if s.has(p.path) != isDir {
+		if s.kindOf(p.path) != isDir {
 			continue
 		}
 		if fd, err := openDisowned(s.path(p.path), owners); err == nil { // else see Gaps

@@ -19,16 +19,16 @@ var generated = []struct {
 	name    string
 	content func(s source, o *Options) []byte
 }{
-	{"passwd", func(s source, o *Options) []byte { return s.passwd(o.User) }},
-	{"group", func(s source, o *Options) []byte { return s.group(o.User) }},
+	{"passwd", func(s source, o *Options) []byte { return s.passwdFile(o.User) }},
+	{"group", func(s source, o *Options) []byte { return s.groupFile(o.User) }},
 	{"hostname", func(_ source, o *Options) []byte { return []byte(o.Hostname + "\n") }},
-	{"hosts", hosts},
-	{"resolv.conf", resolvers},
+	{"hosts", hostsFile},
+	{"resolv.conf", resolvConf},
 	{"machine-id", machineID},
 }
 
-// resolvers lists the name servers.
-func resolvers(_ source, o *Options) []byte {
+// resolvConf lists the name servers.
+func resolvConf(_ source, o *Options) []byte {
 	if len(o.NameServers) == 0 {
 		return []byte("# There is no network in this sandbox.\n")
 	}
@@ -110,7 +110,7 @@ func addFile(dst int, name, content string) error {
 	return writeFileAt(fd, path.Base(name), []byte(content), 0o644)
 }
 
-func hosts(_ source, o *Options) []byte {
+func hostsFile(_ source, o *Options) []byte {
 	return fmt.Appendf(nil, "127.0.0.1 localhost %s\n::1 localhost ip6-localhost ip6-loopback\n", o.Hostname)
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// hide covers a directory of the host that the tree may show: one in a directory of the host's programs,
+// hideDir covers a directory of the host that the tree may show: one in a directory of the host's programs,
 // such as a state directory in /opt. dir has no links; empty hides nothing.
-func (t *tree) hide(dir string) error {
+func (t *tree) hideDir(dir string) error {
 	if dir == "" {
 		return nil
 	}
@@ -20,7 +20,7 @@ func (t *tree) hide(dir string) error {
 	if err != nil || !shown {
 		return err
 	}
-	if err := t.cover(t.path(dir)); err != nil {
+	if err := t.coverFile(t.path(dir)); err != nil {
 		return err
 	}
 	if shown, err = t.showsDir(dir); err == nil && shown {
@@ -39,7 +39,7 @@ func (t *tree) showsDir(dir string) (bool, error) {
 	if err := unix.Lstat(dir, &want); err != nil {
 		return false, &os.PathError{Op: "lstat", Path: dir, Err: err}
 	}
-	at, err := t.open(t.fd, ".")
+	at, err := t.openDir(t.fd, ".")
 	if err != nil {
 		return false, err
 	}

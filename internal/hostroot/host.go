@@ -76,7 +76,7 @@ func Prepare(cacheDir string, u User) (*Host, error) {
 }
 
 func (s source) prepare(cacheDir string, u User) (*Host, error) {
-	if err := u.check(); err != nil {
+	if err := u.checkUser(); err != nil {
 		return nil, err
 	}
 	mounts, err := readMounts()
@@ -106,15 +106,15 @@ func (h *Host) Gaps() []string {
 func (h *Host) readableByRoot() []string {
 	var bare []string
 	for _, p := range programs {
-		if h.has(p.path) == isDir && !idMapped(h.mounts, h.shown(p.path)) {
+		if h.kindOf(p.path) == isDir && !idMapped(h.mounts, h.sourceOf(p.path)) {
 			bare = append(bare, p.path)
 		}
 	}
 	return bare
 }
 
-// shown returns the directory to bind for a directory of programs: Disown's copy, if it exists.
-func (h *Host) shown(path string) string {
+// sourceOf returns the directory to bind for a directory of programs: Disown's copy, if it exists.
+func (h *Host) sourceOf(path string) string {
 	if at := h.disowned + path; h.disowned != "" && idMapped(h.mounts, at) {
 		return at
 	}

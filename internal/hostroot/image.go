@@ -33,7 +33,7 @@ func (h *Host) AssembleOwn(dir string, o Options) error {
 	plant := func(root int) (*tree, error) { return newOwnTree(dir, root, o.Build) }
 	return h.assemble(dir, &o, plant, func(t *tree) (err error) {
 		for _, g := range generated {
-			if err := t.write(Own+"/etc/"+g.name, g.content(h.source, &o), 0o644); err != nil {
+			if err := t.writeFile(Own+"/etc/"+g.name, g.content(h.source, &o), 0o644); err != nil {
 				return err
 			}
 		}
@@ -50,14 +50,14 @@ func newOwnTree(dir string, fd int, builds bool) (*tree, error) {
 		dirs = append(dirs, build.Dir[1:], build.ContextPath[1:])
 	}
 	for _, d := range dirs {
-		if err := t.mkdir(d, 0o755); err != nil {
+		if err := t.makeDir(d, 0o755); err != nil {
 			return nil, err
 		}
 	}
 	if builds {
-		if err := t.write(build.ProgramPath[1:], nil, 0o755); err != nil {
+		if err := t.writeFile(build.ProgramPath[1:], nil, 0o755); err != nil {
 			return nil, err
 		}
 	}
-	return t, t.link(Own+"/bin/sudo", "../guest")
+	return t, t.makeLink(Own+"/bin/sudo", "../guest")
 }

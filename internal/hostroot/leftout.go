@@ -80,7 +80,7 @@ var leftOut = sync.OnceValue(func() *rules {
 	for _, group := range leftOutNames {
 		sum.Write([]byte(group.patterns))
 		for p := range strings.FieldsSeq(strings.ToLower(group.patterns)) {
-			r.add(p)
+			r.addRule(p)
 		}
 	}
 	for _, m := range slices.Concat(secretMarks, tokenPrefixes) {
@@ -90,9 +90,9 @@ var leftOut = sync.OnceValue(func() *rules {
 	return r
 })
 
-func (r *rules) add(pattern string) {
+func (r *rules) addRule(pattern string) {
 	if name, ok := strings.CutPrefix(pattern, "**/"); ok {
-		r.anywhere.add(name)
+		r.anywhere.addPattern(name)
 		return
 	}
 	i := strings.LastIndexByte(pattern, '/')
@@ -100,19 +100,19 @@ func (r *rules) add(pattern string) {
 	if r.local[dir] == nil {
 		r.local[dir] = &names{}
 	}
-	r.local[dir].add(pattern[i+1:])
+	r.local[dir].addPattern(pattern[i+1:])
 }
 
-// in returns the rules for one directory besides those for all.
-func (r *rules) in(rel string) *names { return r.local[strings.ToLower(rel)] }
+// forDir returns the rules for one directory besides those for all.
+func (r *rules) forDir(rel string) *names { return r.local[strings.ToLower(rel)] }
 
-// omit reports whether a name is left out; local comes from in.
-func (r *rules) omit(local *names, name string) bool {
+// omits reports whether a name is left out; local comes from in.
+func (r *rules) omits(local *names, name string) bool {
 	name = strings.ToLower(name)
-	return r.anywhere.match(name) || local != nil && local.match(name)
+	return r.anywhere.matches(name) || local != nil && local.matches(name)
 }
 
-func (n *names) add(pattern string) {
+func (n *names) addPattern(pattern string) {
 	if strings.Contains(pattern, "*") {
 		n.globs = append(n.globs, strings.Split(pattern, "*"))
 		return
@@ -123,7 +123,7 @@ func (n *names) add(pattern string) {
 	n.exact[pattern] = true
 }
 
-func (n *names) match(name string) bool {
+func (n *names) matches(name string) bool {
 	if n.exact[name] {
 		return true
 	}

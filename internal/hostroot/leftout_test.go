@@ -21,7 +21,7 @@ func TestOmit(t *testing.T) {
 	r := leftOut()
 	for name, want := range tests {
 		dir := strings.TrimSuffix(path.Dir(name), ".")
-		if got := r.omit(r.in(dir), path.Base(name)); got != want {
+		if got := r.omits(r.forDir(dir), path.Base(name)); got != want {
 			t.Errorf("omit %s: %v", name, got)
 		}
 	}

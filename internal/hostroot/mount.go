@@ -48,7 +48,7 @@ func unescape(s string) string {
 	}
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) && octal(s[i+1]) && octal(s[i+2]) && octal(s[i+3]) {
+		if s[i] == '\\' && i+3 < len(s) && isOctal(s[i+1]) && isOctal(s[i+2]) && isOctal(s[i+3]) {
 			b.WriteByte((s[i+1]-'0')<<6 | (s[i+2]-'0')<<3 | (s[i+3] - '0'))
 			i += 3
 			continue
@@ -58,10 +58,10 @@ func unescape(s string) string {
 	return b.String()
 }
 
-func octal(c byte) bool { return c >= '0' && c <= '7' }
+func isOctal(c byte) bool { return c >= '0' && c <= '7' }
 
-// below returns the mounts at paths below dir.
-func below(mounts []mount, dir string) []mount {
+// mountsBelow returns the mounts at paths below dir.
+func mountsBelow(mounts []mount, dir string) []mount {
 	var list []mount
 	for _, m := range mounts {
 		if strings.HasPrefix(m.point, dir+"/") {
@@ -74,7 +74,7 @@ func below(mounts []mount, dir string) []mount {
 // relative returns the mount points below dir, without dir's own path.
 func relative(mounts []mount, dir string) map[string]bool {
 	paths := map[string]bool{}
-	for _, m := range below(mounts, dir) {
+	for _, m := range mountsBelow(mounts, dir) {
 		paths[m.point[len(dir)+1:]] = true
 	}
 	return paths
@@ -104,10 +104,10 @@ type binder struct {
 	emptyFile string
 }
 
-// bind makes src visible at dst, which exists, with the mounts below it. The bind is read-only,
+// bindReadOnly makes src visible at dst, which exists, with the mounts below it. The bind is read-only,
 // and ignores devices and set-uid bits.
-func (b *binder) bind(src, dst string) error {
-	inner := below(b.mounts, src)
+func (b *binder) bindReadOnly(src, dst string) error {
+	inner := mountsBelow(b.mounts, src)
 	flags := uintptr(unix.MS_BIND)
 	if len(inner) > 0 {
 		// In a user namespace the kernel refuses to show a directory without
@@ -117,10 +117,10 @@ func (b *binder) bind(src, dst string) error {
 	if err := unix.Mount(src, dst, "", flags, ""); err != nil {
 		return fmt.Errorf("bind %s: %w", src, err)
 	}
-	if err := seal(dst, moved(inner, src, dst)); err != nil {
+	if err := sealMounts(dst, moveMounts(inner, src, dst)); err != nil {
 		return fmt.Errorf("make the bind of %s read-only: %w", src, err)
 	}
-	for _, m := range moved(inner, src, dst) {
+	for _, m := range moveMounts(inner, src, dst) {
 		if err := b.coverUnwanted(m); err != nil {
 			return err
 		}
@@ -128,8 +128,8 @@ func (b *binder) bind(src, dst string) error {
 	return nil
 }
 
-// cover hides the file at dst: a directory becomes an empty one, anything else an empty file.
-func (b *binder) cover(dst string) error {
+// coverFile hides the file at dst: a directory becomes an empty one, anything else an empty file.
+func (b *binder) coverFile(dst string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(dst, &st); err != nil {
 		return &os.PathError{Op: "lstat", Path: dst, Err: err}
@@ -141,7 +141,7 @@ func (b *binder) cover(dst string) error {
 	if err := unix.Mount(src, dst, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("cover %s: %w", dst, err)
 	}
-	return seal(dst, nil)
+	return sealMounts(dst, nil)
 }
 
 // coverUnwanted hides a mount below a bound directory that no program needs: kernel state, a
@@ -157,10 +157,10 @@ func (b *binder) coverUnwanted(m mount) error {
 			return nil
 		}
 	}
-	return b.cover(m.point)
+	return b.coverFile(m.point)
 }
 
-func moved(mounts []mount, src, dst string) []mount {
+func moveMounts(mounts []mount, src, dst string) []mount {
 	list := make([]mount, len(mounts))
 	for i, m := range mounts {
 		m.point = dst + m.point[len(src):]
@@ -169,9 +169,9 @@ func moved(mounts []mount, src, dst string) []mount {
 	return list
 }
 
-// seal makes a mount and those below it read-only, without devices and set-uid bits, and separates them
+// sealMounts makes a mount and those below it read-only, without devices and set-uid bits, and separates them
 // from later mounts of the host.
-func seal(dst string, inner []mount) error {
+func sealMounts(dst string, inner []mount) error {
 	attr := unix.MountAttr{
 		Attr_set:    unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,
 		Propagation: unix.MS_PRIVATE,
@@ -188,20 +188,20 @@ func sealEach(dst string, inner []mount) error {
 	if err := unix.Mount("", dst, "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 		return err
 	}
-	if err := remount(dst); err != nil {
+	if err := makeReadOnly(dst); err != nil {
 		return err
 	}
 	for _, m := range inner {
-		if err := remount(m.point); unlessGone(err) != nil || err == unix.EPERM {
+		if err := makeReadOnly(m.point); unlessGone(err) != nil || err == unix.EPERM {
 			return fmt.Errorf("%s: %w", m.point, err)
 		}
 	}
 	return nil
 }
 
-// remount makes one mount read-only. The kernel insists that a flag of the host's original mount
+// makeReadOnly makes one mount read-only. The kernel insists that a flag of the host's original mount
 // stays set, and remount keeps the settings for access times.
-func remount(dst string) error {
+func makeReadOnly(dst string) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dst, &fs); err != nil {
 		return err

@@ -44,8 +44,8 @@ type name struct {
 	kind uint8
 }
 
-// scan walks dir and returns its fingerprint.
-func (s source) scan(dir string, mounts []mount, c *copier) (string, error) {
+// scanTree walks dir and returns its fingerprint.
+func (s source) scanTree(dir string, mounts []mount, c *copier) (string, error) {
 	sc := &scanner{
 		rules: leftOut(), mounts: relative(mounts, dir), copy: c,
 		hash: sha256.New(), buf: make([]byte, 32<<10), rec: make([]byte, 0, 16<<10),
@@ -59,37 +59,37 @@ func (s source) scan(dir string, mounts []mount, c *copier) (string, error) {
 		return "", &os.PathError{Op: "open", Path: dir, Err: err}
 	}
 	defer unix.Close(fd)
-	if err := sc.dir(fd, "", 0); err != nil {
+	if err := sc.scanDir(fd, "", 0); err != nil {
 		return "", err
 	}
 	sc.hash.Write(sc.rec)
 	return hex.EncodeToString(sc.hash.Sum(nil)[:16]), nil
 }
 
-// dir walks the directory open as fd, at rel below the tree.
-func (s *scanner) dir(fd int, rel string, depth int) error {
+// scanDir walks the directory open as fd, at rel below the tree.
+func (s *scanner) scanDir(fd int, rel string, depth int) error {
 	first := len(s.names)
-	if err := s.list(fd); err != nil {
+	if err := s.listNames(fd); err != nil {
 		return fmt.Errorf("list directory /%s: %w", rel, err)
 	}
 	last := len(s.names)
 	slices.SortFunc(s.names[first:last], func(a, b name) int { return strings.Compare(a.string, b.string) })
-	trust, err := s.trust(fd, s.names[first:last])
+	trust, err := s.trustsLinks(fd, s.names[first:last])
 	if err != nil {
 		return err
 	}
-	local := s.rules.in(rel)
+	local := s.rules.forDir(rel)
 	for _, n := range s.names[first:last] {
-		if s.rules.omit(local, n.string) || len(s.mounts) > 0 && s.mounts[join(rel, n.string)] {
+		if s.rules.omits(local, n.string) || len(s.mounts) > 0 && s.mounts[joinPath(rel, n.string)] {
 			continue
 		}
 		if trust && n.kind == unix.DT_LNK {
-			if err := s.link(fd, n.string); err != nil {
+			if err := s.scanLink(fd, n.string); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := s.entry(fd, rel, n.string, depth); err != nil {
+		if err := s.scanEntry(fd, rel, n.string, depth); err != nil {
 			return err
 		}
 	}
@@ -100,10 +100,10 @@ func (s *scanner) dir(fd int, rel string, depth int) error {
 // manyLinks is the number of links from which their directory's times are used instead.
 const manyLinks = 16
 
-// trust reports whether links need not be checked one by one. A link cannot be changed, only replaced,
+// trustsLinks reports whether links need not be checked one by one. A link cannot be changed, only replaced,
 // which changes its directory. In a directory with many links, such as /etc/alternatives, the
 // directory's times are enough.
-func (s *scanner) trust(fd int, names []name) (bool, error) {
+func (s *scanner) trustsLinks(fd int, names []name) (bool, error) {
 	links := 0
 	for _, n := range names {
 		if n.kind == unix.DT_LNK {
@@ -121,8 +121,8 @@ func (s *scanner) trust(fd int, names []name) (bool, error) {
 	return true, nil
 }
 
-// link records the name of a link, and copies it.
-func (s *scanner) link(dirfd int, name string) error {
+// scanLink records the name of a link, and copies it.
+func (s *scanner) scanLink(dirfd int, name string) error {
 	s.rec = append(append(append(s.rec, '@'), name...), 0)
 	if s.copy == nil {
 		return nil
@@ -134,10 +134,10 @@ func (s *scanner) link(dirfd int, name string) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
 		return nil // replaced this moment: the next scan sees another directory
 	}
-	return s.copy.entry(dirfd, name, &st)
+	return s.copy.copyEntry(dirfd, name, &st)
 }
 
-func (s *scanner) list(fd int) error {
+func (s *scanner) listNames(fd int) error {
 	for {
 		n, err := unix.ReadDirent(fd, s.buf)
 		if err == unix.EINTR {
@@ -167,8 +167,8 @@ func appendNames(names []name, records []byte) []name {
 	return names
 }
 
-// entry handles one name. A file that vanishes meanwhile is treated as if it never existed.
-func (s *scanner) entry(dirfd int, rel, name string, depth int) error {
+// scanEntry handles one name. A file that vanishes meanwhile is treated as if it never existed.
+func (s *scanner) scanEntry(dirfd int, rel, name string, depth int) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dirfd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return unlessGone(err)
@@ -199,14 +199,14 @@ func (s *scanner) subdirectory(dirfd int, rel, name string, depth int) error {
 	}
 	defer unix.Close(fd)
 	if s.copy != nil {
-		if err := s.copy.enter(name); err != nil {
+		if err := s.copy.enterDir(name); err != nil {
 			return err
 		}
-		defer s.copy.leave()
+		defer s.copy.leaveDir()
 	}
 	s.rec = append(append(s.rec, '/'), name...)
 	s.rec = append(s.rec, 0)
-	if err := s.dir(fd, join(rel, name), depth+1); err != nil {
+	if err := s.scanDir(fd, joinPath(rel, name), depth+1); err != nil {
 		return err
 	}
 	s.rec = append(s.rec, 0)
@@ -217,7 +217,7 @@ func (s *scanner) copied(dirfd int, name string, st *unix.Stat_t) error {
 	if s.copy == nil {
 		return nil
 	}
-	return s.copy.entry(dirfd, name, st)
+	return s.copy.copyEntry(dirfd, name, st)
 }
 
 // record adds to the fingerprint everything that distinguishes a changed file from an unchanged
@@ -235,7 +235,7 @@ func (s *scanner) record(name string, st *unix.Stat_t) {
 	}
 }
 
-func join(rel, name string) string {
+func joinPath(rel, name string) string {
 	if rel == "" {
 		return name
 	}

@@ -29,13 +29,13 @@ func (s source) snapshot(cache string, mounts []mount) (name string, lock int, e
 	if err := privateDir(cache); err != nil {
 		return "", -1, err
 	}
-	fingerprint, err := s.scan(s.path("/etc"), mounts, nil)
+	fingerprint, err := s.scanTree(s.path("/etc"), mounts, nil)
 	if err != nil {
 		return "", -1, err
 	}
 	for {
 		name = snapshotPrefix + fingerprint
-		lock, err = hold(filepath.Join(cache, name))
+		lock, err = lockDir(filepath.Join(cache, name))
 		if err == nil || !errors.Is(err, os.ErrNotExist) {
 			return name, lock, err
 		}
@@ -45,7 +45,7 @@ func (s source) snapshot(cache string, mounts []mount) (name string, lock int, e
 		}
 		if lock >= 0 {
 			name = snapshotPrefix + fingerprint
-			sweep(cache, name)
+			sweepCache(cache, name)
 			return name, lock, nil
 		}
 		// Another keeper was quicker: take the one it made.
@@ -68,9 +68,9 @@ func privateDir(dir string) error {
 		WithHint("move it away, or chmod go-w it")
 }
 
-// hold opens a directory of the cache and locks it against removal. It treats a directory that is being
+// lockDir opens a directory of the cache and locks it against removal. It treats a directory that is being
 // removed as missing.
-func hold(dir string) (int, error) {
+func lockDir(dir string) (int, error) {
 	for range 500 {
 		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -106,7 +106,7 @@ func (s source) makeSnapshot(cache string, mounts []mount) (fingerprint string, 
 		if err != nil {
 			return "", -1, err
 		}
-		fingerprint, err := s.fill(fd, mounts)
+		fingerprint, err := s.fillSnapshot(fd, mounts)
 		if err != nil {
 			discard(temp, fd)
 			return "", -1, err
@@ -137,7 +137,7 @@ func makeTemp(cache string) (string, int, error) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return "", -1, err
 		}
-		lock, err := hold(dir)
+		lock, err := lockDir(dir)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // a sweep was quicker than the lock
 		}
@@ -150,11 +150,11 @@ func discard(temp string, lock int) {
 	unix.Close(lock)
 }
 
-// fill copies /etc into the directory open as dst.
-func (s source) fill(dst int, mounts []mount) (fingerprint string, err error) {
+// fillSnapshot copies /etc into the directory open as dst.
+func (s source) fillSnapshot(dst int, mounts []mount) (fingerprint string, err error) {
 	c := &copier{dirs: []int{dst}}
 	defer c.close()
-	fingerprint, err = s.scan(s.path("/etc"), mounts, c)
+	fingerprint, err = s.scanTree(s.path("/etc"), mounts, c)
 	if err != nil {
 		return "", err
 	}
@@ -172,13 +172,13 @@ func (s source) fill(dst int, mounts []mount) (fingerprint string, err error) {
 }
 
 func (s source) unchanged(fingerprint string, mounts []mount) bool {
-	now, err := s.scan(s.path("/etc"), mounts, nil)
+	now, err := s.scanTree(s.path("/etc"), mounts, nil)
 	return err == nil && now == fingerprint
 }
 
-// sweep removes unused directories from the cache: orphaned temporary directories, and every copy
+// sweepCache removes unused directories from the cache: orphaned temporary directories, and every copy
 // but keep.
-func sweep(cache, keep string) {
+func sweepCache(cache, keep string) {
 	entries, err := os.ReadDir(cache)
 	if err != nil {
 		return

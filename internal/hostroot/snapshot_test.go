@@ -160,7 +160,7 @@ func TestFileThatWasClosedMeanwhile(t *testing.T) {
 	must(t, err)
 	defer unix.Close(to)
 	for _, name := range []string{"closed", "fifo", "link", "missing"} {
-		must(t, (&copier{dirs: []int{to}}).file(from, name))
+		must(t, (&copier{dirs: []int{to}}).copyFile(from, name))
 	}
 	if got := list(t, dst); got != "" {
 		t.Errorf("copied %s", got)
@@ -357,7 +357,7 @@ func TestSweep(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(cache, "tmp-killed/ssl/certs/x"), nil, 0o400))
 	must(t, os.MkdirAll(filepath.Join(cache, "tmp-busy"), 0o700))
 	must(t, os.MkdirAll(filepath.Join(cache, "other"), 0o700))
-	busy, err := hold(filepath.Join(cache, "tmp-busy"))
+	busy, err := lockDir(filepath.Join(cache, "tmp-busy"))
 	must(t, err)
 
 	first := prepare(t, s, cache)

@@ -20,23 +20,23 @@ const SharedMemory = "/dev/shm"
 // one, or below the shared memory, is in that mount and covers nothing.
 func CheckMounts(targets []string) error {
 	for _, t := range targets {
-		if t == path.Clean(t) && (t == SharedMemory || lies(t, SharedMemory) || slices.ContainsFunc(targets, func(o string) bool { return lies(t, o) })) {
+		if t == path.Clean(t) && (t == SharedMemory || isBelow(t, SharedMemory) || slices.ContainsFunc(targets, func(o string) bool { return isBelow(t, o) })) {
 			continue
 		}
-		if err := (Target{Path: t}).check(); err != nil {
+		if err := (Target{Path: t}).checkTarget(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// lies reports whether a path is below another.
-func lies(p, below string) bool {
+// isBelow reports whether a path is below another.
+func isBelow(p, below string) bool {
 	return p != below && strings.HasPrefix(p, strings.TrimSuffix(below, "/")+"/")
 }
 
-// check refuses a target that would break the sandbox.
-func (t Target) check() error {
+// checkTarget refuses a target that would break the sandbox.
+func (t Target) checkTarget() error {
 	refuse := func(why string) error {
 		return spec.Errorf(spec.ErrUsage, "mount target %s: %s", t.Path, why).
 			WithHint("choose a directory of its own, such as /mnt/data")
@@ -84,7 +84,7 @@ func (t *tree) mountPoints(home string, targets []Target) error {
 // mountPoint walks from the top of the tree to the target and follows no link. It makes missing
 // elements, but only in the tmpfs.
 func (t *tree) mountPoint(target Target) error {
-	at, err := t.open(t.fd, ".")
+	at, err := t.openDir(t.fd, ".")
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (t *tree) mountPoint(target Target) error {
 		if last {
 			break
 		}
-		next, err := t.enter(at, name)
+		next, err := t.enterDir(at, name)
 		if err != nil {
 			return target.cannot("the sandbox's user may not enter %s: %w", prefix(target.Path, i), err)
 		}
@@ -161,10 +161,10 @@ func (t *tree) create(at int, name string, target Target, dir bool) error {
 	return nil
 }
 
-// enter is open for a directory in which names are looked up. If the sandbox's user may not enter it,
+// enterDir is open for a directory in which names are looked up. If the sandbox's user may not enter it,
 // nothing of it is visible inside, and enter replaces it by an empty directory of the tree.
-func (t *tree) enter(at int, name string) (int, error) {
-	fd, err := t.open(at, name)
+func (t *tree) enterDir(at int, name string) (int, error) {
+	fd, err := t.openDir(at, name)
 	if err != nil {
 		return -1, err
 	}
@@ -176,14 +176,14 @@ func (t *tree) enter(at int, name string) (int, error) {
 	if err != unix.EACCES {
 		return -1, err
 	}
-	if err := t.close(fd); err != nil {
+	if err := t.coverOpen(fd); err != nil {
 		return -1, err
 	}
-	return t.open(at, name)
+	return t.openDir(at, name)
 }
 
-// open opens a directory without following a link.
-func (t *tree) open(at int, name string) (int, error) {
+// openDir opens a directory without following a link.
+func (t *tree) openDir(at int, name string) (int, error) {
 	fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, &os.PathError{Op: "open", Path: name, Err: err}

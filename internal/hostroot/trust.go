@@ -70,12 +70,12 @@ func (s source) addTrust(dst int) error {
 		{anchors[0], "bothy.pem", trust.Own},
 		{anchors[1], "bothy.pem", trust.Own},
 	} {
-		err := inDir(dst, l.dir, false, func(fd int) error { return unix.Symlinkat(l.target, fd, l.name) })
+		err := addInDir(dst, l.dir, false, func(fd int) error { return unix.Symlinkat(l.target, fd, l.name) })
 		if unlessGone(err) != nil {
 			return fmt.Errorf("%s: %w", l.dir, err)
 		}
 	}
-	return unlessGone(inDir(dst, hookDir, true, func(fd int) error { return writeFileAt(fd, hookName, []byte(hook), 0o755) }))
+	return unlessGone(addInDir(dst, hookDir, true, func(fd int) error { return writeFileAt(fd, hookName, []byte(hook), 0o755) }))
 }
 
 func (s source) prepareTrust(dst int) error {
@@ -143,8 +143,8 @@ func readLink(dir int, name string) (target string, err error) {
 	return string(buf[:max(n, 0)]), err
 }
 
-// inDir adds a file to a directory below dst, unless it exists.
-func inDir(dst int, dir string, create bool, add func(fd int) error) error {
+// addInDir adds a file to a directory below dst, unless it exists.
+func addInDir(dst int, dir string, create bool, add func(fd int) error) error {
 	fd, err := openDirs(dst, dir, create)
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func (h *Host) bindTrust(t *tree, local []byte) error {
 		if !plainFile(fd, name) {
 			continue
 		}
-		if err := t.bind(t.path(trust.Bundle), etc+"/"+name); err != nil {
+		if err := t.bindReadOnly(t.path(trust.Bundle), etc+"/"+name); err != nil {
 			return err
 		}
 	}
@@ -226,7 +226,7 @@ func (h *Host) bindJava(t *tree) error {
 		if !plainFile(t.fd, name) { // a link leads to one of the others
 			continue
 		}
-		if err := t.bind(t.path(trust.Java), t.path(name)); err != nil {
+		if err := t.bindReadOnly(t.path(trust.Java), t.path(name)); err != nil {
 			return err
 		}
 		h.java = true

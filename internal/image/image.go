@@ -175,24 +175,24 @@ const (
 
 const layoutText = `{"imageLayoutVersion":"1.0.0"}` + "\n"
 
-func (s Shelf) blobs() string { return filepath.Join(s.Dir, "blobs", "sha256") }
+func (s Shelf) blobsDir() string { return filepath.Join(s.Dir, "blobs", "sha256") }
 
-func (s Shelf) roots() string { return filepath.Join(s.Dir, rootsName) }
+func (s Shelf) rootsDir() string { return filepath.Join(s.Dir, rootsName) }
 
 // Blob is the path of a blob. Part is the path it is written to until it is complete. The caller has
 // checked the digest.
-func (s Shelf) Blob(digest string) string { return filepath.Join(s.blobs(), Hex(digest)) }
+func (s Shelf) Blob(digest string) string { return filepath.Join(s.blobsDir(), Hex(digest)) }
 
-func (s Shelf) Part(digest string) string { return filepath.Join(s.blobs(), partPrefix+Hex(digest)) }
+func (s Shelf) Part(digest string) string { return filepath.Join(s.blobsDir(), partPrefix+Hex(digest)) }
 
 // RootDir is the directory of an image's root.
 func (s Shelf) RootDir(digest string) string {
-	return filepath.Join(s.roots(), fmt.Sprintf("%s-%d-%d", Hex(digest), s.UID, s.GID))
+	return filepath.Join(s.rootsDir(), fmt.Sprintf("%s-%d-%d", Hex(digest), s.UID, s.GID))
 }
 
 // Make creates the directories.
 func (s Shelf) Make() error {
-	for _, dir := range []string{s.blobs(), s.roots()} {
+	for _, dir := range []string{s.blobsDir(), s.rootsDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
@@ -206,8 +206,8 @@ func (s Shelf) Make() error {
 // Lock is the path of the lock for changing the shelf.
 func (s Shelf) Lock() string { return filepath.Join(s.Dir, lockName) }
 
-// index reads the list of images.
-func (s Shelf) index() (Index, error) {
+// readIndex reads the list of images.
+func (s Shelf) readIndex() (Index, error) {
 	i := Index{SchemaVersion: 2, MediaType: TypeIndex}
 	err := store.ReadJSON(filepath.Join(s.Dir, indexName), &i)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -223,7 +223,7 @@ const MaxHome = 16 << 30
 // it. The caller holds the lock.
 func (s Shelf) Add(d Descriptor, img Image) error {
 	name := img.Name
-	i, err := s.index()
+	i, err := s.readIndex()
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (s Shelf) Add(d Descriptor, img Image) error {
 	}
 	i.Manifests = slices.DeleteFunc(i.Manifests, func(m Descriptor) bool {
 		mine := m.Annotations[NameKey]
-		return name != "" && mine == name || mine == "" && (m.Digest == d.Digest || i.names(m.Digest) > 1)
+		return name != "" && mine == name || mine == "" && (m.Digest == d.Digest || i.countEntries(m.Digest) > 1)
 	})
 	if name != "" || !slices.ContainsFunc(i.Manifests, func(m Descriptor) bool { return m.Digest == d.Digest }) {
 		i.Manifests = append(i.Manifests, entry)
@@ -251,8 +251,8 @@ func (s Shelf) Add(d Descriptor, img Image) error {
 	return store.WriteJSON(filepath.Join(s.Dir, indexName), i)
 }
 
-// names counts the entries of a digest.
-func (i Index) names(digest string) (n int) {
+// countEntries counts the entries of a digest.
+func (i Index) countEntries(digest string) (n int) {
 	for _, m := range i.Manifests {
 		if m.Digest == digest {
 			n++
@@ -263,7 +263,7 @@ func (i Index) names(digest string) (n int) {
 
 // List returns all images, sorted by name.
 func (s Shelf) List() ([]Image, error) {
-	i, err := s.index()
+	i, err := s.readIndex()
 	if err != nil {
 		return nil, fmt.Errorf("list images: %w", err)
 	}

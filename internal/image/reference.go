@@ -38,7 +38,7 @@ func ParseReference(text string) (Reference, error) {
 	}
 	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
 		name, r.Tag = name[:i], name[i+1:]
-		if !tag(r.Tag) {
+		if !isTag(r.Tag) {
 			return bad("its tag is none")
 		}
 	}
@@ -48,11 +48,11 @@ func ParseReference(text string) (Reference, error) {
 	if r.Registry == "index.docker.io" || r.Registry == "registry-1.docker.io" {
 		r.Registry = hub
 	}
-	if !host(r.Registry) {
+	if !isRegistry(r.Registry) {
 		return bad("its registry is no host")
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		if !component(part) {
+		if !isComponent(part) {
 			return bad("names have small letters, digits and single . _ - in them")
 		}
 	}
@@ -117,18 +117,20 @@ func (i Image) Title() string {
 // hasOnly reports whether a text has only these characters, and at least one.
 func hasOnly(s, set string) bool { return s != "" && strings.Trim(s, set) == "" }
 
-// component is a part of a repository's name.
-func component(s string) bool {
+// isComponent is a part of a repository's name.
+func isComponent(s string) bool {
 	return hasOnly(s, smallLetters+"._-") && hasOnly(s[:1], smallLetters) && hasOnly(s[len(s)-1:], smallLetters) &&
 		!strings.Contains(s, "..") && !strings.Contains(s, "___")
 }
 
-func tag(s string) bool {
+func isTag(s string) bool {
 	return hasOnly(s, letters+"._-") && len(s) <= 128 && s[0] != '.' && s[0] != '-'
 }
 
-// host reports whether s is a registry: a name or an address, with an optional port.
-func host(s string) bool { return hasOnly(s, smallLetters+".-:[]") && hasOnly(s[:1], smallLetters+"[") }
+// isRegistry reports whether s is a registry: a name or an address, with an optional port.
+func isRegistry(s string) bool {
+	return hasOnly(s, smallLetters+".-:[]") && hasOnly(s[:1], smallLetters+"[")
+}
 
 const algorithm = "sha256:"
 

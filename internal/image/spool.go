@@ -12,9 +12,9 @@ const maxSpool = 128 << 30
 
 // Spool copies a stream to a file on the shelf's disk. The file has no name: it disappears
 // when the last descriptor is closed, even if this process is killed.
-func (s Shelf) Spool(r io.Reader) (*os.File, error) { return s.spool(r, maxSpool) }
+func (s Shelf) Spool(r io.Reader) (*os.File, error) { return s.spoolUpTo(r, maxSpool) }
 
-func (s Shelf) spool(r io.Reader, most int64) (*os.File, error) {
+func (s Shelf) spoolUpTo(r io.Reader, most int64) (*os.File, error) {
 	if err := s.Make(); err != nil {
 		return nil, err
 	}

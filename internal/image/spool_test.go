@@ -22,7 +22,7 @@ func TestSpool(t *testing.T) {
 			t.Errorf("%v has a name", left)
 		}
 	}
-	f, err := s.spool(strings.NewReader("archive"), 7)
+	f, err := s.spoolUpTo(strings.NewReader("archive"), 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,10 +31,10 @@ func TestSpool(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	unnamed()
-	if f, err := s.spool(strings.NewReader("archives"), 7); !errors.Is(err, spec.ErrDenied) {
+	if f, err := s.spoolUpTo(strings.NewReader("archives"), 7); !errors.Is(err, spec.ErrDenied) {
 		t.Errorf("%v, %v", f, err)
 	}
-	if f, err := s.spool(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("archive"))), 7); !errors.Is(err, iotest.ErrTimeout) {
+	if f, err := s.spoolUpTo(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("archive"))), 7); !errors.Is(err, iotest.ErrTimeout) {
 		t.Errorf("%v, %v", f, err)
 	}
 	unnamed()

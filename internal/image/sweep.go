@@ -23,18 +23,18 @@ func (s Shelf) Hold() (*store.Lock, error) {
 	if err := s.Make(); err != nil {
 		return nil, err
 	}
-	return store.ShareLock(s.held())
+	return store.ShareLock(s.heldPath())
 }
 
-func (s Shelf) held() string { return filepath.Join(s.Dir, heldName) }
+func (s Shelf) heldPath() string { return filepath.Join(s.Dir, heldName) }
 
 // ErrHeld reports that nothing can be removed now, because a process holds the images. It
 // comes as an error of class [spec.ErrConflict].
 var ErrHeld = errors.New("an image is being fetched or sent, or a sandbox is being created that may be about to use one")
 
-// young reports whether an image without a name is recent. Its loader can then still use it by its
+// isRecent reports whether an image without a name is recent. Its loader can then still use it by its
 // digest.
-func (s Shelf) young(digest string) bool {
+func (s Shelf) isRecent(digest string) bool {
 	r, err := s.Root(digest)
 	return err == nil && time.Since(r.Built) < grace
 }
@@ -50,7 +50,7 @@ const spoolAge = time.Minute
 // Forget takes a name from an image. An image without a name stays as long as a sandbox
 // uses it. The caller holds the lock.
 func (s Shelf) Forget(img Image) error {
-	i, err := s.index()
+	i, err := s.readIndex()
 	if err != nil {
 		return err
 	}
@@ -75,17 +75,17 @@ func (s Shelf) Sweep(used map[string]bool) (freed int64, err error) {
 }
 
 func (s Shelf) sweepUnused(used map[string]bool) (freed int64, err error) {
-	i, err := s.index()
+	i, err := s.readIndex()
 	if err != nil {
 		return 0, err
 	}
 	named := i.Manifests[:0:0]
 	for _, m := range i.Manifests {
-		if m.Annotations[NameKey] != "" || used[m.Digest] || s.young(m.Digest) {
+		if m.Annotations[NameKey] != "" || used[m.Digest] || s.isRecent(m.Digest) {
 			named = append(named, m)
 		}
 	}
-	kept, err := s.marked(named, used)
+	kept, err := s.markAll(named, used)
 	if err != nil {
 		return 0, err
 	}
@@ -95,15 +95,15 @@ func (s Shelf) sweepUnused(used map[string]bool) (freed int64, err error) {
 			return 0, err
 		}
 	}
-	roots, err := s.sweep(s.roots(), kept.root)
+	roots, err := s.sweepDir(s.rootsDir(), kept.hasRoot)
 	if err != nil {
 		return roots, err
 	}
-	blobs, err := s.sweep(s.blobs(), func(name string) bool {
+	blobs, err := s.sweepDir(s.blobsDir(), func(name string) bool {
 		if hex, ok := strings.CutPrefix(name, partPrefix); ok {
-			return s.awaited(hex)
+			return s.isResumable(hex)
 		}
-		return kept.blob(name)
+		return kept.hasBlob(name)
 	})
 	store.SweepTemp(s.Dir, spoolAge)
 	return roots + blobs, err
@@ -111,7 +111,7 @@ func (s Shelf) sweepUnused(used map[string]bool) (freed int64, err error) {
 
 // whileUnheld calls do while no process holds the images, or returns [ErrHeld].
 func (s Shelf) whileUnheld(do func() error) error {
-	hold, err := store.TryLock(s.held())
+	hold, err := store.TryLock(s.heldPath())
 	if errors.Is(err, store.ErrLocked) {
 		return spec.Errorf(spec.ErrConflict, "%w", ErrHeld).WithHint("try again when that is done")
 	}
@@ -126,19 +126,19 @@ func (s Shelf) whileUnheld(do func() error) error {
 // to none of the digests in use. Killed processes leave them, or a running one is making
 // them. Incomplete downloads are not included: see [Shelf.Parts].
 func (s Shelf) Strays(used map[string]bool) ([]string, error) {
-	i, err := s.index()
+	i, err := s.readIndex()
 	if err != nil {
 		return nil, err
 	}
-	kept, err := s.marked(i.Manifests, used)
+	kept, err := s.markAll(i.Manifests, used)
 	if err != nil {
 		return nil, err
 	}
-	roots, err := without(s.roots(), kept.root)
+	roots, err := without(s.rootsDir(), kept.hasRoot)
 	if err != nil {
 		return nil, err
 	}
-	blobs, err := without(s.blobs(), func(name string) bool { return strings.HasPrefix(name, partPrefix) || kept.blob(name) })
+	blobs, err := without(s.blobsDir(), func(name string) bool { return strings.HasPrefix(name, partPrefix) || kept.hasBlob(name) })
 	return append(roots, blobs...), err
 }
 
@@ -167,13 +167,13 @@ func (s Shelf) RemoveStray(path string, used map[string]bool) error {
 		if _, err := os.Lstat(path); err == nil && !slices.Contains(list, path) {
 			return spec.Errorf(spec.ErrConflict, "an image has it by now")
 		}
-		_, err = s.sweep(filepath.Dir(path), func(name string) bool { return name != filepath.Base(path) })
+		_, err = s.sweepDir(filepath.Dir(path), func(name string) bool { return name != filepath.Base(path) })
 		return err
 	})
 }
 
-// awaited reports whether a later pull may resume a download.
-func (s Shelf) awaited(hex string) bool {
+// isResumable reports whether a later pull may resume a download.
+func (s Shelf) isResumable(hex string) bool {
 	info, err := os.Lstat(s.Part(algorithm + hex))
 	if err != nil || info.Size() == 0 || time.Since(info.ModTime()) > partAge {
 		return false
@@ -184,14 +184,14 @@ func (s Shelf) awaited(hex string) bool {
 
 // Parts returns the paths of incomplete downloads.
 func (s Shelf) Parts() ([]string, error) {
-	return filepath.Glob(filepath.Join(s.blobs(), partPrefix+"*"))
+	return filepath.Glob(filepath.Join(s.blobsDir(), partPrefix+"*"))
 }
 
 // SweepParts removes incomplete downloads. While another process may be working on them, it
 // returns [ErrHeld]. The caller holds the lock.
 func (s Shelf) SweepParts() (freed int64, err error) {
 	err = s.whileUnheld(func() (err error) {
-		freed, err = s.sweep(s.blobs(), func(name string) bool { return !strings.HasPrefix(name, partPrefix) })
+		freed, err = s.sweepDir(s.blobsDir(), func(name string) bool { return !strings.HasPrefix(name, partPrefix) })
 		return err
 	})
 	return freed, err
@@ -210,33 +210,33 @@ func (s Shelf) Busy() error {
 // leads holds the digests that images and digests in use depend on.
 type leads map[string]bool
 
-func (l leads) blob(name string) bool { return l[algorithm+name] }
+func (l leads) hasBlob(name string) bool { return l[algorithm+name] }
 
-// root reports whether a directory is the root of one of them, for any caller's ids.
-func (l leads) root(name string) bool {
+// hasRoot reports whether a directory is the root of one of them, for any caller's ids.
+func (l leads) hasRoot(name string) bool {
 	hex, _, _ := strings.Cut(name, "-")
 	return l[algorithm+hex]
 }
 
-// marked collects the digests that images, and digests in use, depend on.
-func (s Shelf) marked(list []Descriptor, used map[string]bool) (leads, error) {
+// markAll collects the digests that images, and digests in use, depend on.
+func (s Shelf) markAll(list []Descriptor, used map[string]bool) (leads, error) {
 	kept := leads{}
 	for _, m := range list {
-		if err := s.mark(m.Digest, kept); err != nil {
+		if err := s.markBlobs(m.Digest, kept); err != nil {
 			return nil, err
 		}
 	}
 	for digest := range used {
-		if err := s.mark(digest, kept); err != nil {
+		if err := s.markBlobs(digest, kept); err != nil {
 			return nil, err
 		}
 	}
 	return kept, nil
 }
 
-// mark notes the blobs that a manifest refers to. If the manifest is missing, only its own
+// markBlobs notes the blobs that a manifest refers to. If the manifest is missing, only its own
 // digest is noted.
-func (s Shelf) mark(digest string, kept map[string]bool) error {
+func (s Shelf) markBlobs(digest string, kept map[string]bool) error {
 	kept[digest] = true
 	m := Manifest{}
 	if err := store.ReadJSON(s.Blob(digest), &m); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -254,7 +254,7 @@ func (s Shelf) mark(digest string, kept map[string]bool) error {
 func (s Shelf) Paths(digest string) []string {
 	list := []string{s.RootDir(digest)}
 	blobs := map[string]bool{}
-	if s.mark(digest, blobs) != nil {
+	if s.markBlobs(digest, blobs) != nil {
 		return list
 	}
 	for d := range blobs {
@@ -265,9 +265,9 @@ func (s Shelf) Paths(digest string) []string {
 	return list
 }
 
-// sweep removes the entries of a directory that keep rejects. It renames each one first, so
+// sweepDir removes the entries of a directory that keep rejects. It renames each one first, so
 // that no partial entry is visible under the old name.
-func (s Shelf) sweep(dir string, keep func(name string) bool) (freed int64, err error) {
+func (s Shelf) sweepDir(dir string, keep func(name string) bool) (freed int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -298,12 +298,12 @@ func (s Shelf) sweep(dir string, keep func(name string) bool) (freed int64, err 
 
 // NewBlob creates a file for a new blob. The caller holds all images.
 func (s Shelf) NewBlob() (*os.File, error) {
-	return os.CreateTemp(s.blobs(), newPrefix)
+	return os.CreateTemp(s.blobsDir(), newPrefix)
 }
 
 // NewRoot creates a directory for a new root. The caller holds the lock.
 func (s Shelf) NewRoot() (string, error) {
-	return os.MkdirTemp(s.roots(), newPrefix)
+	return os.MkdirTemp(s.rootsDir(), newPrefix)
 }
 
 // PutRoot completes a root and moves it to its place.

@@ -89,7 +89,7 @@ func changed(path string) (time.Time, error) {
 
 // Blobs returns the paths of all complete blobs.
 func (s Shelf) Blobs() ([]string, error) {
-	return without(s.blobs(), func(name string) bool { return strings.HasPrefix(name, ".") })
+	return without(s.blobsDir(), func(name string) bool { return strings.HasPrefix(name, ".") })
 }
 
 // VerifyBlob compares a blob with the digest in its name.

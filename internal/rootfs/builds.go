@@ -88,7 +88,7 @@ func (b *Builds) Base(ctx context.Context, digest string, progress func(image.Ev
 
 // Commit makes an image of a build's result.
 func (b *Builds) Commit(ctx context.Context, c image.Commit, progress func(image.Event)) (image.Image, error) {
-	return single(b.Images.add(ctx, image.Order{Commit: &c}, progress))
+	return single(b.Images.addWithin(ctx, image.Order{Commit: &c}, progress))
 }
 
 // SaveStep saves a running sandbox's root layer, and links its files into a new directory.

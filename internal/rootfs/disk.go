@@ -160,7 +160,7 @@ func (d *Disk) listBuilds(m *quota.Meter) ([]Item, error) {
 		return nil, err
 	}
 	for _, s := range steps {
-		add(brief(s.Name), shelf.Path(s.Key), s.Key)
+		add(shortenStep(s.Name), shelf.Path(s.Key), s.Key)
 	}
 	caches, err := shelf.Caches()
 	for _, p := range caches {
@@ -172,8 +172,8 @@ func (d *Disk) listBuilds(m *quota.Meter) ([]Item, error) {
 // maxBrief is how many characters of a step are shown.
 const maxBrief = 60
 
-// brief returns the beginning of a step, in the words of the Dockerfile.
-func brief(name string) string {
+// shortenStep returns the beginning of a step, in the words of the Dockerfile.
+func shortenStep(name string) string {
 	if r := []rune(name); len(r) > maxBrief {
 		return string(r[:maxBrief-1]) + "…"
 	}

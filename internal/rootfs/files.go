@@ -37,7 +37,7 @@ func (i *Files) Lacks(r *spec.Agent, least string) (why string) {
 		return "the sandbox has a PATH of its own"
 	}
 	var version string
-	err := i.read(func(files *erofs.Reader) (err error) {
+	err := i.readRoot(func(files *erofs.Reader) (err error) {
 		version, err = i.programVersion(files, r)
 		return err
 	})
@@ -54,16 +54,16 @@ func (i *Files) Lacks(r *spec.Agent, least string) (why string) {
 
 // Has reports whether the image has a directory or file; in doubt it is false.
 func (i *Files) Has(name string) (has bool) {
-	err := i.read(func(files *erofs.Reader) error {
-		_, n, err := find(files, name)
+	err := i.readRoot(func(files *erofs.Reader) error {
+		_, n, err := findFile(files, name)
 		has = n != nil
 		return err
 	})
 	return err == nil && has
 }
 
-// read calls do with the files of the image.
-func (i *Files) read(do func(*erofs.Reader) error) error {
+// readRoot calls do with the files of the image.
+func (i *Files) readRoot(do func(*erofs.Reader) error) error {
 	f, err := store.OpenRegular(i.Root.File(), 0)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (i *Files) programVersion(files *erofs.Reader, r *spec.Agent) (string, erro
 	if r.Told == nil {
 		return "", fmt.Errorf("it is not known which version the image's %s is", program)
 	}
-	told, n, err := find(files, path.Join(path.Dir(program), r.Told.File))
+	told, n, err := findFile(files, path.Join(path.Dir(program), r.Told.File))
 	if err != nil {
 		return "", err
 	}
@@ -117,13 +117,13 @@ func (i *Files) findProgram(files *erofs.Reader, name string) (string, error) {
 		if !path.IsAbs(dir) {
 			return "", errors.New("the image's PATH has a directory that is not absolute")
 		}
-		program, n, err := find(files, path.Join(dir, name))
+		program, n, err := findFile(files, path.Join(dir, name))
 		switch {
 		case err != nil:
 			return "", err
 		case n == nil || n.IsDir():
 			continue
-		case i.hidden(program) || under(program, i.Root.Account.Home) || !everybodys(files, program, n):
+		case i.hidden(program) || isUnder(program, i.Root.Account.Home) || !everybodys(files, program, n):
 			return "", fmt.Errorf("the image's %s may not be there for everybody", program)
 		}
 		magic := make([]byte, len(elf))
@@ -139,16 +139,16 @@ var errNoProgram = errors.New("the image lacks the program")
 
 // hidden reports whether the sandbox may see something else at a path.
 func (i *Files) hidden(name string) bool {
-	covered := func(m spec.Mount) bool { return under(name, m.Target) }
+	covered := func(m spec.Mount) bool { return isUnder(name, m.Target) }
 	return slices.ContainsFunc(i.Sandbox.Workspaces, covered) || slices.ContainsFunc(i.Sandbox.Volumes, covered) ||
-		slices.ContainsFunc(i.Sandbox.Private, func(dir string) bool { return under(name, dir) })
+		slices.ContainsFunc(i.Sandbox.Private, func(dir string) bool { return isUnder(name, dir) })
 }
 
 // elf is how programs begin.
 const elf = "\x7fELF"
 
-// find returns a file, with links on the way resolved. The node is nil if the file does not exist.
-func find(files *erofs.Reader, name string) (real string, n *erofs.Node, err error) {
+// findFile returns a file, with links on the way resolved. The node is nil if the file does not exist.
+func findFile(files *erofs.Reader, name string) (real string, n *erofs.Node, err error) {
 	real, there, err := files.Resolve(name)
 	if err != nil || !there {
 		return real, nil, err
@@ -170,5 +170,5 @@ func everybodys(files *erofs.Reader, program string, n *erofs.Node) bool {
 	return true
 }
 
-// under reports whether a path is a directory, or is below it.
-func under(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+// isUnder reports whether a path is a directory, or is below it.
+func isUnder(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }

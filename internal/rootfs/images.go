@@ -41,7 +41,7 @@ func (i *Images) Pull(ctx context.Context, r image.Reference, foreign bool, prog
 
 // replace carries out an order whose image may take a name from another one.
 func (i *Images) replace(ctx context.Context, o image.Order, progress func(image.Event)) (image.Result, error) {
-	result, err := i.add(ctx, o, progress)
+	result, err := i.addWithin(ctx, o, progress)
 	if err == nil && result.Notice != "" {
 		i.Say("%s", result.Notice)
 	}
@@ -86,20 +86,20 @@ func (i *Images) askDocker(ctx context.Context, r image.Reference, progress func
 // PullFeature fetches a feature of development containers, as an image. Files of projects name
 // them.
 func (i *Images) PullFeature(ctx context.Context, r image.Reference, progress func(image.Event)) (image.Image, error) {
-	return single(i.add(ctx, image.Order{Feature: r.String(), Foreign: true}, progress))
+	return single(i.addWithin(ctx, image.Order{Feature: r.String(), Foreign: true}, progress))
 }
 
 // Load reads images from an archive, or from a directory with an image layout. name replaces the
 // name of a single image; it may be empty.
 func (i *Images) Load(ctx context.Context, path, name string, progress func(image.Event)) ([]image.Image, error) {
-	result, err := i.add(ctx, image.Order{Load: path, Name: name}, progress)
+	result, err := i.addWithin(ctx, image.Order{Load: path, Name: name}, progress)
 	return result.Images, err
 }
 
 // LoadSpooled is Load from a file without a name (see [image.Shelf.Spool]). Messages call it from.
 func (i *Images) LoadSpooled(ctx context.Context, f *os.File, from, name string, progress func(image.Event)) ([]image.Image, error) {
 	path := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd())
-	result, err := i.add(ctx, image.Order{Load: path, From: from, Name: name}, progress)
+	result, err := i.addWithin(ctx, image.Order{Load: path, From: from, Name: name}, progress)
 	runtime.KeepAlive(f)
 	return result.Images, err
 }
@@ -107,13 +107,13 @@ func (i *Images) LoadSpooled(ctx context.Context, f *os.File, from, name string,
 // LoadNameless is Load for images that the caller uses by their digests. It takes no names: the
 // file may claim any.
 func (i *Images) LoadNameless(ctx context.Context, path string, progress func(image.Event)) ([]image.Image, error) {
-	result, err := i.add(ctx, image.Order{Load: path, Nameless: true}, progress)
+	result, err := i.addWithin(ctx, image.Order{Load: path, Nameless: true}, progress)
 	return result.Images, err
 }
 
-// add carries out an order if the disk has room for its result. A result that does not fit leaves
+// addWithin carries out an order if the disk has room for its result. A result that does not fit leaves
 // nothing.
-func (i *Images) add(ctx context.Context, o image.Order, progress func(image.Event)) (image.Result, error) {
+func (i *Images) addWithin(ctx context.Context, o image.Order, progress func(image.Event)) (image.Result, error) {
 	left, err := i.Room.Left()
 	if err != nil {
 		return image.Result{}, err

@@ -46,7 +46,7 @@ func (r Room) Left() (int64, error) {
 		return 0, err
 	}
 	if err == nil && last.leaves(r.Limit, before) {
-		return last.left(r.Limit, before), nil
+		return last.bytesLeft(r.Limit, before), nil
 	}
 	var m quota.Meter
 	before.Taken = m.Add(r.Store.Path())
@@ -55,7 +55,7 @@ func (r Room) Left() (int64, error) {
 			WithHint(image.RoomHint)
 	}
 	_ = store.WriteJSON(r.Store.Counted(), before) // if this fails, it is counted again
-	return before.left(r.Limit, before), nil
+	return before.bytesLeft(r.Limit, before), nil
 }
 
 // storeCount is a count of the state directory's use of the disk.
@@ -88,12 +88,12 @@ func diskNow(path string) (storeCount, error) {
 func (c storeCount) leaves(limit int64, now storeCount) bool {
 	age := now.At.Sub(c.At)
 	return c.Version == now.Version && c.Device == now.Device && age >= 0 && age < believed &&
-		c.Taken >= 0 && c.left(limit, now) > 0
+		c.Taken >= 0 && c.bytesLeft(limit, now) > 0
 }
 
-// left returns how many bytes of a limit are left, if all free space that was lost since was added
+// bytesLeft returns how many bytes of a limit are left, if all free space that was lost since was added
 // here.
-func (c storeCount) left(limit int64, now storeCount) int64 {
+func (c storeCount) bytesLeft(limit int64, now storeCount) int64 {
 	return limit - c.Taken - max(0, c.Free-now.Free)
 }
 

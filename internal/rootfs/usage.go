@@ -63,14 +63,14 @@ func (u Usage) Chosen(p Pruning) []Item {
 	var list, beneath []Item
 	builds := map[string]bool{}
 	for _, it := range u.Items {
-		if it.Kept == "" && it.Erase != nil && p.wants(it) {
+		if it.Kept == "" && it.Erase != nil && p.selects(it) {
 			list = append(list, it)
 			builds[it.build] = true
 		}
 	}
 	for _, it := range u.Items {
 		stays := func(key string) bool { return !builds[key] }
-		if len(it.above) > 0 && !slices.ContainsFunc(it.above, stays) && p.wants(it) {
+		if len(it.above) > 0 && !slices.ContainsFunc(it.above, stays) && p.selects(it) {
 			it.Kept = ""
 			beneath = append(beneath, it)
 		}
@@ -81,7 +81,7 @@ func (u Usage) Chosen(p Pruning) []Item {
 	return append(list, beneath...)
 }
 
-func (p Pruning) wants(it Item) bool {
+func (p Pruning) selects(it Item) bool {
 	other := func(pattern string) bool {
 		fits, _ := path.Match(pattern, it.Name) // a bad pattern is refused where it is read
 		return !fits

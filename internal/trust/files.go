@@ -16,9 +16,9 @@ import (
 func Prepare(r Roots) map[string][]byte {
 	java := newJavaStore(len(r.certs) + 1)
 	for i, der := range r.certs {
-		java.add(fmt.Sprintf("public-%d", i), der)
+		java.addCert(fmt.Sprintf("public-%d", i), der)
 	}
-	return map[string][]byte{bundleName: r.pem, javaName: java.take()}
+	return map[string][]byte{bundleName: r.pem, javaName: java.takeNew()}
 }
 
 // Files are the files of one start. The sandbox's authority comes last in each file, because it is made
@@ -38,22 +38,22 @@ func Begin(dir, prepared string, local []byte) (*Files, error) {
 	if err != nil {
 		return f, err
 	}
-	n, err := f.begin(bundleName, prepared, nil)
+	n, err := f.beginFile(bundleName, prepared, nil)
 	if err == nil {
 		f.empty = n == 0
 		err = f.beginJava(prepared, len(more.certs))
 	}
 	for i, der := range more.certs {
-		f.java.add(fmt.Sprintf("local-%d", i), der)
+		f.java.addCert(fmt.Sprintf("local-%d", i), der)
 	}
 	if err == nil && len(more.pem) > 0 {
-		err = f.append(bundleName, more.pem, 0)
+		err = f.appendFile(bundleName, more.pem, 0)
 	}
 	if err == nil {
-		err = f.append(extraName, parse(local).pem, unix.O_CREAT|unix.O_EXCL)
+		err = f.appendFile(extraName, parsePEM(local).pem, unix.O_CREAT|unix.O_EXCL)
 	}
 	if err == nil {
-		err = f.append(ownName, nil, unix.O_CREAT|unix.O_EXCL)
+		err = f.appendFile(ownName, nil, unix.O_CREAT|unix.O_EXCL)
 	}
 	return f, err
 }
@@ -67,13 +67,13 @@ func missing(prepared string, local []byte) (Roots, error) {
 	if err != nil {
 		return Roots{}, err
 	}
-	return parse(local).without(parse(text)), nil
+	return parsePEM(local).without(parsePEM(text)), nil
 }
 
 // beginJava begins the key store, and adds more to its number of entries.
 func (f *Files) beginJava(prepared string, more int) error {
 	if more == 0 {
-		_, err := f.begin(javaName, prepared, f.java.digest)
+		_, err := f.beginFile(javaName, prepared, f.java.digest)
 		return err
 	}
 	text, err := os.ReadFile(filepath.Join(prepared, javaName))
@@ -84,7 +84,7 @@ func (f *Files) beginJava(prepared string, more int) error {
 		return err
 	}
 	f.java.digest.Write(text)
-	return f.append(javaName, text, unix.O_CREAT|unix.O_EXCL)
+	return f.appendFile(javaName, text, unix.O_CREAT|unix.O_EXCL)
 }
 
 // Empty reports whether the host trusts no authority.
@@ -94,8 +94,8 @@ func (f *Files) Empty() bool { return f.empty }
 // starts.
 const copyChunk = 32 << 10
 
-// begin copies a file, and feeds it to the digest if there is one.
-func (f *Files) begin(name, prepared string, digest io.Writer) (int64, error) {
+// beginFile copies a file, and feeds it to the digest if there is one.
+func (f *Files) beginFile(name, prepared string, digest io.Writer) (int64, error) {
 	in, err := os.Open(filepath.Join(prepared, name))
 	if err != nil {
 		return 0, err
@@ -126,24 +126,26 @@ func (f *Files) Complete(authority []byte) error {
 	if !ok {
 		return errors.New("the certificate of the sandbox's authority cannot be read")
 	}
-	f.java.add("bothy", der)
+	f.java.addCert("bothy", der)
 	text := append(slices.Clip(b.text), '\n')
 	return errors.Join(
-		f.append(bundleName, text, 0),
-		f.append(extraName, text, 0),
-		f.append(javaName, f.java.end(), 0),
-		f.append(ownName, text, 0),
+		f.appendFile(bundleName, text, 0),
+		f.appendFile(extraName, text, 0),
+		f.appendFile(javaName, f.java.finish(), 0),
+		f.appendFile(ownName, text, 0),
 	)
 }
 
 // Know adds the trusted SSH authorities, as lines of known_hosts.
-func (f *Files) Know(lines []byte) error { return f.append(knownName, lines, unix.O_CREAT|unix.O_EXCL) }
+func (f *Files) Know(lines []byte) error {
+	return f.appendFile(knownName, lines, unix.O_CREAT|unix.O_EXCL)
+}
 
 func (f *Files) open(name string, flags int) (*os.File, error) {
 	return os.OpenFile(filepath.Join(f.dir, name), os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW|flags, 0o644)
 }
 
-func (f *Files) append(name string, content []byte, flags int) error {
+func (f *Files) appendFile(name string, content []byte, flags int) error {
 	out, err := f.open(name, flags)
 	if err != nil {
 		return err

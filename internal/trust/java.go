@@ -28,9 +28,9 @@ type javaStore struct {
 // newJavaStore begins a key store for this many certificates.
 func newJavaStore(entries int) *javaStore {
 	s := continuedJavaStore()
-	s.number(jksMagic)
-	s.number(jksVersion)
-	s.number(entries)
+	s.addNumber(jksMagic)
+	s.addNumber(jksVersion)
+	s.addNumber(entries)
 	return s
 }
 
@@ -54,32 +54,32 @@ func addEntries(store []byte, more int) error {
 	return nil
 }
 
-func (s *javaStore) number(n int) { s.out = binary.BigEndian.AppendUint32(s.out, uint32(n)) }
+func (s *javaStore) addNumber(n int) { s.out = binary.BigEndian.AppendUint32(s.out, uint32(n)) }
 
-func (s *javaStore) text(t string) {
+func (s *javaStore) addText(t string) {
 	s.out = append(binary.BigEndian.AppendUint16(s.out, uint16(len(t))), t...)
 }
 
-// add adds a certificate.
-func (s *javaStore) add(alias string, der []byte) {
-	s.number(jksTrusted)
-	s.text(alias)
+// addCert adds a certificate.
+func (s *javaStore) addCert(alias string, der []byte) {
+	s.addNumber(jksTrusted)
+	s.addText(alias)
 	s.out = append(s.out, make([]byte, 8)...) // the time it was added: 1970
-	s.text("X.509")
-	s.number(len(der))
+	s.addText("X.509")
+	s.addNumber(len(der))
 	s.out = append(s.out, der...)
 }
 
-// take returns the bytes that were added since the last call.
-func (s *javaStore) take() []byte {
+// takeNew returns the bytes that were added since the last call.
+func (s *javaStore) takeNew() []byte {
 	out := s.out
 	s.digest.Write(out)
 	s.out = nil
 	return out
 }
 
-// end returns the rest, with the digest.
-func (s *javaStore) end() []byte {
-	out := s.take()
+// finish returns the rest, with the digest.
+func (s *javaStore) finish() []byte {
+	out := s.takeNew()
 	return s.digest.Sum(out)
 }

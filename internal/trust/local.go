@@ -33,7 +33,7 @@ func Local(root string, named []byte) []byte {
 			if ext := filepath.Ext(e.Name()); ext != ".crt" && ext != ".pem" {
 				continue
 			}
-			if more := local(filepath.Join(root+dir, e.Name())); len(text)+len(more) <= MaxLocal {
+			if more := readLocal(filepath.Join(root+dir, e.Name())); len(text)+len(more) <= MaxLocal {
 				text = slices.Concat(text, more)
 			}
 		}
@@ -42,15 +42,15 @@ func Local(root string, named []byte) []byte {
 }
 
 // Beyond returns the certificates of a text in PEM that are not in the host's bundle.
-func Beyond(root string, text []byte) []byte { return parse(text).without(Find(root)).pem }
+func Beyond(root string, text []byte) []byte { return parsePEM(text).without(Find(root)).pem }
 
-// local reads a file of certificates, if every user may.
-func local(path string) []byte {
+// readLocal reads a file of certificates, if every user may.
+func readLocal(path string) []byte {
 	text, err := readBundle(path)
 	if err != nil {
 		return nil
 	}
-	return parse(text).pem
+	return parsePEM(text).pem
 }
 
 // IsBundle reports whether a file is the bundle of the host.

@@ -65,7 +65,7 @@ func Find(root string) Roots {
 		if err != nil {
 			continue
 		}
-		if r := parse(text); !r.Empty() {
+		if r := parsePEM(text); !r.Empty() {
 			return r
 		}
 	}
@@ -90,9 +90,9 @@ func readBundle(path string) ([]byte, error) {
 	return b, err
 }
 
-// parse takes the certificates out of a bundle and drops everything else. A block that
+// parsePEM takes the certificates out of a bundle and drops everything else. A block that
 // cannot be decoded is not a certificate.
-func parse(text []byte) Roots {
+func parsePEM(text []byte) Roots {
 	r := Roots{pem: make([]byte, 0, len(text)+1)}
 	der := make([]byte, 0, len(text)) // of all certificates, one after another
 	for {

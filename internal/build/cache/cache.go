@@ -47,19 +47,19 @@ const (
 	contextName = "context"
 )
 
-// lock is the shelf's lock: builds share it, and a process that removes something holds it
+// lockPath is the shelf's lock: builds share it, and a process that removes something holds it
 // alone.
-func (s Shelf) lock() string { return filepath.Join(s.Dir, lockName) }
+func (s Shelf) lockPath() string { return filepath.Join(s.Dir, lockName) }
 
-func (s Shelf) steps() string { return filepath.Join(s.Dir, stepsName) }
+func (s Shelf) stepsDir() string { return filepath.Join(s.Dir, stepsName) }
 
 // Path returns the directory of a step, Layer the directory of its changes to the root.
-func (s Shelf) Path(key string) string  { return filepath.Join(s.steps(), key) }
+func (s Shelf) Path(key string) string  { return filepath.Join(s.stepsDir(), key) }
 func (s Shelf) Layer(key string) string { return filepath.Join(s.Path(key), layerName) }
 
 // Find returns a step and records the use.
 func (s Shelf) Find(key string) (Step, bool) {
-	step, err := s.read(key)
+	step, err := s.readStep(key)
 	if err != nil {
 		return step, false
 	}
@@ -68,7 +68,7 @@ func (s Shelf) Find(key string) (Step, bool) {
 	return step, true
 }
 
-func (s Shelf) read(key string) (Step, error) {
+func (s Shelf) readStep(key string) (Step, error) {
 	var step Step
 	err := store.ReadJSON(filepath.Join(s.Path(key), aboutName), &step)
 	if err == nil && step.Version < version {
@@ -81,10 +81,10 @@ func (s Shelf) read(key string) (Step, error) {
 // Put adds a step. fill makes its layer in a directory that does not exist yet; nil for
 // none. If two builds have made the same step, the first one stays, unless replace is set.
 func (s Shelf) Put(key string, step Step, replace bool, fill func(layer string) error) error {
-	if err := os.MkdirAll(s.steps(), 0o700); err != nil {
+	if err := os.MkdirAll(s.stepsDir(), 0o700); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(s.steps(), newPrefix)
+	dir, err := os.MkdirTemp(s.stepsDir(), newPrefix)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (s Shelf) Put(key string, step Step, replace bool, fill func(layer string) 
 	if err := store.SyncFS(dir); err != nil {
 		return err
 	}
-	if _, err := s.read(key); errors.Is(err, spec.ErrNewer) {
+	if _, err := s.readStep(key); errors.Is(err, spec.ErrNewer) {
 		return err
 	} else if err != nil || replace { // of an earlier version, or damaged
 		if err := remove(s.Path(key)); err != nil { // by renaming first, so a step is never partial
@@ -111,12 +111,12 @@ func (s Shelf) Put(key string, step Step, replace bool, fill func(layer string) 
 	if err := os.Rename(dir, s.Path(key)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return store.SyncDir(s.steps())
+	return store.SyncDir(s.stepsDir())
 }
 
 // Steps returns all steps.
 func (s Shelf) Steps() ([]Step, error) {
-	entries, err := os.ReadDir(s.steps())
+	entries, err := os.ReadDir(s.stepsDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -125,7 +125,7 @@ func (s Shelf) Steps() ([]Step, error) {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		step, rerr := s.read(e.Name())
+		step, rerr := s.readStep(e.Name())
 		if rerr != nil {
 			step.Name = e.Name()
 		}
@@ -147,7 +147,7 @@ func Used(path string) time.Time {
 // Remove removes a step or a cache. While any build runs, it returns [store.ErrLocked]. No
 // build can begin meanwhile.
 func (s Shelf) Remove(path string) error {
-	lock, err := store.TryLock(s.lock())
+	lock, err := store.TryLock(s.lockPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -213,11 +213,11 @@ func (s Shelf) Begin() (*Work, error) {
 		return nil, err
 	}
 	s.Sweep()
-	shelf, err := store.ShareLock(s.lock())
+	shelf, err := store.ShareLock(s.lockPath())
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.begin()
+	w, err := s.newWork()
 	if err != nil {
 		shelf.Unlock()
 		return nil, err
@@ -226,7 +226,7 @@ func (s Shelf) Begin() (*Work, error) {
 	return w, nil
 }
 
-func (s Shelf) begin() (*Work, error) {
+func (s Shelf) newWork() (*Work, error) {
 	dir, err := os.MkdirTemp(s.Dir, newPrefix)
 	if err != nil {
 		return nil, err
@@ -290,7 +290,7 @@ func (s Shelf) Sweep() {
 	if s.Busy() {
 		return // a running build may own the unfinished files
 	}
-	for _, dir := range []string{s.steps(), filepath.Join(s.Dir, cachesName)} {
+	for _, dir := range []string{s.stepsDir(), filepath.Join(s.Dir, cachesName)} {
 		for _, prefix := range []string{newPrefix, gonePrefix} {
 			left, _ := filepath.Glob(filepath.Join(dir, prefix+"*"))
 			for _, p := range left {

@@ -50,10 +50,10 @@ func TestSteps(t *testing.T) {
 	if got := word(t, s, "k"); got != "three" {
 		t.Errorf("it holds %s", got)
 	}
-	must(t, os.Mkdir(filepath.Join(s.steps(), gonePrefix+"k"), 0o700)) // as left by a killed process
-	must(t, os.WriteFile(filepath.Join(s.steps(), gonePrefix+"k", "f"), nil, 0o600))
+	must(t, os.Mkdir(filepath.Join(s.stepsDir(), gonePrefix+"k"), 0o700)) // as left by a killed process
+	must(t, os.WriteFile(filepath.Join(s.stepsDir(), gonePrefix+"k", "f"), nil, 0o600))
 	must(t, s.Put("k", Step{Name: "RUN x"}, true, holding("three")))
-	must(t, os.RemoveAll(filepath.Join(s.steps(), gonePrefix+"k")))
+	must(t, os.RemoveAll(filepath.Join(s.stepsDir(), gonePrefix+"k")))
 	failed := errors.New("failed")
 	if err := s.Put("other", Step{}, false, func(string) error { return failed }); !errors.Is(err, failed) {
 		t.Error(err)
@@ -72,7 +72,7 @@ func TestSteps(t *testing.T) {
 	}
 	must(t, s.Remove(s.Path("k")))
 	must(t, s.Remove(s.Path("k")))
-	entries, err := os.ReadDir(s.steps())
+	entries, err := os.ReadDir(s.stepsDir())
 	if err != nil || len(entries) != 0 {
 		t.Errorf("%v, %v", entries, err)
 	}

@@ -12,23 +12,23 @@ import (
 	"github.com/bothy-dev/bothy/internal/build"
 )
 
-// unused are the build arguments that no ARG declares, not even one of a stage that is not
+// unusedArgs are the build arguments that no ARG declares, not even one of a stage that is not
 // built; usually they are mistyped. Arguments that work without ARG are not among them.
-func unused(o build.Order) []string {
+func unusedArgs(o build.Order) []string {
 	taken := map[string]bool{}
-	note(taken, o.Text)
+	noteArgs(taken, o.Text)
 	for _, img := range o.Images {
 		for _, line := range onBuild(img) {
-			note(taken, []byte(line))
+			noteArgs(taken, []byte(line))
 		}
 	}
 	names := slices.Sorted(maps.Keys(o.Args))
 	return slices.DeleteFunc(names, func(name string) bool { return taken[name] || isPredefined(name) })
 }
 
-// note collects the names that the ARGs of a Dockerfile declare. It ignores errors, because
+// noteArgs collects the names that the ARGs of a Dockerfile declare. It ignores errors, because
 // the frontend reads the text, too, and reports them.
-func note(taken map[string]bool, text []byte) {
+func noteArgs(taken map[string]bool, text []byte) {
 	file, err := parser.Parse(bytes.NewReader(text))
 	if err != nil {
 		return

@@ -21,10 +21,10 @@ import (
 type inContext struct{ root *os.Root }
 
 // Open opens a file for the filters.
-func (c inContext) Open(name string) (io.ReadCloser, error) { return c.open(name) }
+func (c inContext) Open(name string) (io.ReadCloser, error) { return c.openFile(name) }
 
-// open opens a regular file.
-func (c inContext) open(name string) (*os.File, error) {
+// openFile opens a regular file.
+func (c inContext) openFile(name string) (*os.File, error) {
 	f, err := c.root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -36,37 +36,37 @@ func (c inContext) open(name string) (*os.File, error) {
 	return f, nil
 }
 
-// gone reports whether an error says that a file is missing, or was removed meanwhile.
-func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
+// isGone reports whether an error says that a file is missing, or was removed meanwhile.
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
 
 // Walk calls a function for a path and everything below it, but not for the root itself,
 // like [fs.WalkDir]. It skips entries that are removed meanwhile, and only those.
 func (c inContext) Walk(ctx context.Context, target string, visit fs.WalkDirFunc) error {
 	name := path.Clean("/" + target)[1:]
 	if name == "" {
-		return over(c.list(ctx, ".", nil, visit))
+		return ignoreSkip(c.walkDir(ctx, ".", nil, visit))
 	}
-	return over(c.walk(ctx, name, visit))
+	return ignoreSkip(c.walkEntry(ctx, name, visit))
 }
 
-// over drops the errors that only end a walk.
-func over(err error) error {
+// ignoreSkip drops the errors that only end a walk.
+func ignoreSkip(err error) error {
 	if errors.Is(err, fs.SkipDir) || errors.Is(err, fs.SkipAll) {
 		return nil
 	}
 	return err
 }
 
-func (c inContext) walk(ctx context.Context, name string, visit fs.WalkDirFunc) error {
+func (c inContext) walkEntry(ctx context.Context, name string, visit fs.WalkDirFunc) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	info, err := c.root.Lstat(name)
 	var e *fsutil.DirEntryInfo
 	if err == nil {
-		e, err = c.entry(name, info)
+		e, err = c.newEntry(name, info)
 	}
-	if gone(err) {
+	if isGone(err) {
 		return nil
 	}
 	if err != nil {
@@ -74,7 +74,7 @@ func (c inContext) walk(ctx context.Context, name string, visit fs.WalkDirFunc) 
 	}
 	err = visit(name, e, nil)
 	if err == nil && info.IsDir() {
-		err = c.list(ctx, name, info, func(at string, d fs.DirEntry, err error) error {
+		err = c.walkDir(ctx, name, info, func(at string, d fs.DirEntry, err error) error {
 			if at == name { // the directory itself, when reading it fails
 				d = e
 			}
@@ -87,8 +87,8 @@ func (c inContext) walk(ctx context.Context, name string, visit fs.WalkDirFunc) 
 	return err
 }
 
-// entry returns a file's metadata as fsutil needs it.
-func (c inContext) entry(name string, info fs.FileInfo) (*fsutil.DirEntryInfo, error) {
+// newEntry returns a file's metadata as fsutil needs it.
+func (c inContext) newEntry(name string, info fs.FileInfo) (*fsutil.DirEntryInfo, error) {
 	st := &types.Stat{Path: name, Mode: uint32(info.Mode()), ModTime: info.ModTime().UnixNano()}
 	var err error
 	if !info.IsDir() {
@@ -100,16 +100,16 @@ func (c inContext) entry(name string, info fs.FileInfo) (*fsutil.DirEntryInfo, e
 	return &fsutil.DirEntryInfo{Stat: st}, err
 }
 
-// list walks through a directory. info is the earlier Lstat result, nil for the root.
-func (c inContext) list(ctx context.Context, dir string, info fs.FileInfo, visit fs.WalkDirFunc) error {
-	names, err := c.names(dir, info)
-	if err != nil && !gone(err) {
+// walkDir walks through a directory. info is the earlier Lstat result, nil for the root.
+func (c inContext) walkDir(ctx context.Context, dir string, info fs.FileInfo, visit fs.WalkDirFunc) error {
+	names, err := c.readNames(dir, info)
+	if err != nil && !isGone(err) {
 		if err = visit(dir, nil, err); err != nil {
 			return err
 		}
 	}
 	for _, name := range names {
-		err := c.walk(ctx, path.Join(dir, name), visit)
+		err := c.walkEntry(ctx, path.Join(dir, name), visit)
 		if errors.Is(err, fs.SkipDir) { // for a file: skip the rest of the directory
 			return nil
 		}
@@ -120,8 +120,8 @@ func (c inContext) list(ctx context.Context, dir string, info fs.FileInfo, visit
 	return nil
 }
 
-// names reads a directory. It fails if the path now names another directory than before.
-func (c inContext) names(dir string, was fs.FileInfo) ([]string, error) {
+// readNames reads a directory. It fails if the path now names another directory than before.
+func (c inContext) readNames(dir string, was fs.FileInfo) ([]string, error) {
 	f, err := c.root.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err

@@ -38,24 +38,24 @@ import (
 func Make(ctx context.Context, o build.Order) (build.Plan, error) {
 	images := &images{order: o}
 	def, config, warnings, err := convert(ctx, o, images)
-	if need := images.list(); len(need) > 0 {
+	if need := images.missing(); len(need) > 0 {
 		return build.Plan{Need: need}, nil
 	}
 	if err != nil {
-		return build.Plan{}, told(o, err)
+		return build.Plan{}, withLine(o, err)
 	}
 	t := &translator{order: o, def: def, at: map[string]int{}}
-	p, err := t.plan(ctx)
+	p, err := t.translate(ctx)
 	if err != nil {
 		return build.Plan{}, err
 	}
 	p.Config, err = json.Marshal(config)
-	p.Warnings, p.Unused = warnings, unused(o)
+	p.Warnings, p.Unused = warnings, unusedArgs(o)
 	return p, err
 }
 
-// told adds the Dockerfile line to the frontend's error.
-func told(o build.Order, err error) error {
+// withLine adds the Dockerfile line to the frontend's error.
+func withLine(o build.Order, err error) error {
 	where := o.Dockerfile
 	var at *parser.LocationError
 	if errors.As(err, &at) && len(at.Locations) > 0 && len(at.Locations[0]) > 0 {
@@ -67,7 +67,7 @@ func told(o build.Order, err error) error {
 // convert makes the frontend read the Dockerfile. A line "# syntax=" names another
 // frontend, a program from a registry. It is ignored: this frontend is always used.
 func convert(ctx context.Context, o build.Order, images *images) (*pb.Definition, any, []string, error) {
-	epoch, err := epoch(o.Args)
+	epoch, err := parseEpoch(o.Args)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -105,10 +105,10 @@ func convert(ctx context.Context, o build.Order, images *images) (*pb.Definition
 // maxEpoch is the last second that is a number of nanoseconds, in the year 2262.
 const maxEpoch = math.MaxInt64 / int64(time.Second)
 
-// epoch is the time that an argument sets for the image and the files that the frontend
+// parseEpoch is the time that an argument sets for the image and the files that the frontend
 // makes, in seconds since 1970. Operations count in nanoseconds; a time out of their range
 // is refused.
-func epoch(args map[string]string) (*time.Time, error) {
+func parseEpoch(args map[string]string) (*time.Time, error) {
 	text := args["SOURCE_DATE_EPOCH"]
 	if text == "" {
 		return nil, nil
@@ -162,7 +162,7 @@ func (i *images) ResolveImageConfig(_ context.Context, ref string, opt sourceres
 	return "", "", nil, errUnknown
 }
 
-func (i *images) list() []string {
+func (i *images) missing() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	slices.Sort(i.need)
@@ -178,7 +178,7 @@ type translator struct {
 	context *snapshot
 }
 
-func (t *translator) plan(ctx context.Context) (build.Plan, error) {
+func (t *translator) translate(ctx context.Context) (build.Plan, error) {
 	t.out.Result = build.None
 	for i, raw := range t.def.Def {
 		op := &pb.Op{}
@@ -187,15 +187,15 @@ func (t *translator) plan(ctx context.Context) (build.Plan, error) {
 		}
 		if i == len(t.def.Def)-1 && op.Op == nil { // it names the result
 			var err error
-			t.out.Result, err = t.input(op.Inputs[0])
+			t.out.Result, err = t.inputVertex(op.Inputs[0])
 			return t.out, err
 		}
 		name := digest.FromBytes(raw).String()
-		v, err := t.vertex(ctx, op)
+		v, err := t.newVertex(ctx, op)
 		if err != nil {
 			return t.out, t.refused(name, err)
 		}
-		v.Name, v.Line = t.name(name), t.line(name)
+		v.Name, v.Line = t.vertexName(name), t.vertexLine(name)
 		t.at[name] = len(t.out.Vertices)
 		t.out.Vertices = append(t.out.Vertices, v)
 	}
@@ -207,14 +207,14 @@ func (t *translator) refused(name string, err error) error {
 		return fmt.Errorf("%s: %w", t.order.Dockerfile, err)
 	}
 	where := t.order.Dockerfile
-	if line := t.line(name); line > 0 {
+	if line := t.vertexLine(name); line > 0 {
 		where += ":" + strconv.Itoa(line)
 	}
-	return &spec.Error{Op: where + ": " + t.name(name), Err: err, Hint: spec.Hint(err)}
+	return &spec.Error{Op: where + ": " + t.vertexName(name), Err: err, Hint: spec.Hint(err)}
 }
 
-// input returns the vertex of an edge.
-func (t *translator) input(in *pb.Input) (int, error) {
+// inputVertex returns the vertex of an edge.
+func (t *translator) inputVertex(in *pb.Input) (int, error) {
 	at, ok := t.at[in.Digest]
 	if !ok || in.Index != 0 {
 		return 0, fmt.Errorf("step %s with result %d is not in the plan", in.Digest, in.Index)
@@ -222,8 +222,8 @@ func (t *translator) input(in *pb.Input) (int, error) {
 	return at, nil
 }
 
-// name is the displayed name of a vertex.
-func (t *translator) name(of string) string {
+// vertexName is the displayed name of a vertex.
+func (t *translator) vertexName(of string) string {
 	m := t.def.Metadata[of]
 	if m == nil {
 		return ""
@@ -247,8 +247,8 @@ func uncounted(name string) string {
 	return stage + "] " + rest
 }
 
-// line returns a vertex's line in the Dockerfile, 0 if that is unknown.
-func (t *translator) line(of string) int {
+// vertexLine returns a vertex's line in the Dockerfile, 0 if that is unknown.
+func (t *translator) vertexLine(of string) int {
 	if t.def.Source == nil {
 		return 0
 	}
@@ -262,18 +262,18 @@ func (t *translator) line(of string) int {
 	return 0
 }
 
-func (t *translator) vertex(ctx context.Context, op *pb.Op) (build.Vertex, error) {
+func (t *translator) newVertex(ctx context.Context, op *pb.Op) (build.Vertex, error) {
 	v := build.Vertex{Base: build.None}
 	var err error
 	switch o := op.Op.(type) {
 	case *pb.Op_Source:
-		return t.source(ctx, o.Source)
+		return t.newSource(ctx, o.Source)
 	case *pb.Op_Exec:
 		v.Kind = build.Run
-		err = t.run(&v, op, o.Exec)
+		err = t.addRun(&v, op, o.Exec)
 	case *pb.Op_File:
 		v.Kind = build.Files
-		err = t.files(&v, op, o.File)
+		err = t.addFiles(&v, op, o.File)
 	default:
 		return v, spec.Errorf(spec.ErrUsage, "this needs an operation (%T) that cannot be carried out here", o)
 	}
@@ -285,8 +285,8 @@ func (t *translator) vertex(ctx context.Context, op *pb.Op) (build.Vertex, error
 	return v, err
 }
 
-// source translates a source of files.
-func (t *translator) source(ctx context.Context, s *pb.SourceOp) (v build.Vertex, err error) {
+// newSource translates a source of files.
+func (t *translator) newSource(ctx context.Context, s *pb.SourceOp) (v build.Vertex, err error) {
 	v.Base = build.None
 	kind, rest, _ := strings.Cut(s.Identifier, "://")
 	switch kind {
@@ -295,7 +295,7 @@ func (t *translator) source(ctx context.Context, s *pb.SourceOp) (v build.Vertex
 		v.Kind = build.FromImage
 	case "local":
 		v.Kind = build.Context
-		t.context, err = take(ctx, t.order, s.Attrs)
+		t.context, err = takeSnapshot(ctx, t.order, s.Attrs)
 		t.out.Context = true
 	case "http", "https", "git":
 		err = spec.Errorf(spec.ErrUsage, "ADD of %s is not supported: what is fetched must be fetched inside, where the network policy holds", s.Identifier).
@@ -306,12 +306,12 @@ func (t *translator) source(ctx context.Context, s *pb.SourceOp) (v build.Vertex
 	return v, err
 }
 
-// from notes that a step reads from an input, and returns the vertex.
-func (t *translator) from(v *build.Vertex, op *pb.Op, input int64) (int, error) {
+// addSource notes that a step reads from an input, and returns the vertex.
+func (t *translator) addSource(v *build.Vertex, op *pb.Op, input int64) (int, error) {
 	if input < 0 || input >= int64(len(op.Inputs)) {
 		return 0, fmt.Errorf("it reads from input %d of %d", input, len(op.Inputs))
 	}
-	at, err := t.input(op.Inputs[input])
+	at, err := t.inputVertex(op.Inputs[input])
 	if err != nil {
 		return 0, err
 	}
@@ -321,8 +321,8 @@ func (t *translator) from(v *build.Vertex, op *pb.Op, input int64) (int, error) 
 	return at, nil
 }
 
-// used records the parts of the context that a step uses.
-func (t *translator) used(v *build.Vertex, at int, hash func() (string, error)) error {
+// addContent records the parts of the context that a step uses.
+func (t *translator) addContent(v *build.Vertex, at int, hash func() (string, error)) error {
 	if t.out.Vertices[at].Kind != build.Context {
 		return nil
 	}
@@ -331,8 +331,8 @@ func (t *translator) used(v *build.Vertex, at int, hash func() (string, error)) 
 	return err
 }
 
-// run translates a RUN.
-func (t *translator) run(v *build.Vertex, op *pb.Op, e *pb.ExecOp) error {
+// addRun translates a RUN.
+func (t *translator) addRun(v *build.Vertex, op *pb.Op, e *pb.ExecOp) error {
 	refuse := func(what string) error { return spec.Errorf(spec.ErrUsage, "%s is not supported", what) }
 	switch {
 	case e.Security != pb.SecurityMode_SANDBOX:
@@ -346,17 +346,17 @@ func (t *translator) run(v *build.Vertex, op *pb.Op, e *pb.ExecOp) error {
 		v.Secrets = append(v.Secrets, build.Secret{ID: s.ID, Optional: s.Optional})
 	}
 	for i, m := range e.Mounts {
-		if err := t.mount(v, op, i, m); err != nil {
+		if err := t.addMount(v, op, i, m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *translator) mount(v *build.Vertex, op *pb.Op, i int, m *pb.Mount) (err error) {
+func (t *translator) addMount(v *build.Vertex, op *pb.Op, i int, m *pb.Mount) (err error) {
 	if m.Dest == "/" {
 		if m.Input != int64(pb.Empty) {
-			v.Base, err = t.input(op.Inputs[m.Input])
+			v.Base, err = t.inputVertex(op.Inputs[m.Input])
 		}
 		return err
 	}
@@ -379,21 +379,21 @@ func (t *translator) mount(v *build.Vertex, op *pb.Op, i int, m *pb.Mount) (err 
 	if m.Input == int64(pb.Empty) {
 		return nil
 	}
-	at, err := t.from(v, op, m.Input)
+	at, err := t.addSource(v, op, m.Input)
 	if err != nil {
 		return err
 	}
-	return t.used(v, at, func() (string, error) { return t.context.hash(m.Selector, true) })
+	return t.addContent(v, at, func() (string, error) { return t.context.hashTree(m.Selector, true) })
 }
 
-// files translates a COPY, ADD, WORKDIR or heredoc: a list of operations on one root.
-func (t *translator) files(v *build.Vertex, op *pb.Op, f *pb.FileOp) (err error) {
+// addFiles translates a COPY, ADD, WORKDIR or heredoc: a list of operations on one root.
+func (t *translator) addFiles(v *build.Vertex, op *pb.Op, f *pb.FileOp) (err error) {
 	for i, a := range f.Actions {
 		switch {
 		case i > 0 && a.Input != int64(len(op.Inputs)+i-1), a.Output >= 0 && i != len(f.Actions)-1:
 			return spec.Errorf(spec.ErrUsage, "operations on files with several results are not supported")
 		case i == 0 && a.Input != int64(pb.Empty):
-			if v.Base, err = t.input(op.Inputs[a.Input]); err != nil {
+			if v.Base, err = t.inputVertex(op.Inputs[a.Input]); err != nil {
 				return err
 			}
 		}
@@ -401,11 +401,11 @@ func (t *translator) files(v *build.Vertex, op *pb.Op, f *pb.FileOp) (err error)
 		if !ok {
 			continue
 		}
-		at, err := t.from(v, op, a.SecondaryInput)
+		at, err := t.addSource(v, op, a.SecondaryInput)
 		if err != nil {
 			return err
 		}
-		err = t.used(v, at, func() (string, error) { return t.context.hashCopy(c.Copy) })
+		err = t.addContent(v, at, func() (string, error) { return t.context.hashCopy(c.Copy) })
 		if err != nil {
 			return err
 		}
@@ -429,7 +429,7 @@ func Run(ctx context.Context, o build.Order, _ func(struct{})) (build.Plan, erro
 		return build.Plan{}, fmt.Errorf("bound the memory: %w", err)
 	}
 	p, err := Make(ctx, o)
-	if err == nil && size(p) > maxPlan {
+	if err == nil && estimateSize(p) > maxPlan {
 		err = spec.Errorf(spec.ErrUsage, "%s: what it says comes to more than %d MiB", o.Dockerfile, maxPlan>>20)
 	}
 	if err != nil {
@@ -438,8 +438,8 @@ func Run(ctx context.Context, o build.Order, _ func(struct{})) (build.Plan, erro
 	return p, nil
 }
 
-// size estimates the size of a plan.
-func size(p build.Plan) int {
+// estimateSize estimates the size of a plan.
+func estimateSize(p build.Plan) int {
 	n := len(p.Config)
 	for _, v := range p.Vertices {
 		n += len(v.Op) + len(v.Name) + len(v.Content)

@@ -62,8 +62,8 @@ func openContext(o build.Order) (*os.Root, error) {
 	return root.OpenRoot(o.Within)
 }
 
-// take copies the files that the steps name, except those that .dockerignore leaves out.
-func take(ctx context.Context, o build.Order, attrs map[string]string) (*snapshot, error) {
+// takeSnapshot copies the files that the steps name, except those that .dockerignore leaves out.
+func takeSnapshot(ctx context.Context, o build.Order, attrs map[string]string) (*snapshot, error) {
 	root, err := openContext(o)
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrNotFound, "the build's directory: %w", err)
@@ -83,7 +83,7 @@ func take(ctx context.Context, o build.Order, attrs map[string]string) (*snapsho
 	var failed error // the filter would skip a missing file and continue
 	err = filtered.Walk(ctx, "", func(name string, e fs.DirEntry, err error) error {
 		if failed = err; err == nil {
-			failed = s.add(files, name, e, &dirs)
+			failed = s.copyEntry(files, name, e, &dirs)
 		}
 		if failed != nil {
 			return fs.SkipAll
@@ -133,9 +133,9 @@ func (d metadata) settle() error {
 	return os.Chtimes(d.path, d.info.ModTime(), d.info.ModTime())
 }
 
-// add copies one entry. It does not copy pipes and devices; a socket becomes an empty file,
+// copyEntry copies one entry. It does not copy pipes and devices; a socket becomes an empty file,
 // as in BuildKit.
-func (s *snapshot) add(from inContext, name string, e fs.DirEntry, dirs *[]metadata) error {
+func (s *snapshot) copyEntry(from inContext, name string, e fs.DirEntry, dirs *[]metadata) error {
 	info, err := e.Info()
 	if err != nil {
 		return err
@@ -150,17 +150,17 @@ func (s *snapshot) add(from inContext, name string, e fs.DirEntry, dirs *[]metad
 		if !ok {
 			return fmt.Errorf("%s: what it leads to is not known", name)
 		}
-		return link(st.Linkname, to, info.ModTime())
+		return makeLink(st.Linkname, to, info.ModTime())
 	case info.Mode().IsRegular():
-		return s.file(from, name, to, info)
+		return s.copyFile(from, name, to, info)
 	case info.Mode()&fs.ModeSocket != 0:
-		return empty(to, info)
+		return makeEmpty(to, info)
 	}
 	return nil
 }
 
-// link makes a link with its original time, because that becomes part of the image.
-func link(target, to string, at time.Time) error {
+// makeLink makes a link with its original time, because that becomes part of the image.
+func makeLink(target, to string, at time.Time) error {
 	if err := os.Symlink(target, to); err != nil {
 		return err
 	}
@@ -168,8 +168,8 @@ func link(target, to string, at time.Time) error {
 	return unix.Lutimes(to, []unix.Timeval{tv, tv})
 }
 
-// empty makes an empty file.
-func empty(to string, info fs.FileInfo) error {
+// makeEmpty makes an empty file.
+func makeEmpty(to string, info fs.FileInfo) error {
 	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -177,10 +177,10 @@ func empty(to string, info fs.FileInfo) error {
 	return errors.Join(f.Close(), metadata{to, info}.settle())
 }
 
-// file copies a file. A file that was removed meanwhile is skipped.
-func (s *snapshot) file(from inContext, name, to string, info fs.FileInfo) error {
-	in, err := from.open(name)
-	if gone(err) {
+// copyFile copies a file. A file that was removed meanwhile is skipped.
+func (s *snapshot) copyFile(from inContext, name, to string, info fs.FileInfo) error {
+	in, err := from.openFile(name)
+	if isGone(err) {
 		return nil
 	}
 	if err != nil {
@@ -203,15 +203,15 @@ func (s *snapshot) file(from inContext, name, to string, info fs.FileInfo) error
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.fill(out, in), out.Close()); err != nil {
+	if err := errors.Join(s.copyContent(out, in), out.Close()); err != nil {
 		return err
 	}
 	return metadata{to, info}.settle()
 }
 
-// fill copies a file, up to the size that it had at the beginning. Holes stay holes: the
+// copyContent copies a file, up to the size that it had at the beginning. Holes stay holes: the
 // agent in the sandbox can make large ones at no cost.
-func (s *snapshot) fill(out, in *os.File) error {
+func (s *snapshot) copyContent(out, in *os.File) error {
 	info, err := in.Stat()
 	if err != nil {
 		return err
@@ -271,7 +271,7 @@ func (s *snapshot) hashCopy(c *pb.FileActionCopy) (string, error) {
 	}
 	var all strings.Builder
 	for _, name := range names {
-		sum, err := s.hash(name, c.FollowSymlink)
+		sum, err := s.hashTree(name, c.FollowSymlink)
 		if err != nil {
 			return "", err
 		}
@@ -280,9 +280,9 @@ func (s *snapshot) hashCopy(c *pb.FileActionCopy) (string, error) {
 	return all.String(), nil
 }
 
-// hash returns the digest of a file or a tree: names, kinds, permissions and contents. A missing file
+// hashTree returns the digest of a file or a tree: names, kinds, permissions and contents. A missing file
 // has a digest, too; the step will report it.
-func (s *snapshot) hash(name string, follow bool) (string, error) {
+func (s *snapshot) hashTree(name string, follow bool) (string, error) {
 	at := filepath.Join(s.dir, filepath.Join("/", name))
 	if follow {
 		var err error

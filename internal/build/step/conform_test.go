@@ -215,7 +215,7 @@ func (c *carried) vertex(i int) error {
 	case v.Base == build.None:
 		c.roots[i] = fill(c.t, nil)
 	case c.needed(v.Base, i+1):
-		c.roots[i], c.base[i] = passed(c.t, c.roots[v.Base], func(p *packer) error { return p.tree("/") }), c.base[v.Base]
+		c.roots[i], c.base[i] = passed(c.t, c.roots[v.Base], func(p *packer) error { return p.packTree("/") }), c.base[v.Base]
 	default:
 		c.roots[i], c.base[i] = c.roots[v.Base], c.base[v.Base]
 	}
@@ -229,11 +229,11 @@ func (c *carried) vertex(i int) error {
 	for _, src := range v.Sources {
 		from := c.roots[src.Vertex]
 		if c.plan.Vertices[src.Vertex].Kind != build.Context {
-			from = passed(c.t, from, func(p *packer) error { return p.read(op, src.Input) })
+			from = passed(c.t, from, func(p *packer) error { return p.packInput(op, src.Input) })
 		}
 		s.Roots[src.Input] = from
 	}
-	return root(c.roots[i]).files(s, op.GetFile())
+	return root(c.roots[i]).changeFiles(s, op.GetFile())
 }
 
 // needed reports whether a vertex at or after from uses the vertex.

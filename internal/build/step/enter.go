@@ -29,8 +29,8 @@ var kept = []uintptr{
 	unix.CAP_KILL, unix.CAP_AUDIT_WRITE,
 }
 
-// enter execs the command of a RUN within its mounts.
-func enter([]string) int {
+// enterCommand execs the command of a RUN within its mounts.
+func enterCommand([]string) int {
 	runtime.LockOSThread()
 	unix.Umask(commandMask)
 	fail := func(err error) int {
@@ -79,7 +79,7 @@ func (c command) arrange() error {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
 	for i, m := range c.Mounts {
-		if err := m.apply(i); err != nil {
+		if err := m.makeMount(i); err != nil {
 			return fmt.Errorf("mount %s: %w", m.To, err)
 		}
 	}
@@ -87,7 +87,7 @@ func (c command) arrange() error {
 		if !m.ReadOnly {
 			continue
 		}
-		if err := seal(m.To); err != nil {
+		if err := makeReadOnly(m.To); err != nil {
 			return fmt.Errorf("have nobody write to %s: %w", m.To, err)
 		}
 	}
@@ -103,8 +103,8 @@ func (c command) arrange() error {
 	return nil
 }
 
-// seal makes a mount read-only. It repeats the other flags, which a remount would drop.
-func seal(at string) error {
+// makeReadOnly makes a mount read-only. It repeats the other flags, which a remount would drop.
+func makeReadOnly(at string) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(at, &st); err != nil {
 		return err
@@ -113,10 +113,10 @@ func seal(at string) error {
 	return unix.Mount("none", at, "", flags|unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
 }
 
-func (m mount) apply(i int) error {
+func (m mount) makeMount(i int) error {
 	if m.Within {
 		var err error
-		if m.To, err = new(points).make(m.To, m.Dir); err != nil {
+		if m.To, err = new(points).makePoint(m.To, m.Dir); err != nil {
 			return err
 		}
 	}

@@ -32,8 +32,8 @@ import (
 // root is a tree that operations change.
 type root string
 
-// files runs operations on files as BuildKit does.
-func (at root) files(s build.Step, f *pb.FileOp) error {
+// changeFiles runs operations on files as BuildKit does.
+func (at root) changeFiles(s build.Step, f *pb.FileOp) error {
 	for _, a := range f.Actions {
 		var err error
 		switch o := a.Action.(type) {
@@ -44,7 +44,7 @@ func (at root) files(s build.Step, f *pb.FileOp) error {
 			}
 			err = at.copyFiles(from, o.Copy)
 		case *pb.FileAction_Mkdir:
-			err = at.mkdir(o.Mkdir)
+			err = at.makeDir(o.Mkdir)
 		case *pb.FileAction_Mkfile:
 			err = at.mkfile(o.Mkfile)
 		case *pb.FileAction_Symlink:
@@ -61,7 +61,7 @@ func (at root) files(s build.Step, f *pb.FileOp) error {
 	return nil
 }
 
-func stamp(ts int64) *time.Time {
+func timeOf(ts int64) *time.Time {
 	if ts == -1 {
 		return nil
 	}
@@ -69,8 +69,8 @@ func stamp(ts int64) *time.Time {
 	return &t
 }
 
-// owner gives all files to one user. Without a user, files keep their owner.
-func owner(u *copy.User) copy.Chowner {
+// setOwner gives all files to one user. Without a user, files keep their owner.
+func setOwner(u *copy.User) copy.Chowner {
 	return func(old *copy.User) (*copy.User, error) {
 		if u == nil {
 			return old, nil
@@ -136,22 +136,22 @@ func accounts[T any](at root, file string, o *pb.NamedUserOpt, parse func(io.Rea
 	return parse(f)
 }
 
-// place returns the owner of a new file, and its path on this machine.
-func (at root) place(owner *pb.ChownOpt, name string) (u *copy.User, p string, err error) {
+// placeFile returns the owner of a new file, and its path on this machine.
+func (at root) placeFile(owner *pb.ChownOpt, name string) (u *copy.User, p string, err error) {
 	if u, err = at.findUser(owner); err == nil {
 		p, err = continuity.RootPath(string(at), filepath.Join("/", name))
 	}
 	return u, p, err
 }
 
-func (at root) mkdir(a *pb.FileActionMkDir) error {
-	u, p, err := at.place(a.Owner, a.Path)
+func (at root) makeDir(a *pb.FileActionMkDir) error {
+	u, p, err := at.placeFile(a.Owner, a.Path)
 	if err != nil {
 		return err
 	}
 	mode := os.FileMode(a.Mode) & 0o777
 	if a.MakeParents {
-		_, err = copy.MkdirAll(p, mode, owner(u), stamp(a.Timestamp))
+		_, err = copy.MkdirAll(p, mode, setOwner(u), timeOf(a.Timestamp))
 		return err
 	}
 	if err := os.Mkdir(p, mode); err != nil {
@@ -160,37 +160,37 @@ func (at root) mkdir(a *pb.FileActionMkDir) error {
 		}
 		return err
 	}
-	return own(p, u, stamp(a.Timestamp))
+	return setOwnerTime(p, u, timeOf(a.Timestamp))
 }
 
-// own gives a new file its owner and its time.
-func own(p string, u *copy.User, at *time.Time) error {
-	if err := copy.Chown(p, nil, owner(u)); err != nil {
+// setOwnerTime gives a new file its owner and its time.
+func setOwnerTime(p string, u *copy.User, at *time.Time) error {
+	if err := copy.Chown(p, nil, setOwner(u)); err != nil {
 		return err
 	}
 	return copy.Utimes(p, at)
 }
 
 func (at root) mkfile(a *pb.FileActionMkFile) error {
-	u, p, err := at.place(a.Owner, a.Path)
+	u, p, err := at.placeFile(a.Owner, a.Path)
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(p, a.Data, os.FileMode(a.Mode)&0o777); err != nil {
 		return err
 	}
-	return own(p, u, stamp(a.Timestamp))
+	return setOwnerTime(p, u, timeOf(a.Timestamp))
 }
 
 func (at root) symlink(a *pb.FileActionSymlink) error {
-	u, p, err := at.place(a.Owner, a.Newpath)
+	u, p, err := at.placeFile(a.Owner, a.Newpath)
 	if err != nil {
 		return err
 	}
 	if err := os.Symlink(a.Oldpath, p); err != nil {
 		return err
 	}
-	return own(p, u, stamp(a.Timestamp))
+	return setOwnerTime(p, u, timeOf(a.Timestamp))
 }
 
 func (at root) remove(a *pb.FileActionRm) error {
@@ -248,7 +248,7 @@ func (at root) copyFiles(from string, a *pb.FileActionCopy) error {
 	names := []string{src}
 	if a.AllowWildcard {
 		if names, err = copy.ResolveWildcards(from, src, a.FollowSymlink); err != nil {
-			return shown(err, from)
+			return hidePaths(err, from)
 		}
 		if len(names) == 0 && !a.AllowEmptyWildcard {
 			return fmt.Errorf("%s is not there", src)
@@ -266,7 +266,7 @@ func (at root) copyFiles(from string, a *pb.FileActionCopy) error {
 	}
 	for _, name := range names {
 		if err := at.copyOne(from, name, dest, a, u); err != nil {
-			return shown(err, from)
+			return hidePaths(err, from)
 		}
 	}
 	return nil
@@ -313,8 +313,8 @@ func excluded(name string, patterns []string) (bool, error) {
 	return m.MatchesOrParentMatches(name)
 }
 
-// shown removes our own paths from an error.
-func shown(err error, from string) error {
+// hidePaths removes our own paths from an error.
+func hidePaths(err error, from string) error {
 	return errors.New(strings.ReplaceAll(err.Error(), strings.TrimSuffix(from, "/")+"/", "/"))
 }
 
@@ -327,7 +327,7 @@ func (at root) copyOne(from, name, dest string, a *pb.FileActionCopy, u *copy.Us
 	}
 	return copy.Copy(context.Background(), from, name, string(at), dest, func(c *copy.CopyInfo) {
 		c.IncludePatterns, c.ExcludePatterns = a.IncludePatterns, a.ExcludePatterns
-		c.Chown, c.Utime = owner(u), stamp(a.Timestamp)
+		c.Chown, c.Utime = setOwner(u), timeOf(a.Timestamp)
 		if a.ModeStr != "" {
 			c.ModeStr = a.ModeStr
 		} else if m := int(a.Mode); m != -1 {
@@ -379,13 +379,13 @@ func (at root) unpackArchive(from, name, dest string, a *pb.FileActionCopy, u *c
 	if err != nil {
 		return false, err
 	}
-	if _, err := copy.MkdirAll(to, 0o755, owner(u), stamp(a.Timestamp)); err != nil {
+	if _, err := copy.MkdirAll(to, 0o755, setOwner(u), timeOf(a.Timestamp)); err != nil {
 		return false, err
 	}
 	if a.Owner == nil {
 		u = nil // the archive names the owners
 	}
-	return true, merge(buffered, to, u)
+	return true, mergeArchive(buffered, to, u)
 }
 
 // decompress decompresses a file of any known format, without running a program.

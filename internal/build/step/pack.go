@@ -35,15 +35,15 @@ func newPacker(w io.Writer, root string) *packer {
 
 func (p *packer) close() error { return p.tw.Close() }
 
-// copied packs the files that a COPY takes.
-func (p *packer) copied(c *pb.FileActionCopy) error {
+// packCopied packs the files that a COPY takes.
+func (p *packer) packCopied(c *pb.FileActionCopy) error {
 	if !c.AllowWildcard {
-		return p.followed(c.Src)
+		return p.packPath(c.Src)
 	}
 	names, err := copy.ResolveWildcards(p.root, path.Join("/", c.Src), c.FollowSymlink)
 	for _, name := range names {
 		if err == nil {
-			err = p.followed(name)
+			err = p.packPath(name)
 		}
 	}
 	return err
@@ -52,14 +52,14 @@ func (p *packer) copied(c *pb.FileActionCopy) error {
 // maxLinks bounds how many links one path may lead through.
 const maxLinks = 255
 
-// followed packs a path: the links on the way, and the tree at its end. It skips a missing file; the
+// packPath packs a path: the links on the way, and the tree at its end. It skips a missing file; the
 // step will report that.
-func (p *packer) followed(name string) error {
+func (p *packer) packPath(name string) error {
 	at, rest := "/", path.Clean(path.Join("/", name))
 	for links := 0; ; {
 		first, more, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
 		if first == "" {
-			return p.tree(at)
+			return p.packTree(at)
 		}
 		at = path.Join(at, first)
 		info, err := os.Lstat(filepath.Join(p.root, at))
@@ -72,7 +72,7 @@ func (p *packer) followed(name string) error {
 		if p.isPlaced(at) {
 			return nil
 		}
-		if err := p.entry(at, info); err != nil {
+		if err := p.packEntry(at, info); err != nil {
 			return err
 		}
 		rest = more
@@ -93,8 +93,8 @@ func (p *packer) followed(name string) error {
 	}
 }
 
-// tree packs a path and everything below it.
-func (p *packer) tree(at string) error {
+// packTree packs a path and everything below it.
+func (p *packer) packTree(at string) error {
 	return filepath.WalkDir(filepath.Join(p.root, at), func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -114,7 +114,7 @@ func (p *packer) tree(at string) error {
 		if err != nil {
 			return err
 		}
-		return p.entry(rel, info)
+		return p.packEntry(rel, info)
 	})
 }
 
@@ -124,8 +124,8 @@ func (p *packer) isPlaced(name string) bool {
 	return ok && slices.Contains(p.placed, rel)
 }
 
-// entry packs one file.
-func (p *packer) entry(name string, info fs.FileInfo) error {
+// packEntry packs one file.
+func (p *packer) packEntry(name string, info fs.FileInfo) error {
 	if p.written[name] || info.Mode()&fs.ModeSocket != 0 {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (p *packer) entry(name string, info fs.FileInfo) error {
 		return nil // it is not part of the image
 	}
 	if p.isTrust(name) {
-		return p.trust(name, info)
+		return p.packBundle(name, info)
 	}
 	full := filepath.Join(p.root, name)
 	target := ""

@@ -57,14 +57,14 @@ type mount struct {
 // exitCannot is the exit code of a process that failed before it became the command.
 const exitCannot = 127
 
-// run executes a RUN, and returns its exit code. Processes that the command leaves running
+// runCommand executes a RUN, and returns its exit code. Processes that the command leaves running
 // end with it.
-func run(s build.Step, e *pb.ExecOp) (int, error) {
+func runCommand(s build.Step, e *pb.ExecOp) (int, error) {
 	c := command{Args: e.Meta.Args, Dir: e.Meta.Cwd}
 	if c.Dir == "" {
 		c.Dir = "/"
 	}
-	if err := c.whose(e.Meta); err != nil {
+	if err := c.setUser(e.Meta); err != nil {
 		return 0, err
 	}
 	for _, name := range e.Secretenv {
@@ -78,14 +78,14 @@ func run(s build.Step, e *pb.ExecOp) (int, error) {
 		if m.Dest == "/" {
 			continue
 		}
-		if err := c.mount(s, i, m, &made); err != nil {
+		if err := c.addMount(s, i, m, &made); err != nil {
 			return 0, fmt.Errorf("mount %s: %w", m.Dest, err)
 		}
 	}
 	if err := c.makeDir(); err != nil {
 		return 0, err
 	}
-	return c.start(e.Network == pb.NetMode_NONE)
+	return c.startCommand(e.Network == pb.NetMode_NONE)
 }
 
 // makeDir makes the working directory of the command, unless it exists. It belongs to the
@@ -99,12 +99,12 @@ func (c *command) makeDir() error {
 		return nil
 	}
 	u := &copy.User{UID: c.UID, GID: c.GID}
-	_, err = copy.MkdirAll(at, 0o755, owner(u), nil)
+	_, err = copy.MkdirAll(at, 0o755, setOwner(u), nil)
 	return err
 }
 
-// whose sets the command's user and its environment.
-func (c *command) whose(m *pb.Meta) error {
+// setUser sets the command's user and its environment.
+func (c *command) setUser(m *pb.Meta) error {
 	who, err := user.GetExecUserPath(m.User, &user.ExecUser{Home: "/"}, "/etc/passwd", "/etc/group")
 	if err != nil {
 		return fmt.Errorf("user %q: %w", m.User, err)
@@ -137,7 +137,7 @@ func (c *command) whose(m *pb.Meta) error {
 	return nil
 }
 
-func (c *command) mount(s build.Step, i int, m *pb.Mount, made *points) error {
+func (c *command) addMount(s build.Step, i int, m *pb.Mount, made *points) error {
 	out := mount{At: path.Clean(m.Dest), To: m.Dest, ReadOnly: m.Readonly}
 	dir := true
 	switch m.MountType {
@@ -155,7 +155,7 @@ func (c *command) mount(s build.Step, i int, m *pb.Mount, made *points) error {
 		}
 	case pb.MountType_CACHE:
 		out.From = staged(s.Caches[i])
-		if err := fresh(out.From, s.Roots[int(m.Input)], m.Selector); err != nil {
+		if err := fillDir(out.From, s.Roots[int(m.Input)], m.Selector); err != nil {
 			return err
 		}
 	default:
@@ -165,7 +165,7 @@ func (c *command) mount(s build.Step, i int, m *pb.Mount, made *points) error {
 		}
 		if from == build.ContextPath && !m.Readonly { // the step discards its writes
 			own := staged("bind" + strconv.Itoa(i))
-			if err := fresh(own, from, m.Selector); err != nil {
+			if err := fillDir(own, from, m.Selector); err != nil {
 				return err
 			}
 			m, from = &pb.Mount{Dest: m.Dest, Selector: filepath.Base(own)}, build.Stage
@@ -186,7 +186,7 @@ func (c *command) mount(s build.Step, i int, m *pb.Mount, made *points) error {
 		return err
 	}
 	if out.Within = within; !within {
-		if out.To, err = made.make(m.Dest, dir); err != nil {
+		if out.To, err = made.makePoint(m.Dest, dir); err != nil {
 			return err
 		}
 	}
@@ -201,16 +201,16 @@ func (c *command) within(at string) (bool, error) {
 		return false, err
 	}
 	return slices.ContainsFunc(c.Mounts, func(m mount) bool {
-		return below(path.Clean(at), m.At) || below(really, m.At) || below(really, m.To)
+		return isBelow(path.Clean(at), m.At) || isBelow(really, m.At) || isBelow(really, m.To)
 	}), nil
 }
 
-// below reports whether a path is below another.
-func below(at, dir string) bool { return strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/") }
+// isBelow reports whether a path is below another.
+func isBelow(at, dir string) bool { return strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/") }
 
-// fresh makes a directory, unless it exists, and copies the content of another one into it,
+// fillDir makes a directory, unless it exists, and copies the content of another one into it,
 // if given.
-func fresh(dir, from, name string) error {
+func fillDir(dir, from, name string) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return nil
 	}
@@ -232,7 +232,7 @@ func fresh(dir, from, name string) error {
 	if from == build.ContextPath { // the owners on the host do not matter
 		st.Uid, st.Gid, u = 0, 0, &copy.User{}
 	}
-	err = copy.Copy(context.Background(), from, name, "/", dir, func(c *copy.CopyInfo) { c.CopyDirContents, c.Chown = true, owner(u) })
+	err = copy.Copy(context.Background(), from, name, "/", dir, func(c *copy.CopyInfo) { c.CopyDirContents, c.Chown = true, setOwner(u) })
 	if err != nil {
 		return err
 	}
@@ -245,8 +245,8 @@ func fresh(dir, from, name string) error {
 // points are the mount points made so far, in order.
 type points []string
 
-// make makes a mount point unless it exists, and returns its path.
-func (p *points) make(at string, dir bool) (string, error) {
+// makePoint makes a mount point unless it exists, and returns its path.
+func (p *points) makePoint(at string, dir bool) (string, error) {
 	at, err := continuity.RootPath("/", at)
 	if err != nil {
 		return at, err
@@ -283,9 +283,9 @@ func (p *points) remove() {
 	}
 }
 
-// start runs the command as the first process of a pid namespace, with mounts of its own.
+// startCommand runs the command as the first process of a pid namespace, with mounts of its own.
 // All processes that it starts end with it.
-func (c command) start(alone bool) (int, error) {
+func (c command) startCommand(alone bool) (int, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return 0, err

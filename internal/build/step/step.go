@@ -24,7 +24,7 @@ import (
 // Main plays a role and returns its exit code.
 func Main(role string, args []string) int {
 	if role == build.RoleEnter {
-		return enter(args)
+		return enterCommand(args)
 	}
 	unix.Umask(0) // files get exactly the requested modes, as in BuildKit
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
@@ -39,11 +39,11 @@ func Main(role string, args []string) int {
 		case build.RoleReceive:
 			err = receive(in, s.Name)
 		case build.RoleSend:
-			err = send(out, s)
+			err = sendInput(out, s)
 		case build.RoleStore:
-			err = store(out, s.Name)
+			err = storeDir(out, s.Name)
 		case build.RoleDo:
-			return answer(do(s))
+			return answer(runStep(s))
 		case build.RoleClean:
 			err = os.RemoveAll(build.Stage)
 		default:
@@ -112,17 +112,17 @@ func receive(r io.Reader, name string) error {
 	return unpack(r, dir)
 }
 
-// store packs a directory.
-func store(w io.Writer, name string) error {
+// storeDir packs a directory.
+func storeDir(w io.Writer, name string) error {
 	p := newPacker(w, staged(name))
-	if err := p.tree("/"); err != nil {
+	if err := p.packTree("/"); err != nil {
 		return err
 	}
 	return p.close()
 }
 
-// send packs the files that an operation reads from an input. The input is this sandbox's root.
-func send(w io.Writer, s build.Step) error {
+// sendInput packs the files that an operation reads from an input. The input is this sandbox's root.
+func sendInput(w io.Writer, s build.Step) error {
 	op := &pb.Op{}
 	if err := op.UnmarshalVT(s.Op); err != nil {
 		return err
@@ -130,51 +130,51 @@ func send(w io.Writer, s build.Step) error {
 	p := newPacker(w, "/")
 	p.image, p.placed = true, s.Placed
 	p.without = []string{"/proc", "/sys", "/dev", "/.bothy", build.Stage}
-	err := p.read(op, s.Input)
+	err := p.packInput(op, s.Input)
 	if err != nil {
 		return err
 	}
 	return p.close()
 }
 
-// read packs the files that an operation reads from an input.
-func (p *packer) read(op *pb.Op, input int) error {
+// packInput packs the files that an operation reads from an input.
+func (p *packer) packInput(op *pb.Op, input int) error {
 	var err error
 	switch o := op.Op.(type) {
 	case *pb.Op_Exec:
 		for _, m := range o.Exec.Mounts {
 			if err == nil && m.Dest != "/" && m.Input == int64(input) {
-				err = p.followed(m.Selector)
+				err = p.packPath(m.Selector)
 			}
 		}
 	case *pb.Op_File:
 		for _, a := range o.File.Actions {
 			if c, ok := a.Action.(*pb.FileAction_Copy); ok && err == nil && a.SecondaryInput == int64(input) {
-				err = p.copied(c.Copy)
+				err = p.packCopied(c.Copy)
 			}
 		}
 	}
 	return err
 }
 
-// do runs an operation on the root.
-func do(s build.Step) (exit int, err error) {
+// runStep runs an operation on the root.
+func runStep(s build.Step) (exit int, err error) {
 	op := &pb.Op{}
 	if err := op.UnmarshalVT(s.Op); err != nil {
 		return 0, err
 	}
 	switch o := op.Op.(type) {
 	case *pb.Op_Exec:
-		return run(s, o.Exec)
+		return runCommand(s, o.Exec)
 	case *pb.Op_File:
 		if s.Name == "" {
-			return 0, root("/").files(s, o.File)
+			return 0, root("/").changeFiles(s, o.File)
 		}
 		dir := staged(s.Name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return 0, err
 		}
-		return 0, root(dir).files(s, o.File)
+		return 0, root(dir).changeFiles(s, o.File)
 	}
 	return 0, fmt.Errorf("operation %T is unknown", op.Op)
 }

@@ -65,7 +65,7 @@ func passed(t *testing.T, from string, pack func(*packer) error) string {
 }
 
 func TestPass(t *testing.T) {
-	to := passed(t, tree(t), func(p *packer) error { return p.tree("/") })
+	to := passed(t, tree(t), func(p *packer) error { return p.packTree("/") })
 	a, err := os.Stat(filepath.Join(to, "usr/lib/deep/f"))
 	must(t, err)
 	b, err := os.Stat(filepath.Join(to, "usr/lib/deep/g"))
@@ -84,7 +84,7 @@ func TestPass(t *testing.T) {
 // TestFollowed checks that a path is packed with the links on the way, and nothing else.
 func TestFollowed(t *testing.T) {
 	from := tree(t)
-	to := passed(t, from, func(p *packer) error { return p.copied(&pb.FileActionCopy{Src: "/abs/f", FollowSymlink: true}) })
+	to := passed(t, from, func(p *packer) error { return p.packCopied(&pb.FileActionCopy{Src: "/abs/f", FollowSymlink: true}) })
 	if b, err := os.ReadFile(filepath.Join(to, "usr/lib/deep/f")); err != nil || string(b) != "f" {
 		t.Errorf("%q, %v", b, err)
 	}
@@ -97,15 +97,15 @@ func TestFollowed(t *testing.T) {
 		t.Error(err)
 	}
 	to = passed(t, from, func(p *packer) error {
-		return p.copied(&pb.FileActionCopy{Src: "/lib/*/[fx]", AllowWildcard: true, FollowSymlink: true})
+		return p.packCopied(&pb.FileActionCopy{Src: "/lib/*/[fx]", AllowWildcard: true, FollowSymlink: true})
 	})
 	if _, err := os.Lstat(filepath.Join(to, "usr/lib/deep/f")); err != nil {
 		t.Error(err)
 	}
-	if err := newPacker(io.Discard, from).followed("/loop"); err == nil {
+	if err := newPacker(io.Discard, from).packPath("/loop"); err == nil {
 		t.Error("a link to itself leads somewhere")
 	}
-	if err := newPacker(io.Discard, from).followed("/nothing/at/all"); err != nil {
+	if err := newPacker(io.Discard, from).packPath("/nothing/at/all"); err != nil {
 		t.Error(err)
 	}
 }
@@ -132,7 +132,7 @@ func TestTrust(t *testing.T) {
 	for _, src := range []string{"/etc/ssl", "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem"} {
 		to := passed(t, from, func(p *packer) error {
 			p.image = true
-			return p.copied(&pb.FileActionCopy{Src: src, FollowSymlink: true})
+			return p.packCopied(&pb.FileActionCopy{Src: src, FollowSymlink: true})
 		})
 		info, err := os.Lstat(filepath.Join(to, "etc/ssl/certs/ca-certificates.crt"))
 		must(t, err)
@@ -194,7 +194,7 @@ func TestUnpackHostile(t *testing.T) {
 			must(t, w.Close())
 			for way, write := range map[string]func(io.Reader, string) error{
 				"unpacked": unpack,
-				"merged":   func(r io.Reader, dir string) error { return merge(r, dir, nil) },
+				"merged":   func(r io.Reader, dir string) error { return mergeArchive(r, dir, nil) },
 			} {
 				above := t.TempDir()
 				dir := filepath.Join(above, "a", "b")

@@ -35,10 +35,10 @@ func (p *packer) isTrust(name string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() <= maxBundle
 }
 
-// trust packs a bundle of authorities as a file. It leaves out the sandbox's own authority,
+// packBundle packs a bundle of authorities as a file. It leaves out the sandbox's own authority,
 // because users of the image should not trust it. A bundle with only that authority is
 // left out.
-func (p *packer) trust(name string, info fs.FileInfo) error {
+func (p *packer) packBundle(name string, info fs.FileInfo) error {
 	h, err := tar.FileInfoHeader(info, "")
 	if err != nil {
 		return err

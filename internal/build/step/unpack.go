@@ -20,13 +20,13 @@ import (
 // unpack writes the files of an archive below a directory, which gets the metadata of the
 // archive's root. It does not follow links of the archive, so the data of another stage
 // cannot leave the destination of the copy.
-func unpack(r io.Reader, dir string) error { return (&unpacker{}).from(r, dir) }
+func unpack(r io.Reader, dir string) error { return (&unpacker{}).unpackArchive(r, dir) }
 
-// merge adds the files of an archive to those below a directory, whose own metadata stays.
+// mergeArchive adds the files of an archive to those below a directory, whose own metadata stays.
 // It follows existing links as if the directory were the root. Files get the owners of the
 // archive, unless one owner is given for all.
-func merge(r io.Reader, dir string, owner *copy.User) error {
-	return (&unpacker{merge: true, owner: owner}).from(r, dir)
+func mergeArchive(r io.Reader, dir string, owner *copy.User) error {
+	return (&unpacker{merge: true, owner: owner}).unpackArchive(r, dir)
 }
 
 type unpacker struct {
@@ -47,13 +47,13 @@ type filled struct {
 	h    *tar.Header
 }
 
-func (u *unpacker) from(r io.Reader, dir string) (err error) {
+func (u *unpacker) unpackArchive(r io.Reader, dir string) (err error) {
 	if u.root, err = os.OpenRoot(dir); err != nil {
 		return err
 	}
 	defer u.root.Close()
 	u.buf = make([]byte, 1<<20)
-	defer u.leave()
+	defer u.leaveDir()
 	for tr := tar.NewReader(r); ; {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
@@ -65,19 +65,19 @@ func (u *unpacker) from(r io.Reader, dir string) (err error) {
 		if h.Typeflag == tar.TypeXGlobalHeader {
 			continue
 		}
-		if err := u.entry(h, tr); err != nil {
+		if err := u.unpackEntry(h, tr); err != nil {
 			return fmt.Errorf("%s: %w", h.Name, err)
 		}
 	}
 	return u.finish()
 }
 
-// enter opens the directory of an entry, and makes missing ones above it.
-func (u *unpacker) enter(dir string) (*os.Root, error) {
+// enterDir opens the directory of an entry, and makes missing ones above it.
+func (u *unpacker) enterDir(dir string) (*os.Root, error) {
 	if u.open != nil && u.at == dir {
 		return u.open, nil
 	}
-	u.leave()
+	u.leaveDir()
 	really, err := u.resolve(dir)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (u *unpacker) resolve(dir string) (string, error) {
 	return filepath.Rel(u.root.Name(), p)
 }
 
-func (u *unpacker) leave() {
+func (u *unpacker) leaveDir() {
 	if u.open != nil {
 		_ = u.open.Close()
 	}
@@ -119,7 +119,7 @@ func within(name string) string {
 	return name
 }
 
-func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
+func (u *unpacker) unpackEntry(h *tar.Header, r io.Reader) error {
 	h.Name = within(h.Name)
 	if u.owner != nil {
 		h.Uid, h.Gid = u.owner.UID, u.owner.GID
@@ -131,18 +131,18 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 		u.dirs = append(u.dirs, filled{".", h})
 		return u.root.Chown(".", h.Uid, h.Gid)
 	}
-	in, err := u.enter(path.Dir(h.Name))
+	in, err := u.enterDir(path.Dir(h.Name))
 	if err != nil {
 		return err
 	}
 	name := path.Base(h.Name)
-	err = u.put(in, name, h, r)
+	err = u.putFile(in, name, h, r)
 	if errors.Is(err, fs.ErrExist) { // replace the old file
 		if info, lerr := in.Lstat(name); lerr == nil && info.IsDir() {
 			u.forget(path.Join(u.really, name))
 		}
 		if err = in.RemoveAll(name); err == nil {
-			err = u.put(in, name, h, r)
+			err = u.putFile(in, name, h, r)
 		}
 	}
 	return err
@@ -151,11 +151,11 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 // forget drops removed directories and everything below them. A file in their place must
 // not get their metadata.
 func (u *unpacker) forget(gone string) {
-	u.dirs = slices.DeleteFunc(u.dirs, func(d filled) bool { return d.path == gone || below(d.path, gone) })
+	u.dirs = slices.DeleteFunc(u.dirs, func(d filled) bool { return d.path == gone || isBelow(d.path, gone) })
 }
 
-// put makes a file. It returns fs.ErrExist if one exists.
-func (u *unpacker) put(in *os.Root, name string, h *tar.Header, r io.Reader) error {
+// putFile makes a file. It returns fs.ErrExist if one exists.
+func (u *unpacker) putFile(in *os.Root, name string, h *tar.Header, r io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeDir:
 		err := in.Mkdir(name, 0o755)
@@ -168,11 +168,11 @@ func (u *unpacker) put(in *os.Root, name string, h *tar.Header, r io.Reader) err
 			return err
 		}
 	case tar.TypeLink:
-		return u.link(within(h.Linkname), path.Join(u.really, name))
+		return u.makeLink(within(h.Linkname), path.Join(u.really, name))
 	case tar.TypeReg, tar.TypeGNUSparse, tar.TypeCont:
-		return u.file(in, name, h, r)
+		return u.writeFile(in, name, h, r)
 	case tar.TypeFifo:
-		return u.fifo(in, name, h)
+		return u.makeFifo(in, name, h)
 	case tar.TypeChar, tar.TypeBlock:
 		log.Printf("%s: a device is left out", h.Name)
 		return nil
@@ -182,8 +182,8 @@ func (u *unpacker) put(in *os.Root, name string, h *tar.Header, r io.Reader) err
 	return in.Lchown(name, h.Uid, h.Gid)
 }
 
-// link makes a hard link to a file of the archive, or to an older one.
-func (u *unpacker) link(old, name string) error {
+// makeLink makes a hard link to a file of the archive, or to an older one.
+func (u *unpacker) makeLink(old, name string) error {
 	dir, err := u.resolve(path.Dir(old))
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func (u *unpacker) link(old, name string) error {
 	return u.root.Link(path.Join(dir, path.Base(old)), name)
 }
 
-func (u *unpacker) file(in *os.Root, name string, h *tar.Header, r io.Reader) error {
+func (u *unpacker) writeFile(in *os.Root, name string, h *tar.Header, r io.Reader) error {
 	f, err := in.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func (u *unpacker) file(in *os.Root, name string, h *tar.Header, r io.Reader) er
 	return errors.Join(err, f.Close())
 }
 
-func (u *unpacker) fifo(in *os.Root, name string, h *tar.Header) error {
+func (u *unpacker) makeFifo(in *os.Root, name string, h *tar.Header) error {
 	dir, err := in.Open(".")
 	if err != nil {
 		return err

@@ -93,12 +93,12 @@ func (w *Writer) Add(r io.Reader) (Data, error) {
 	if d.Size == 0 {
 		return Data{}, nil
 	}
-	_, err := w.take(blocks(d.Size))
+	_, err := w.reserveBlocks(blocks(d.Size))
 	return d, err
 }
 
-// take reserves blocks.
-func (w *Writer) take(n int64) (uint32, error) {
+// reserveBlocks reserves blocks.
+func (w *Writer) reserveBlocks(n int64) (uint32, error) {
 	at := w.next
 	if at+n > math.MaxUint32 {
 		return 0, unix.EFBIG

@@ -39,18 +39,18 @@ func Open(r io.ReaderAt) (*Reader, error) {
 // nor any on the way: a path through a link is fs.ErrNotExist. Entries are not filled in.
 func (r *Reader) Lookup(name string) (*Node, error) {
 	at := r.root
-	n, _, err := r.inode(at)
+	n, _, err := r.readInode(at)
 	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {
 		if part == "" || err != nil {
 			continue
 		}
-		kids, kerr := r.dir(at, n)
+		kids, kerr := r.readNames(at, n)
 		kid, ok := kids[part]
 		if kerr != nil || !ok {
 			return nil, errors.Join(kerr, fmt.Errorf("%s: %w", name, fs.ErrNotExist))
 		}
 		at = kid
-		n, _, err = r.inode(at)
+		n, _, err = r.readInode(at)
 	}
 	return n, err
 }
@@ -96,9 +96,9 @@ func (r *Reader) Resolve(name string) (real string, there bool, err error) {
 	return real, there, nil
 }
 
-// inode reads the metadata of a file. For directories and links, it also reads all the
+// readInode reads the metadata of a file. For directories and links, it also reads all the
 // content.
-func (r *Reader) inode(nid uint64) (n *Node, content []byte, err error) {
+func (r *Reader) readInode(nid uint64) (n *Node, content []byte, err error) {
 	b := make([]byte, inodeSize)
 	at := r.inodes + int64(nid)*slot
 	if _, err := r.r.ReadAt(b, at); err != nil {
@@ -132,12 +132,12 @@ func (r *Reader) inode(nid uint64) (n *Node, content []byte, err error) {
 	return n, content, nil
 }
 
-// dir returns the names in a directory.
-func (r *Reader) dir(nid uint64, n *Node) (map[string]uint64, error) {
+// readNames returns the names in a directory.
+func (r *Reader) readNames(nid uint64, n *Node) (map[string]uint64, error) {
 	if kids, ok := r.dirs[nid]; ok || !n.IsDir() {
 		return kids, nil
 	}
-	_, content, err := r.inode(nid)
+	_, content, err := r.readInode(nid)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (r *Reader) dir(nid uint64, n *Node) (map[string]uint64, error) {
 	for len(content) > 0 {
 		block := content[:min(BlockSize, len(content))]
 		content = content[len(block):]
-		if err := dirents(block, kids); err != nil {
+		if err := readDirents(block, kids); err != nil {
 			return nil, err
 		}
 	}
@@ -153,8 +153,8 @@ func (r *Reader) dir(nid uint64, n *Node) (map[string]uint64, error) {
 	return kids, nil
 }
 
-// dirents reads one block of a directory.
-func dirents(block []byte, kids map[string]uint64) error {
+// readDirents reads one block of a directory.
+func readDirents(block []byte, kids map[string]uint64) error {
 	le := binary.LittleEndian
 	if len(block) < direntSize {
 		return errFormat

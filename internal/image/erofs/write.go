@@ -40,10 +40,10 @@ type layout struct {
 // afterwards.
 func (w *Writer) Finish(root *Node, made int64) error {
 	l := &layout{w: w, end: rootAt}
-	if err := l.add(root); err != nil {
+	if err := l.placeNode(root); err != nil {
 		return err
 	}
-	inodes, err := w.take(blocks(l.end))
+	inodes, err := w.reserveBlocks(blocks(l.end))
 	if err != nil {
 		return err
 	}
@@ -56,8 +56,8 @@ func (w *Writer) Finish(root *Node, made int64) error {
 	return w.f.Truncate(w.next * BlockSize)
 }
 
-// add places a node and its children.
-func (l *layout) add(n *Node) error {
+// placeNode places a node and its children.
+func (l *layout) placeNode(n *Node) error {
 	n.place.links++
 	if n.place.known {
 		return nil
@@ -78,7 +78,7 @@ func (l *layout) add(n *Node) error {
 	}
 	l.placeInode(p)
 	for _, name := range slices.Sorted(maps.Keys(n.Entries)) {
-		if err := l.add(n.Entries[name]); err != nil {
+		if err := l.placeNode(n.Entries[name]); err != nil {
 			return err
 		}
 		if n.Entries[name].IsDir() {
@@ -99,7 +99,7 @@ func (l *layout) placeContent(p *place, size int64) error {
 		return nil
 	}
 	var err error
-	p.blocks.Block, err = l.w.take(blocks(p.blocks.Size))
+	p.blocks.Block, err = l.w.reserveBlocks(blocks(p.blocks.Size))
 	return err
 }
 
@@ -155,7 +155,7 @@ func (l *layout) writeInodes(block uint32, root *Node) error {
 					parents[kid] = n
 				}
 			}
-			content = n.dirents(parents[n])
+			content = n.encodeDirents(parents[n])
 			delete(parents, n)
 		}
 		p := n.place
@@ -167,7 +167,7 @@ func (l *layout) writeInodes(block uint32, root *Node) error {
 		if err := pad(p.at); err != nil {
 			return err
 		}
-		text := n.inode()
+		text := n.encodeInode()
 		if !n.IsFile() {
 			text = append(text, content[p.blocks.Size:]...)
 		}
@@ -188,7 +188,7 @@ const (
 	inline   = 2 << 1
 )
 
-func (n *Node) inode() []byte {
+func (n *Node) encodeInode() []byte {
 	format, size, block := uint16(extended), n.Data.Size, n.Data.Block
 	if !n.IsFile() {
 		size, block = n.place.blocks.Size+n.place.rest, n.place.blocks.Block
@@ -213,8 +213,8 @@ func (n *Node) inode() []byte {
 	return append(b, make([]byte, inodeSize-len(b))...)
 }
 
-// dirents is the content of a directory.
-func (n *Node) dirents(parent *Node) []byte {
+// encodeDirents is the content of a directory.
+func (n *Node) encodeDirents(parent *Node) []byte {
 	var out []byte
 	for i, names := range n.place.dir {
 		if i > 0 {

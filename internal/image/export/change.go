@@ -12,17 +12,17 @@ import (
 // maxChanged bounds the size of a file that is rewritten, in bytes.
 const maxChanged = 64 << 20
 
-// change returns the function that rewrites a file of the root layer, or nil, as for most files.
-func (e *exporter) change(name string) func([]byte) []byte {
+// changeOf returns the function that rewrites a file of the root layer, or nil, as for most files.
+func (e *exporter) changeOf(name string) func([]byte) []byte {
 	rest, ok := strings.CutPrefix(name, "etc/")
 	if !ok {
 		return nil
 	}
 	switch strings.TrimSuffix(rest, "-") { // programs keep copies with this suffix
 	case "passwd":
-		return func(b []byte) []byte { return columns(columns(b, 2, e.user), 3, e.group) }
+		return func(b []byte) []byte { return columns(columns(b, 2, e.imageUID), 3, e.imageGID) }
 	case "group":
-		return func(b []byte) []byte { return columns(b, 2, e.group) }
+		return func(b []byte) []byte { return columns(b, 2, e.imageGID) }
 	}
 	if slices.Contains(trust.Bundles, rest) {
 		return func(b []byte) []byte { return trust.Renew(b, nil) }

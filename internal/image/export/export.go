@@ -51,7 +51,7 @@ func Write(w io.Writer, o Options) error {
 			return err
 		}
 		defer func() { _ = e.layer.Close() }()
-		if err := e.root(); err != nil {
+		if err := e.writeRoot(); err != nil {
 			return fmt.Errorf("export the root layer: %w", err)
 		}
 	}
@@ -73,36 +73,36 @@ type exporter struct {
 	bytes   int64
 }
 
-// root writes the root layer in the order of its paths, shorter ones first, so that directories come
+// writeRoot writes the root layer in the order of its paths, shorter ones first, so that directories come
 // before their contents.
-func (e *exporter) root() error {
+func (e *exporter) writeRoot() error {
 	e.dropPlaces()
 	for _, name := range slices.Sorted(maps.Keys(e.layer.Files)) {
-		if e.ours(name, e.layer.Files[name]) {
+		if e.isOurs(name, e.layer.Files[name]) {
 			continue
 		}
-		if err := e.entry(name, e.layer.Files[name]); err != nil {
+		if err := e.writeEntry(name, e.layer.Files[name]); err != nil {
 			return fmt.Errorf("/%s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// below reports whether a path is dir or lies in it.
-func below(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+// isWithin reports whether a path is dir or lies in it.
+func isWithin(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
-// ours reports whether a file is not part of the image: it belongs to a mount, or is made for each
+// isOurs reports whether a file is not part of the image: it belongs to a mount, or is made for each
 // sandbox.
-func (e *exporter) ours(name string, f *content.File) bool {
-	if e.Home != "" && below(name, e.home) {
+func (e *exporter) isOurs(name string, f *content.File) bool {
+	if e.Home != "" && isWithin(name, e.home) {
 		return true
 	}
 	for _, dir := range []string{"proc", "sys", "dev", hostroot.Own} {
-		if below(name, dir) {
+		if isWithin(name, dir) {
 			return true
 		}
 	}
-	if f.Type == tar.TypeSymlink && below(path.Clean(f.Target), "/"+hostroot.Own) {
+	if f.Type == tar.TypeSymlink && isWithin(path.Clean(f.Target), "/"+hostroot.Own) {
 		return true
 	}
 	rest, ok := strings.CutPrefix(name, "etc/")
@@ -118,7 +118,7 @@ func (e *exporter) dropPlaces() {
 		}
 		for name := strings.Trim(path.Clean("/"+place), "/"); name != "." && name != ""; name = path.Dir(name) {
 			f := e.layer.Files[name]
-			if f == nil || len(f.Xattrs) > 0 || f.Type != tar.TypeDir && (f.Type != tar.TypeReg || f.Size > 0) || e.holds(name) {
+			if f == nil || len(f.Xattrs) > 0 || f.Type != tar.TypeDir && (f.Type != tar.TypeReg || f.Size > 0) || e.hasFileIn(name) {
 				break
 			}
 			if _, err := e.Base.Lookup(name); err == nil {
@@ -129,8 +129,8 @@ func (e *exporter) dropPlaces() {
 	}
 }
 
-// holds reports whether the layer has a file in a directory.
-func (e *exporter) holds(dir string) bool {
+// hasFileIn reports whether the layer has a file in a directory.
+func (e *exporter) hasFileIn(dir string) bool {
 	for name := range e.layer.Files {
 		if strings.HasPrefix(name, dir+"/") {
 			return true
@@ -145,8 +145,8 @@ const (
 	opaque   = ".wh..wh..opq"
 )
 
-// entry writes a file of the root layer.
-func (e *exporter) entry(name string, f *content.File) error {
+// writeEntry writes a file of the root layer.
+func (e *exporter) writeEntry(name string, f *content.File) error {
 	if strings.HasPrefix(path.Base(name), whiteout) {
 		return spec.Errorf(spec.ErrDenied, "an image cannot have a file of this name: it would remove another").
 			WithHint("rename it in the sandbox, and save that again")
@@ -155,11 +155,11 @@ func (e *exporter) entry(name string, f *content.File) error {
 		if _, err := e.Base.Lookup(name); err != nil {
 			return nil // it was only in the layer, or Bothy made it
 		}
-		return e.mark(path.Join(path.Dir(name), whiteout+path.Base(name)))
+		return e.writeMark(path.Join(path.Dir(name), whiteout+path.Base(name)))
 	}
 	h := &tar.Header{
 		Typeflag: f.Type, Name: name, Mode: f.Mode, ModTime: f.Mtime, Linkname: f.Target,
-		Uid: e.user(f.UID), Gid: e.group(f.GID),
+		Uid: e.imageUID(f.UID), Gid: e.imageGID(f.GID),
 	}
 	for key, value := range f.Xattrs {
 		if h.PAXRecords == nil {
@@ -169,20 +169,20 @@ func (e *exporter) entry(name string, f *content.File) error {
 	}
 	switch f.Type {
 	case tar.TypeDir:
-		return e.dir(name, f, h)
+		return e.writeDir(name, f, h)
 	case tar.TypeReg:
-		return e.file(name, f, h)
+		return e.writeFile(name, f, h)
 	case tar.TypeSymlink:
 		h.Mode = 0o777
 	case tar.TypeFifo:
 	default:
 		return nil // a device: no sandbox can use it
 	}
-	return e.header(h)
+	return e.writeHeader(h)
 }
 
-// header writes a header without the times and names that would differ between runs.
-func (e *exporter) header(h *tar.Header) error {
+// writeHeader writes a header without the times and names that would differ between runs.
+func (e *exporter) writeHeader(h *tar.Header) error {
 	h.Format = tar.FormatPAX
 	h.ModTime = h.ModTime.Truncate(time.Second)
 	h.AccessTime, h.ChangeTime = time.Time{}, time.Time{}
@@ -190,12 +190,12 @@ func (e *exporter) header(h *tar.Header) error {
 	return e.tw.WriteHeader(h)
 }
 
-// mark writes an empty file whose name is a mark.
-func (e *exporter) mark(name string) error {
-	return e.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, ModTime: time.Unix(0, 0)})
+// writeMark writes an empty file whose name is a mark.
+func (e *exporter) writeMark(name string) error {
+	return e.writeHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, ModTime: time.Unix(0, 0)})
 }
 
-func (e *exporter) dir(name string, f *content.File, h *tar.Header) error {
+func (e *exporter) writeDir(name string, f *content.File, h *tar.Header) error {
 	h.Name += "/"
 	if name == "" {
 		h.Name = "./"
@@ -204,22 +204,22 @@ func (e *exporter) dir(name string, f *content.File, h *tar.Header) error {
 			return nil
 		}
 	}
-	if err := e.header(h); err != nil || !f.Opaque {
+	if err := e.writeHeader(h); err != nil || !f.Opaque {
 		return err
 	}
 	if n, err := e.Base.Lookup(name); err != nil || !n.IsDir() {
 		return nil // it hides nothing
 	}
-	return e.mark(h.Name + opaque)
+	return e.writeMark(h.Name + opaque)
 }
 
-// file writes a regular file, or a hard link to one that was written.
-func (e *exporter) file(name string, f *content.File, h *tar.Header) error {
+// writeFile writes a regular file, or a hard link to one that was written.
+func (e *exporter) writeFile(name string, f *content.File, h *tar.Header) error {
 	if first, ok := e.written[f]; ok {
 		h.Typeflag, h.Linkname = tar.TypeLink, first
-		return e.header(h)
+		return e.writeHeader(h)
 	}
-	r, size, err := e.open(name, f)
+	r, size, err := e.openContent(name, f)
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (e *exporter) file(name string, f *content.File, h *tar.Header) error {
 		return spec.Errorf(spec.ErrDenied, "the files have more than %d GiB, holes as well", int64(maxBytes)>>30)
 	}
 	e.bytes += size
-	if err := e.header(h); err != nil {
+	if err := e.writeHeader(h); err != nil {
 		return err
 	}
 	e.written[f] = name
@@ -235,9 +235,9 @@ func (e *exporter) file(name string, f *content.File, h *tar.Header) error {
 	return err
 }
 
-// open returns the content to write for a file, and its size.
-func (e *exporter) open(name string, f *content.File) (io.Reader, int64, error) {
-	change := e.change(name)
+// openContent returns the content to write for a file, and its size.
+func (e *exporter) openContent(name string, f *content.File) (io.Reader, int64, error) {
+	change := e.changeOf(name)
 	if change == nil || f.Size > maxChanged {
 		return e.layer.Open(f), f.Size, nil
 	}
@@ -249,6 +249,6 @@ func (e *exporter) open(name string, f *content.File) (io.Reader, int64, error) 
 	return strings.NewReader(string(text)), int64(len(text)), nil
 }
 
-// user and group return the ids in the image.
-func (e *exporter) user(id int) int  { return image.SwapIDs(id, e.UID, e.Root.Account.ImageUID) }
-func (e *exporter) group(id int) int { return image.SwapIDs(id, e.GID, e.Root.Account.ImageGID) }
+// imageUID and group return the ids in the image.
+func (e *exporter) imageUID(id int) int { return image.SwapIDs(id, e.UID, e.Root.Account.ImageUID) }
+func (e *exporter) imageGID(id int) int { return image.SwapIDs(id, e.GID, e.Root.Account.ImageGID) }

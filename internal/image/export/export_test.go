@@ -101,7 +101,7 @@ func TestRoot(t *testing.T) {
 		"code": d(0o755), "code/src": d(0o755), "code/src/app": d(0o755), "mnt": d(0o755), "mnt/kept": d(0o755), "mnt/vol": d(0o755), "srv": d(0o755),
 	}
 	e, out := newExporter(t, files, "/code/src/app", "/mnt/vol", "/srv", "/opt/full/z", "/opt/place/vol", "/alias/behind", "/home/node/src/app")
-	must(t, e.root())
+	must(t, e.writeRoot())
 	must(t, e.tw.Close())
 	want := []string{
 		"bin/ 5 755 0:0", "bin/his 0 640 1000:1000", "bin/link 2 777 0:0 ../x", "bin/.wh.old 0 0 0:0", "bin/pipe 6 600 0:0", "bin/root 0 640 0:0",
@@ -113,11 +113,11 @@ func TestRoot(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(want, "\n     "))
 	}
 	e, _ = newExporter(t, map[string]*content.File{"bin/.wh.x": reg(0, 0)})
-	if err := e.root(); !errors.Is(err, spec.ErrDenied) || spec.Hint(err) == "" {
+	if err := e.writeRoot(); !errors.Is(err, spec.ErrDenied) || spec.Hint(err) == "" {
 		t.Errorf("a file that would remove another: %v", err)
 	}
 	e, out = newExporter(t, map[string]*content.File{"": d(0o700)})
-	must(t, e.root())
+	must(t, e.writeRoot())
 	must(t, e.tw.Flush())
 	if got := entries(t, append(out.Bytes(), make([]byte, 1024)...)); !slices.Equal(got, []string{"./ 5 700 0:0"}) {
 		t.Errorf("%q", got)
@@ -161,11 +161,11 @@ func TestChange(t *testing.T) {
 		"etc/passwd-": {"node:x:1000:1000::/:\n", "node:x:1200:1300::/:\n"},
 		"etc/group":   {"node:x:1000:him\nhers:x:1300:\n", "node:x:1300:him\nhers:x:1000:\n"},
 	} {
-		if got := string(e.change(name)([]byte(want[0]))); got != want[1] {
+		if got := string(e.changeOf(name)([]byte(want[0]))); got != want[1] {
 			t.Errorf("%s is\n%s", name, got)
 		}
 	}
-	if e.change("etc/hosts") != nil || e.change("srv/etc/passwd") != nil || e.change("etc/ssl/certs/ca-certificates.crt") == nil {
+	if e.changeOf("etc/hosts") != nil || e.changeOf("srv/etc/passwd") != nil || e.changeOf("etc/ssl/certs/ca-certificates.crt") == nil {
 		t.Error("other files are changed, or bundles are not")
 	}
 }

@@ -60,14 +60,14 @@ func (e *exporter) homeEntries(tr *tar.Reader, there bool, unused map[string]boo
 		case tar.TypeSymlink:
 			out.Mode = 0o777
 		}
-		if err := e.header(out); err != nil {
+		if err := e.writeHeader(out); err != nil {
 			return err
 		}
 		if _, err := io.Copy(e.tw, tr); err != nil {
 			return err
 		}
 		if name == "" && there {
-			if err := e.mark(out.Name + opaque); err != nil {
+			if err := e.writeMark(out.Name + opaque); err != nil {
 				return err
 			}
 		}

@@ -30,8 +30,8 @@ func NewDocker(t testing.TB, dir string) *Docker {
 	t.Helper()
 	d := &Docker{Socket: filepath.Join(dir, "docker.sock"), t: t, images: map[string]*Image{}}
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", d.Socket)
-	must(t, err)
-	d.server = &http.Server{Handler: http.HandlerFunc(d.serve)}
+	mustSucceed(t, err)
+	d.server = &http.Server{Handler: http.HandlerFunc(d.serveHTTP)}
 	go func() { _ = d.server.Serve(l) }()
 	t.Cleanup(func() { _ = d.server.Close() })
 	return d
@@ -58,7 +58,7 @@ func (d *Docker) Asked() []string {
 	return slices.Clone(d.asked)
 }
 
-func (d *Docker) serve(w http.ResponseWriter, r *http.Request) {
+func (d *Docker) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked = append(d.asked, r.URL.Path)

@@ -48,17 +48,17 @@ func New(t testing.TB, c Config, layers ...[]byte) *Image {
 		var packed bytes.Buffer
 		w := gzip.NewWriter(&packed)
 		_, err := w.Write(plain)
-		must(t, err)
-		must(t, w.Close())
-		i.Manifest.Layers = append(i.Manifest.Layers, i.add("application/vnd.oci.image.layer.v1.tar+gzip", packed.Bytes()))
+		mustSucceed(t, err)
+		mustSucceed(t, w.Close())
+		i.Manifest.Layers = append(i.Manifest.Layers, i.addBlob("application/vnd.oci.image.layer.v1.tar+gzip", packed.Bytes()))
 	}
 	i.Manifest.SchemaVersion, i.Manifest.MediaType = 2, image.TypeManifest
-	i.Manifest.Config = i.add("application/vnd.oci.image.config.v1+json", encode(t, map[string]any{
+	i.Manifest.Config = i.addBlob("application/vnd.oci.image.config.v1+json", encode(t, map[string]any{
 		"architecture": c.Arch, "os": "linux", "created": "2024-01-02T03:04:05Z",
 		"config": map[string]any{"User": c.User, "Env": c.Env, "WorkingDir": c.Workdir, "Labels": labels},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": diffIDs},
 	}))
-	i.Descriptor = i.add(image.TypeManifest, encode(t, i.Manifest))
+	i.Descriptor = i.addBlob(image.TypeManifest, encode(t, i.Manifest))
 	i.Platform = &image.Platform{OS: "linux", Architecture: c.Arch}
 	return i
 }
@@ -72,11 +72,11 @@ func List(t testing.TB, images ...*Image) *Image {
 		index.Manifests = append(index.Manifests, i.Descriptor)
 		maps.Copy(l.Blobs, i.Blobs)
 	}
-	l.Descriptor = l.add(image.TypeIndex, encode(t, index))
+	l.Descriptor = l.addBlob(image.TypeIndex, encode(t, index))
 	return l
 }
 
-func (i *Image) add(mediaType string, b []byte) image.Descriptor {
+func (i *Image) addBlob(mediaType string, b []byte) image.Descriptor {
 	d := image.Descriptor{MediaType: mediaType, Digest: image.DigestOf(b), Size: int64(len(b))}
 	i.Blobs[d.Digest] = b
 	return d
@@ -85,11 +85,11 @@ func (i *Image) add(mediaType string, b []byte) image.Descriptor {
 func encode(t testing.TB, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
-	must(t, err)
+	mustSucceed(t, err)
 	return b
 }
 
-func must(t testing.TB, err error) {
+func mustSucceed(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -99,23 +99,23 @@ func must(t testing.TB, err error) {
 // Layout writes an image layout to a directory.
 func (i *Image) Layout(t testing.TB, dir, name string) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Join(dir, "blobs", "sha256"), 0o755))
+	mustSucceed(t, os.MkdirAll(filepath.Join(dir, "blobs", "sha256"), 0o755))
 	for digest, b := range i.Blobs {
-		must(t, os.WriteFile(filepath.Join(dir, "blobs", "sha256", image.Hex(digest)), b, 0o644))
+		mustSucceed(t, os.WriteFile(filepath.Join(dir, "blobs", "sha256", image.Hex(digest)), b, 0o644))
 	}
 	d := i.Descriptor
 	d.Platform = nil
 	if name != "" {
 		d.Annotations = map[string]string{image.FullNameKey: name}
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "oci-layout"), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644))
-	must(t, os.WriteFile(filepath.Join(dir, "index.json"), encode(t, image.Index{SchemaVersion: 2, Manifests: []image.Descriptor{d}}), 0o644))
+	mustSucceed(t, os.WriteFile(filepath.Join(dir, "oci-layout"), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644))
+	mustSucceed(t, os.WriteFile(filepath.Join(dir, "index.json"), encode(t, image.Index{SchemaVersion: 2, Manifests: []image.Descriptor{d}}), 0o644))
 }
 
 // Save writes an image in the format that docker save used before layouts.
 func (i *Image) Save(t testing.TB, path string, tags ...string) {
 	t.Helper()
-	must(t, os.WriteFile(path, i.archive(t, tags...), 0o644))
+	mustSucceed(t, os.WriteFile(path, i.archive(t, tags...), 0o644))
 }
 
 func (i *Image) archive(t testing.TB, tags ...string) []byte {
@@ -123,9 +123,9 @@ func (i *Image) archive(t testing.TB, tags ...string) []byte {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	add := func(name string, b []byte) {
-		must(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(b))}))
+		mustSucceed(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(b))}))
 		_, err := w.Write(b)
-		must(t, err)
+		mustSucceed(t, err)
 	}
 	config := image.Hex(i.Manifest.Config.Digest) + ".json"
 	add(config, i.Blobs[i.Manifest.Config.Digest])
@@ -139,7 +139,7 @@ func (i *Image) archive(t testing.TB, tags ...string) []byte {
 		add(name, plain)
 	}
 	add("manifest.json", encode(t, []map[string]any{{"Config": config, "RepoTags": tags, "Layers": layers}}))
-	must(t, w.Close())
+	mustSucceed(t, w.Close())
 	return out.Bytes()
 }
 
@@ -179,10 +179,10 @@ func Layer(t testing.TB, entries ...Entry) []byte {
 	w := tar.NewWriter(&out)
 	for _, e := range entries {
 		e.Size = int64(len(e.Text))
-		must(t, w.WriteHeader(&e.Header))
+		mustSucceed(t, w.WriteHeader(&e.Header))
 		_, err := w.Write([]byte(e.Text))
-		must(t, err)
+		mustSucceed(t, err)
 	}
-	must(t, w.Close())
+	mustSucceed(t, w.Close())
 	return out.Bytes()
 }

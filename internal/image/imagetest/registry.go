@@ -70,9 +70,9 @@ func (r *Registry) Publish(repository, tag string, i *Image) {
 func (r *Registry) PublishFeature(t testing.TB, repository, tag string, archive []byte) string {
 	i := &Image{Blobs: map[string][]byte{}}
 	i.Manifest.SchemaVersion, i.Manifest.MediaType = 2, image.TypeManifest
-	i.Manifest.Config = i.add("application/vnd.devcontainers", []byte("{}"))
-	i.Manifest.Layers = []image.Descriptor{i.add("application/vnd.devcontainers.layer.v1+tar", archive)}
-	i.Descriptor = i.add(image.TypeManifest, encode(t, i.Manifest))
+	i.Manifest.Config = i.addBlob("application/vnd.devcontainers", []byte("{}"))
+	i.Manifest.Layers = []image.Descriptor{i.addBlob("application/vnd.devcontainers.layer.v1+tar", archive)}
+	i.Descriptor = i.addBlob(image.TypeManifest, encode(t, i.Manifest))
 	r.Publish(repository, tag, i)
 	return i.Digest
 }
@@ -123,7 +123,7 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	if q.Method == http.MethodPost || q.Method == http.MethodPut {
-		r.take(w, q)
+		r.acceptPush(w, q)
 		return
 	}
 	if repository, what, ok := strings.Cut(strings.TrimPrefix(q.URL.Path, "/v2/"), "/manifests/"); ok {
@@ -143,14 +143,14 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	if _, digest, ok := strings.Cut(q.URL.Path, "/blobs/"); ok && r.blobs[digest] != nil && !r.away[digest] {
-		r.blob(w, q, digest)
+		r.serveBlob(w, q, digest)
 		return
 	}
 	w.WriteHeader(http.StatusNotFound)
 }
 
-// take accepts a push like a registry: blobs in one piece, and manifests whose blobs exist.
-func (r *Registry) take(w http.ResponseWriter, q *http.Request) {
+// acceptPush accepts a push like a registry: blobs in one piece, and manifests whose blobs exist.
+func (r *Registry) acceptPush(w http.ResponseWriter, q *http.Request) {
 	if r.ReadOnly {
 		w.WriteHeader(http.StatusForbidden)
 		return
@@ -193,7 +193,7 @@ func (r *Registry) take(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-func (r *Registry) blob(w http.ResponseWriter, q *http.Request, digest string) {
+func (r *Registry) serveBlob(w http.ResponseWriter, q *http.Request, digest string) {
 	b := r.blobs[digest]
 	if r.Tamper {
 		b = slices.Clone(b)

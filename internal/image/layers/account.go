@@ -42,8 +42,8 @@ func (b *builder) readDatabase(name string, fields int) database {
 	return db
 }
 
-// find returns the line with a name or an id.
-func (db database) find(word string) []string {
+// findLine returns the line with a name or an id.
+func (db database) findLine(word string) []string {
 	for _, column := range []int{0, 2} {
 		for _, f := range db {
 			if f[column] == word {
@@ -54,8 +54,8 @@ func (db database) find(word string) []string {
 	return nil
 }
 
-// change applies a function to the ids of a column.
-func (db database) change(column int, f func(uint32) uint32) {
+// mapColumn applies a function to the ids of a column.
+func (db database) mapColumn(column int, f func(uint32) uint32) {
 	for _, line := range db {
 		if n, err := strconv.ParseUint(line[column], 10, 32); err == nil {
 			line[column] = strconv.FormatUint(uint64(f(uint32(n))), 10)
@@ -63,7 +63,7 @@ func (db database) change(column int, f func(uint32) uint32) {
 	}
 }
 
-func (db database) text() []byte {
+func (db database) encode() []byte {
 	var out bytes.Buffer
 	for _, f := range db {
 		fmt.Fprintln(&out, strings.Join(f, ":"))
@@ -80,7 +80,7 @@ const unknown = "agent"
 func (b *builder) account(o Options) (image.Account, error) {
 	users, groups := b.readDatabase("etc/passwd", 7), b.readDatabase("etc/group", 4)
 	name, group, hasGroup := strings.Cut(o.Config.User, ":")
-	line := users.find(cmp.Or(name, "0"))
+	line := users.findLine(cmp.Or(name, "0"))
 	a := image.Account{Name: name, ImageUID: number(name), UID: o.UID, GID: o.GID}
 	switch {
 	case line != nil:
@@ -89,14 +89,14 @@ func (b *builder) account(o Options) (image.Account, error) {
 		a.Name, a.ImageUID, a.Home = "root", 0, "/root"
 		users = append(users, []string{"root", "x", "0", "0", "root", "/root", "/bin/sh"})
 	case a.ImageUID > 0:
-		a.Name, a.ImageGID = fresh(unknown, users), a.ImageUID
+		a.Name, a.ImageGID = freeName(unknown, users), a.ImageUID
 	}
-	if a.ImageUID < 0 || a.ImageGID < 0 || !plain(a.Name) {
+	if a.ImageUID < 0 || a.ImageGID < 0 || !isPlainName(a.Name) {
 		return a, refuse("the image is to be run as user %q, whom it does not have", o.Config.User)
 	}
 	if hasGroup {
 		if a.ImageGID = number(group); a.ImageGID < 0 {
-			if f := groups.find(group); f != nil {
+			if f := groups.findLine(group); f != nil {
 				a.ImageGID = number(f[2])
 			}
 		}
@@ -107,11 +107,11 @@ func (b *builder) account(o Options) (image.Account, error) {
 	if a.ImageUID == 0 {
 		a.UID, a.GID, a.ImageGID = 0, 0, 0
 	}
-	a.Home, a.Shell = home(a), b.shell(a.Shell)
+	a.Home, a.Shell = homePath(a), b.findShell(a.Shell)
 	for _, f := range groups {
 		if slices.Contains(strings.Split(f[3], ","), a.Name) {
 			if id := number(f[2]); id >= 0 {
-				a.Groups = append(a.Groups, int(swap(o.GID, a.ImageGID)(uint32(id))))
+				a.Groups = append(a.Groups, int(swapIDs(o.GID, a.ImageGID)(uint32(id))))
 			}
 		}
 	}
@@ -124,11 +124,11 @@ func (b *builder) account(o Options) (image.Account, error) {
 
 // writeAccounts writes passwd and group with the new ids.
 func (b *builder) writeAccounts(o Options, a image.Account, users, groups database) {
-	swapUser, swapGroup := swap(o.UID, a.ImageUID), swap(o.GID, a.ImageGID)
-	users.change(2, swapUser)
-	users.change(3, swapGroup)
-	groups.change(2, swapGroup)
-	mine := users.find(a.Name)
+	swapUser, swapGroup := swapIDs(o.UID, a.ImageUID), swapIDs(o.GID, a.ImageGID)
+	users.mapColumn(2, swapUser)
+	users.mapColumn(3, swapGroup)
+	groups.mapColumn(2, swapGroup)
+	mine := users.findLine(a.Name)
 	if mine == nil {
 		mine = []string{a.Name, "x", strconv.Itoa(a.UID), "", a.Name, "", ""}
 		users = append(users, mine)
@@ -137,39 +137,39 @@ func (b *builder) writeAccounts(o Options, a image.Account, users, groups databa
 	for _, g := range []struct {
 		name string
 		id   int
-	}{{"root", 0}, {fresh(a.Name, groups), a.GID}} {
-		if groups.find(strconv.Itoa(g.id)) == nil {
+	}{{"root", 0}, {freeName(a.Name, groups), a.GID}} {
+		if groups.findLine(strconv.Itoa(g.id)) == nil {
 			groups = append(groups, []string{g.name, "x", strconv.Itoa(g.id), ""})
 		}
 	}
-	b.passwd, b.group = users.text(), groups.text()
+	b.passwd, b.group = users.encode(), groups.encode()
 }
 
-// plain reports whether a name can be printed and used as a field of a line.
-func plain(name string) bool {
+// isPlainName reports whether a name can be printed and used as a field of a line.
+func isPlainName(name string) bool {
 	return name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' || r == '/' })
 }
 
-// fresh returns a name that is not in the database.
-func fresh(name string, db database) string {
-	for db.find(name) != nil {
+// freeName returns a name that is not in the database.
+func freeName(name string, db database) string {
+	for db.findLine(name) != nil {
 		name += "_"
 	}
 	return name
 }
 
-// home returns the path of the home directory. The home is a mount of its own that hides what is below
+// homePath returns the path of the home directory. The home is a mount of its own that hides what is below
 // it, so an unsuitable path is replaced.
-func home(a image.Account) string {
+func homePath(a image.Account) string {
 	h := path.Clean(a.Home)
-	if path.IsAbs(h) && len(h) < 256 && !strings.ContainsAny(h, ":\n\x00") && mountable(h) {
+	if path.IsAbs(h) && len(h) < 256 && !strings.ContainsAny(h, ":\n\x00") && isMountable(h) {
 		return h
 	}
 	return "/home/" + a.Name
 }
 
-// mountable rejects directories of the kernel, of Bothy and of programs.
-func mountable(home string) bool {
+// isMountable rejects directories of the kernel, of Bothy and of programs.
+func isMountable(home string) bool {
 	top, _, deeper := strings.Cut(home[1:], "/")
 	switch top {
 	case "", "proc", "sys", "dev", "tmp", hostroot.Own:
@@ -180,8 +180,8 @@ func mountable(home string) bool {
 	return deeper
 }
 
-// shell returns the account's shell if it can be used, or else the best one in the image.
-func (b *builder) shell(own string) string {
+// findShell returns the account's shell if it can be used, or else the best one in the image.
+func (b *builder) findShell(own string) string {
 	for _, s := range []string{own, "/bin/bash", "/usr/bin/bash"} {
 		base := path.Base(s)
 		if n := b.lookup(s); path.IsAbs(s) && n != nil && n.IsFile() && n.Mode&0o111 != 0 && base != "nologin" && base != "false" && base != "true" {
@@ -200,14 +200,14 @@ func number(s string) int {
 	return int(n)
 }
 
-// write adds a file of ours to the tree.
-func (b *builder) write(dir, name string, content []byte, mode uint16) error {
+// addFile adds a file of ours to the tree.
+func (b *builder) addFile(dir, name string, content []byte, mode uint16) error {
 	d, err := b.out.Add(bytes.NewReader(content))
 	if err != nil {
 		return err
 	}
 	b.added = append(b.added, d)
-	b.mkdir(dir, 0o755).kids[name] = entry{&node{Node: erofs.Node{Mode: unix.S_IFREG | mode, Data: d}}, b.layer}
+	b.ensureDir(dir, 0o755).kids[name] = entry{&node{Node: erofs.Node{Mode: unix.S_IFREG | mode, Data: d}}, b.layer}
 	return nil
 }
 

@@ -39,8 +39,8 @@ type builder struct {
 	passwd, group []byte // as they will be written
 }
 
-// apply applies a layer over the earlier ones. It reads the archive to its end.
-func (b *builder) apply(r io.Reader) error {
+// applyLayer applies a layer over the earlier ones. It reads the archive to its end.
+func (b *builder) applyLayer(r io.Reader) error {
 	r = &metered{r, &b.read}
 	tr := tar.NewReader(r)
 	for {
@@ -57,8 +57,8 @@ func (b *builder) apply(r io.Reader) error {
 		if err := b.room.Take(int64(perEntry + len(h.Name) + len(h.Linkname))); err != nil {
 			return err
 		}
-		if err := b.entry(h, tr); err != nil {
-			return fmt.Errorf("%q: %w", shown(h.Name), err)
+		if err := b.applyEntry(h, tr); err != nil {
+			return fmt.Errorf("%q: %w", shortName(h.Name), err)
 		}
 	}
 	n, err := io.Copy(io.Discard, io.LimitReader(r, maxBehind+1)) // the digest covers this, too
@@ -71,7 +71,7 @@ func (b *builder) apply(r io.Reader) error {
 // maxShown bounds the part of a name that an error shows, in bytes.
 const maxShown = 256
 
-func shown(name string) string { return name[:min(len(name), maxShown)] }
+func shortName(name string) string { return name[:min(len(name), maxShown)] }
 
 // metered counts the bytes read from archives, and fails when there are too many.
 type metered struct {
@@ -94,16 +94,16 @@ const (
 	others   = ".wh..wh." // for aufs itself
 )
 
-func (b *builder) entry(h *tar.Header, r io.Reader) error {
+func (b *builder) applyEntry(h *tar.Header, r io.Reader) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil
 	}
-	parts, err := split(h.Name)
+	parts, err := splitName(h.Name)
 	if err != nil {
 		return err
 	}
 	if len(parts) == 0 {
-		return b.top(h)
+		return b.applyRoot(h)
 	}
 	parent, err := b.directory(parts[:len(parts)-1])
 	if err != nil {
@@ -120,14 +120,14 @@ func (b *builder) entry(h *tar.Header, r io.Reader) error {
 	case isWhiteout && (hidden == "" || hidden == "." || hidden == ".."):
 		return refuse("it removes nothing that can be meant")
 	case isWhiteout:
-		b.hide(parent, hidden)
+		b.hideOlder(parent, hidden)
 		return nil
 	}
-	return b.file(parent, name, h, r)
+	return b.applyFile(parent, name, h, r)
 }
 
-// top applies the entry of the root directory itself.
-func (b *builder) top(h *tar.Header) error {
+// applyRoot applies the entry of the root directory itself.
+func (b *builder) applyRoot(h *tar.Header) error {
 	if h.Typeflag != tar.TypeDir {
 		return refuse("the root is no directory")
 	}
@@ -139,8 +139,8 @@ func (b *builder) top(h *tar.Header) error {
 	return err
 }
 
-// file applies an entry for a file.
-func (b *builder) file(parent *node, name string, h *tar.Header, r io.Reader) error {
+// applyFile applies an entry for a file.
+func (b *builder) applyFile(parent *node, name string, h *tar.Header, r io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeDir:
 		n, err := describe(h, unix.S_IFDIR)
@@ -148,7 +148,7 @@ func (b *builder) file(parent *node, name string, h *tar.Header, r io.Reader) er
 			return err
 		}
 		n.kids = map[string]entry{}
-		return b.put(parent, name, n)
+		return b.putFile(parent, name, n)
 	case tar.TypeReg, tar.TypeGNUSparse, tar.TypeCont:
 		n, err := describe(h, unix.S_IFREG)
 		if err == nil {
@@ -157,7 +157,7 @@ func (b *builder) file(parent *node, name string, h *tar.Header, r io.Reader) er
 		if err != nil {
 			return err
 		}
-		return b.put(parent, name, n)
+		return b.putFile(parent, name, n)
 	case tar.TypeSymlink:
 		n, err := describe(h, unix.S_IFLNK)
 		if err != nil {
@@ -168,9 +168,9 @@ func (b *builder) file(parent *node, name string, h *tar.Header, r io.Reader) er
 		}
 		n.Target = strings.Clone(n.Target) // not all of the header
 		n.Mode = unix.S_IFLNK | 0o777
-		return b.put(parent, name, n)
+		return b.putFile(parent, name, n)
 	case tar.TypeLink:
-		return b.link(parent, name, h.Linkname)
+		return b.applyLink(parent, name, h.Linkname)
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
 		delete(parent.kids, name) // it would hide the older file
 		return nil
@@ -198,9 +198,9 @@ func (b *builder) content(size int64, r io.Reader) (erofs.Data, error) {
 	return d, nil
 }
 
-// link adds a hard link to an existing file.
-func (b *builder) link(parent *node, name, target string) error {
-	parts, err := split(target)
+// applyLink adds a hard link to an existing file.
+func (b *builder) applyLink(parent *node, name, target string) error {
+	parts, err := splitName(target)
 	if err != nil {
 		return err
 	}
@@ -214,11 +214,11 @@ func (b *builder) link(parent *node, name, target string) error {
 	to, ok := dir.kids[parts[len(parts)-1]]
 	switch {
 	case !ok:
-		return refuse("it is a hard link to %q, which is not there", shown(target))
+		return refuse("it is a hard link to %q, which is not there", shortName(target))
 	case to.IsDir():
 		return refuse("it is a hard link to a directory")
 	}
-	return b.put(parent, name, to.node)
+	return b.putFile(parent, name, to.node)
 }
 
 // describe takes the metadata of a file from a header.

@@ -39,7 +39,7 @@ func Build(to *os.File, home io.Writer, o Options, layers []func() (io.ReadClose
 	if err := b.writeHome(home, root.Account.Home); err != nil {
 		return root, err
 	}
-	top, kept := b.shape(o, root.Account)
+	top, kept := b.finishTree(o, root.Account)
 	for _, d := range b.added {
 		if !kept[d.Block] {
 			b.out.Drop(d)
@@ -53,16 +53,16 @@ func (b *builder) applyNext(open func() (io.ReadCloser, error)) error {
 	if err != nil {
 		return err
 	}
-	if err := b.apply(r); err != nil {
+	if err := b.applyLayer(r); err != nil {
 		_ = r.Close()
 		return err
 	}
 	return r.Close() // checks the digest
 }
 
-// shape returns the tree to be written, and the first blocks of the contents in use.
-func (b *builder) shape(o Options, a image.Account) (*erofs.Node, map[uint32]bool) {
-	users, groups := swap(o.UID, a.ImageUID), swap(o.GID, a.ImageGID)
+// finishTree returns the tree to be written, and the first blocks of the contents in use.
+func (b *builder) finishTree(o Options, a image.Account) (*erofs.Node, map[uint32]bool) {
+	users, groups := swapIDs(o.UID, a.ImageUID), swapIDs(o.GID, a.ImageGID)
 	done := map[*node]bool{}
 	kept := map[uint32]bool{}
 	var visit func(n *node)
@@ -88,7 +88,7 @@ func (b *builder) shape(o Options, a image.Account) (*erofs.Node, map[uint32]boo
 	return &b.root.Node, kept
 }
 
-// swap returns a function that exchanges two ids.
-func swap(a, b int) func(uint32) uint32 {
+// swapIDs returns a function that exchanges two ids.
+func swapIDs(a, b int) func(uint32) uint32 {
 	return func(id uint32) uint32 { return uint32(image.SwapIDs(int(id), a, b)) }
 }

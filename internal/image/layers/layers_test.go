@@ -94,7 +94,7 @@ func newBuilder(t testing.TB) *builder {
 
 func (b *builder) next(archive []byte) error {
 	b.layer++
-	return b.apply(bytes.NewReader(archive))
+	return b.applyLayer(bytes.NewReader(archive))
 }
 
 // flat lists a tree: names, kinds and contents.
@@ -226,7 +226,7 @@ func TestBounds(t *testing.T) {
 				c.begin(b)
 			}
 			b.layer++
-			if err := b.apply(c.archive); c.ok != (err == nil) || err != nil && !errors.Is(err, spec.ErrDenied) {
+			if err := b.applyLayer(c.archive); c.ok != (err == nil) || err != nil && !errors.Is(err, spec.ErrDenied) {
 				t.Errorf("%v", err)
 			}
 		})
@@ -289,7 +289,7 @@ func TestAccount(t *testing.T) {
 			if !strings.Contains(string(b.passwd), c.line+"\n") {
 				t.Errorf("%s\nhas no %s", b.passwd, c.line)
 			}
-			users := swap(o.UID, got.ImageUID)
+			users := swapIDs(o.UID, got.ImageUID)
 			if users(1000) != c.swapped || users(4242) != c.swappedOwn || users(0) != 0 {
 				t.Errorf("1000 is %d, 4242 is %d, 0 is %d", users(1000), users(4242), users(0))
 			}
@@ -350,7 +350,7 @@ func TestHeaders(t *testing.T) {
 		w.CloseWithError(tw.Close())
 	}()
 	b.layer++
-	must(t, b.apply(r))
+	must(t, b.applyLayer(r))
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -431,7 +431,7 @@ func FuzzLayer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		top, _ := b.shape(o, r.Account)
+		top, _ := b.finishTree(o, r.Account)
 		must(t, b.out.Finish(top, 0))
 	})
 }

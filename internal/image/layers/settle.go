@@ -26,46 +26,46 @@ func (b *builder) settle(o Options) (image.Root, error) {
 		return image.Root{}, err
 	}
 	for _, name := range []string{"proc", "sys", "dev", "run"} {
-		b.mkdir(name, 0o755)
+		b.ensureDir(name, 0o755)
 	}
-	b.mkdir("tmp", 0o777|unix.S_ISVTX)
+	b.ensureDir("tmp", 0o777|unix.S_ISVTX)
 	delete(b.root.kids, hostroot.Own)
-	b.mkdir(hostroot.Own, 0o755)
+	b.ensureDir(hostroot.Own, 0o755)
 	b.settleHome(a.Home)
 	if path.IsAbs(o.Config.Workdir) {
-		_, _ = b.directory(clean(o.Config.Workdir)) // if it cannot exist, it is not used
+		_, _ = b.directory(pathElements(o.Config.Workdir)) // if it cannot exist, it is not used
 	}
 	for name, content := range map[string][]byte{
 		"passwd": b.passwd, "group": b.group, "resolv.conf": []byte(o.Resolver),
 	} {
-		if err := b.write("etc", name, content, 0o644); err != nil {
+		if err := b.addFile("etc", name, content, 0o644); err != nil {
 			return image.Root{}, err
 		}
 	}
 	for _, name := range hostroot.OwnEtc {
-		b.mkdir("etc", 0o755).kids[name] = b.newLink("/" + hostroot.Own + "/etc/" + name)
+		b.ensureDir("etc", 0o755).kids[name] = b.newLink("/" + hostroot.Own + "/etc/" + name)
 	}
 	if err := b.settleTrust(); err != nil {
 		return image.Root{}, err
 	}
 	return image.Root{
 		Version: image.RootVersion, Account: a, Env: environment(o.Config.Env), Workdir: workdir(o.Config.Workdir),
-		Docker: o.Config.Docker, OS: "linux", Arch: runtime.GOARCH, Libc: b.libc(), Built: time.Now().UTC().Truncate(time.Second),
+		Docker: o.Config.Docker, OS: "linux", Arch: runtime.GOARCH, Libc: b.findLibc(), Built: time.Now().UTC().Truncate(time.Second),
 	}, nil
 }
 
 // settleHome makes the home directory at the target of the image's links, which may not exist yet. If a
 // home cannot be there, a directory replaces the link.
 func (b *builder) settleHome(home string) {
-	way, err := b.walk(clean(home), true)
-	if err != nil || !way[len(way)-1].IsDir() || !b.homely(way[1:]) {
-		b.mkdir(home, 0o755)
+	way, err := b.walkPath(pathElements(home), true)
+	if err != nil || !way[len(way)-1].IsDir() || !b.fitsHome(way[1:]) {
+		b.ensureDir(home, 0o755)
 	}
 }
 
-// homely reports whether a home may hide the last of the files on a path below the root. It is
+// fitsHome reports whether a home may hide the last of the files on a path below the root. It is
 // [mountable] for resolved paths.
-func (b *builder) homely(way []*node) bool {
+func (b *builder) fitsHome(way []*node) bool {
 	if len(way) == 0 {
 		return false
 	}
@@ -83,7 +83,7 @@ func (b *builder) settleTrust() error {
 	for i, name := range trust.Bundles {
 		dir := b.lookup("etc/" + path.Dir(name))
 		if i == 0 && dir == nil {
-			dir, _ = b.directory(clean("etc/" + path.Dir(name)))
+			dir, _ = b.directory(pathElements("etc/" + path.Dir(name)))
 		}
 		if dir == nil || !dir.IsDir() {
 			continue
@@ -102,14 +102,14 @@ func (b *builder) settleTrust() error {
 			dir.kids[hostroot.KnownHosts] = b.newLink(trust.KnownHosts)
 		}
 	}
-	if err := b.write("etc/ca-certificates/update.d", "bothy", []byte(hostroot.TrustHook), 0o755); err != nil {
+	if err := b.addFile("etc/ca-certificates/update.d", "bothy", []byte(hostroot.TrustHook), 0o755); err != nil {
 		return err
 	}
-	return b.write("etc/profile.d", "bothy.sh", []byte(hostroot.Profile()), 0o644)
+	return b.addFile("etc/profile.d", "bothy.sh", []byte(hostroot.Profile()), 0o644)
 }
 
-// clean returns the elements of a path of the image's configuration.
-func clean(name string) []string {
+// pathElements returns the elements of a path of the image's configuration.
+func pathElements(name string) []string {
 	return strings.Split(strings.Trim(path.Clean("/"+name), "/"), "/")
 }
 
@@ -137,8 +137,8 @@ func environment(list []string) (env []string) {
 	return env
 }
 
-// libc returns the C library that the image's programs are linked to.
-func (b *builder) libc() string {
+// findLibc returns the C library that the image's programs are linked to.
+func (b *builder) findLibc() string {
 	for _, dir := range []string{"lib64", "lib", "usr/lib64", "usr/lib"} {
 		n := b.lookup(dir)
 		if n == nil {

@@ -55,8 +55,8 @@ const (
 	maxSteps   = 1 << 30   // names on the paths to all files: links make them long
 )
 
-// split returns the elements of a name in an archive.
-func split(name string) ([]string, error) {
+// splitName returns the elements of a name in an archive.
+func splitName(name string) ([]string, error) {
 	var parts []string
 	for part := range strings.SplitSeq(name, "/") {
 		switch {
@@ -79,9 +79,9 @@ func refuse(format string, args ...any) error {
 	return spec.Errorf(spec.ErrDenied, format, args...)
 }
 
-// put adds a file under a name, and replaces the file that has it. If both are directories, the contents
+// putFile adds a file under a name, and replaces the file that has it. If both are directories, the contents
 // stay.
-func (t *tree) put(parent *node, name string, n *node) error {
+func (t *tree) putFile(parent *node, name string, n *node) error {
 	if t.count++; t.count > maxEntries {
 		return refuse("the image has more than %d files", maxEntries)
 	}
@@ -99,29 +99,29 @@ func (t *tree) put(parent *node, name string, n *node) error {
 // directory finds the directory of a path and follows its links as far as the tree goes.
 // Missing directories are made.
 func (t *tree) directory(parts []string) (*node, error) {
-	way, err := t.walk(parts, true)
+	way, err := t.walkPath(parts, true)
 	if err != nil {
 		return nil, err
 	}
 	at := way[len(way)-1]
 	if !at.IsDir() {
-		return nil, refuse("%s, in which it should lie, is no directory", shown(path.Join(parts...)))
+		return nil, refuse("%s, in which it should lie, is no directory", shortName(path.Join(parts...)))
 	}
 	return at, nil
 }
 
 // lookup finds a file, or returns nil. It follows all links, including the last one.
 func (t *tree) lookup(name string) *node {
-	way, err := t.walk(strings.Split(name, "/"), false)
+	way, err := t.walkPath(strings.Split(name, "/"), false)
 	if err != nil || way == nil {
 		return nil
 	}
 	return way[len(way)-1]
 }
 
-// walk returns the files on the way to a path, the root first, with links replaced by their
+// walkPath returns the files on the way to a path, the root first, with links replaced by their
 // targets. It returns nil if a file is missing and create is false.
-func (t *tree) walk(parts []string, create bool) ([]*node, error) {
+func (t *tree) walkPath(parts []string, create bool) ([]*node, error) {
 	way := []*node{t.root}
 	for follows := 0; len(parts) > 0; {
 		if t.steps++; t.steps > maxSteps {
@@ -147,7 +147,7 @@ func (t *tree) walk(parts []string, create bool) ([]*node, error) {
 		}
 		if !ok {
 			kid = entry{newDir(), t.layer}
-			if err := t.put(at, part, kid.node); err != nil {
+			if err := t.putFile(at, part, kid.node); err != nil {
 				return nil, err
 			}
 		}
@@ -166,8 +166,8 @@ func (t *tree) walk(parts []string, create bool) ([]*node, error) {
 	return way, nil
 }
 
-// hide removes the files that older layers have put under a name.
-func (t *tree) hide(parent *node, name string) {
+// hideOlder removes the files that older layers have put under a name.
+func (t *tree) hideOlder(parent *node, name string) {
 	kid, ok := parent.kids[name]
 	if !ok {
 		return
@@ -187,13 +187,13 @@ func (t *tree) hideAll(dir *node) {
 	}
 	dir.hidden = t.layer
 	for name := range dir.kids {
-		t.hide(dir, name)
+		t.hideOlder(dir, name)
 	}
 }
 
-// mkdir makes sure that a directory exists, without a link on the way. It replaces anything
+// ensureDir makes sure that a directory exists, without a link on the way. It replaces anything
 // else in its place.
-func (t *tree) mkdir(name string, mode uint16) *node {
+func (t *tree) ensureDir(name string, mode uint16) *node {
 	at := t.root
 	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {
 		kid, ok := at.kids[part]

@@ -20,8 +20,8 @@ func (w *worker) archive(ctx context.Context, b bundle, ref image.Reference, to 
 	if err != nil {
 		return err
 	}
-	a := &layoutWriter{tar.NewWriter(f), w.counter(image.Writing, b.size())}
-	err = a.write(ctx, b, ref)
+	a := &layoutWriter{tar.NewWriter(f), w.counter(image.Writing, b.totalSize())}
+	err = a.writeLayout(ctx, b, ref)
 	if err == nil {
 		err = a.tw.Close()
 	}
@@ -36,7 +36,7 @@ type layoutWriter struct {
 	told func(int64)
 }
 
-func (a *layoutWriter) write(ctx context.Context, b bundle, ref image.Reference) error {
+func (a *layoutWriter) writeLayout(ctx context.Context, b bundle, ref image.Reference) error {
 	d := b.manifest.Descriptor
 	d.Annotations = map[string]string{image.FullNameKey: ref.Name(), image.NameKey: ref.Tag}
 	docker := dockerImage{Config: blobName(b.config.Digest), RepoTags: []string{ref.Short()}}
@@ -53,7 +53,7 @@ func (a *layoutWriter) write(ctx context.Context, b bundle, ref image.Reference)
 	} {
 		text, err := json.Marshal(f.v)
 		if err == nil {
-			err = a.file(f.name, int64(len(text)), bytes.NewReader(text))
+			err = a.writeFile(f.name, int64(len(text)), bytes.NewReader(text))
 		}
 		if err != nil {
 			return err
@@ -64,24 +64,24 @@ func (a *layoutWriter) write(ctx context.Context, b bundle, ref image.Reference)
 			return err
 		}
 	}
-	for _, x := range b.all() {
-		if err := a.blob(ctx, x); err != nil {
+	for _, x := range b.allBlobs() {
+		if err := a.writeBlob(ctx, x); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *layoutWriter) blob(ctx context.Context, x blob) error {
+func (a *layoutWriter) writeBlob(ctx context.Context, x blob) error {
 	r, err := x.open()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = r.Close() }()
-	return a.file(blobName(x.Digest), x.Size, &counted{ctx, r, a.told})
+	return a.writeFile(blobName(x.Digest), x.Size, &counted{ctx, r, a.told})
 }
 
-func (a *layoutWriter) file(name string, size int64, r io.Reader) error {
+func (a *layoutWriter) writeFile(name string, size int64, r io.Reader) error {
 	err := a.tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: size, ModTime: time.Unix(0, 0)})
 	if err == nil {
 		_, err = io.Copy(a.tw, r)

@@ -15,8 +15,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// has reports whether the shelf has a blob.
-func (w *worker) has(d image.Descriptor) bool {
+// hasBlob reports whether the shelf has a blob.
+func (w *worker) hasBlob(d image.Descriptor) bool {
 	info, err := os.Lstat(w.shelf.Blob(d.Digest))
 	return err == nil && info.Mode().IsRegular() && (d.Size == 0 || info.Size() == d.Size)
 }
@@ -32,8 +32,8 @@ type part struct {
 
 var errMismatch = errors.New("it is not what its digest says")
 
-// begin starts a blob from local data. Later pulls do not resume it.
-func (w *worker) begin(d image.Descriptor) (*part, error) {
+// newPart starts a blob from local data. Later pulls do not resume it.
+func (w *worker) newPart(d image.Descriptor) (*part, error) {
 	f, err := w.shelf.NewBlob()
 	if err != nil {
 		return nil, err
@@ -41,9 +41,9 @@ func (w *worker) begin(d image.Descriptor) (*part, error) {
 	return &part{w: w, d: d, f: f, sum: sha256.New()}, nil
 }
 
-// resume opens the partial file of a blob to continue it, and locks it.
-func (w *worker) resume(ctx context.Context, d image.Descriptor) (*part, error) {
-	f, err := w.mine(ctx, w.shelf.Part(d.Digest))
+// resumePart opens the partial file of a blob to continue it, and locks it.
+func (w *worker) resumePart(ctx context.Context, d image.Descriptor) (*part, error) {
+	f, err := w.openLocked(ctx, w.shelf.Part(d.Digest))
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +58,11 @@ func (w *worker) resume(ctx context.Context, d image.Descriptor) (*part, error) 
 	return p, nil
 }
 
-// mine opens a file and locks it. The previous owner may have renamed or removed the file
+// openLocked opens a file and locks it. The previous owner may have renamed or removed the file
 // meanwhile; then mine opens it again.
-func (w *worker) mine(ctx context.Context, name string) (*os.File, error) {
+func (w *worker) openLocked(ctx context.Context, name string) (*os.File, error) {
 	for {
-		lock, err := w.lock(ctx, name)
+		lock, err := w.lockFile(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -149,9 +149,9 @@ func tampered(d image.Descriptor) error {
 		WithHint("it was damaged on its way or tampered with: try again, and do not trust where it is from if that does not help")
 }
 
-// keep stores a document whose digest was checked.
-func (w *worker) keep(d image.Descriptor, text []byte) error {
-	if w.has(d) {
+// storeText stores a document whose digest was checked.
+func (w *worker) storeText(d image.Descriptor, text []byte) error {
+	if w.hasBlob(d) {
 		return nil
 	}
 	if err := w.order.Room.Take(int64(len(text))); err != nil {
@@ -161,8 +161,8 @@ func (w *worker) keep(d image.Descriptor, text []byte) error {
 	return store.WriteFile(w.shelf.Blob(d.Digest), text)
 }
 
-// read returns a document from the shelf.
-func (w *worker) read(d image.Descriptor, most int64) ([]byte, error) {
+// readText returns a document from the shelf.
+func (w *worker) readText(d image.Descriptor, most int64) ([]byte, error) {
 	f, err := store.OpenRegular(w.shelf.Blob(d.Digest), 0)
 	if err != nil {
 		return nil, err
@@ -172,5 +172,5 @@ func (w *worker) read(d image.Descriptor, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return checked(d, text)
+	return checkDigest(d, text)
 }

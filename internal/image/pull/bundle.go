@@ -32,8 +32,8 @@ type bundle struct {
 	close            func()
 }
 
-// all returns the blobs, each once, the manifest last.
-func (b bundle) all() (list []blob) {
+// allBlobs returns the blobs, each once, the manifest last.
+func (b bundle) allBlobs() (list []blob) {
 	seen := map[string]bool{}
 	for _, x := range append(append([]blob{}, b.layers...), b.config, b.manifest) {
 		if !seen[x.Digest] {
@@ -44,8 +44,8 @@ func (b bundle) all() (list []blob) {
 	return list
 }
 
-func (b bundle) size() (sum int64) {
-	for _, x := range b.all() {
+func (b bundle) totalSize() (sum int64) {
+	for _, x := range b.allBlobs() {
 		sum += x.Size
 	}
 	return sum
@@ -58,7 +58,7 @@ func (w *worker) export(ctx context.Context, x image.Export) (none image.Image, 
 		return none, err
 	}
 	var b bundle
-	kept, err := alone(ctx, w, func(ctx context.Context) (_ image.Image, err error) {
+	kept, err := whileLocked(ctx, w, func(ctx context.Context) (_ image.Image, err error) {
 		if b, err = w.bundle(ctx, x); err != nil || !x.Keep {
 			return none, err
 		}
@@ -68,14 +68,14 @@ func (w *worker) export(ctx context.Context, x image.Export) (none image.Image, 
 		defer b.close()
 	}
 	if err != nil || x.Keep {
-		return kept, failed("make an image of it", err)
+		return kept, wrapError("make an image of it", err)
 	}
 	if x.Push {
-		err = failed("push "+ref.Short(), w.push(ctx, b, ref, x.Mount))
+		err = wrapError("push "+ref.Short(), w.pushBundle(ctx, b, ref, x.Mount))
 	} else {
-		err = failed("write the image", w.archive(ctx, b, ref, x.To))
+		err = wrapError("write the image", w.archive(ctx, b, ref, x.To))
 	}
-	return image.Image{Name: ref.Name(), Digest: b.manifest.Digest, Bytes: b.size()}, err
+	return image.Image{Name: ref.Name(), Digest: b.manifest.Digest, Bytes: b.totalSize()}, err
 }
 
 // parseName reads a name for an image, which a digest cannot be.
@@ -107,7 +107,7 @@ func (w *worker) gather(digest string) (b bundle, m image.Manifest, config []byt
 		return b, m, nil, err
 	}
 	for _, l := range m.Layers {
-		if !w.has(l) {
+		if !w.hasBlob(l) {
 			return b, m, nil, spec.Errorf(spec.ErrNotFound, "blob %s of the image is not on this machine any more", l.Digest).
 				WithHint("fetch the image again: bothy template pull")
 		}
@@ -155,7 +155,7 @@ func (w *worker) extend(ctx context.Context, b bundle, x image.Export, m image.M
 // packLayer makes a layer over a local image, and returns the digest of its uncompressed content, too. end
 // frees the layer.
 func (w *worker) packLayer(ctx context.Context, base string, o export.Options) (layer blob, diffID string, end func(), err error) {
-	if o.Root, err = w.root(ctx, base); err != nil {
+	if o.Root, err = w.ensureRoot(ctx, base); err != nil {
 		return layer, "", nil, err
 	}
 	f, err := os.Open(o.Root.File())
@@ -167,7 +167,7 @@ func (w *worker) packLayer(ctx context.Context, base string, o export.Options) (
 		return layer, "", nil, err
 	}
 	o.UID, o.GID = w.order.UID, w.order.GID
-	packed, digest, diffID, err := w.pack(ctx, o)
+	packed, digest, diffID, err := w.packChanges(ctx, o)
 	if err != nil {
 		return layer, "", nil, err
 	}
@@ -182,9 +182,9 @@ func (w *worker) packLayer(ctx context.Context, base string, o export.Options) (
 	return layer, diffID, func() { _ = packed.Close() }, nil
 }
 
-// pack writes the new layer, compressed, to a file without a name. It returns the digests
+// packChanges writes the new layer, compressed, to a file without a name. It returns the digests
 // of the compressed file and of the uncompressed layer.
-func (w *worker) pack(ctx context.Context, o export.Options) (f *os.File, digest, diffID string, err error) {
+func (w *worker) packChanges(ctx context.Context, o export.Options) (f *os.File, digest, diffID string, err error) {
 	plain, packed := sha256.New(), sha256.New()
 	r, out := io.Pipe()
 	done := make(chan struct{})
@@ -245,16 +245,16 @@ func setConfig(text []byte, set map[string]any) ([]byte, error) {
 
 // retain stores an image that was gathered here.
 func (w *worker) retain(ctx context.Context, b bundle) (image.Image, error) {
-	for _, x := range b.all() {
+	for _, x := range b.allBlobs() {
 		if err := w.retainBlob(x); err != nil {
 			return image.Image{}, err
 		}
 	}
-	return w.finish(ctx, resolved{Descriptor: b.manifest.Descriptor}, "")
+	return w.addNamed(ctx, resolved{Descriptor: b.manifest.Descriptor}, "")
 }
 
 func (w *worker) retainBlob(x blob) error {
-	if w.has(x.Descriptor) {
+	if w.hasBlob(x.Descriptor) {
 		return nil
 	}
 	r, err := x.open()
@@ -262,7 +262,7 @@ func (w *worker) retainBlob(x blob) error {
 		return err
 	}
 	defer func() { _ = r.Close() }()
-	p, err := w.begin(x.Descriptor)
+	p, err := w.newPart(x.Descriptor)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (w *worker) plainBase(ctx context.Context) (none image.Image, err error) {
 	if err != nil {
 		return none, err
 	}
-	root, err := w.root(ctx, digest)
+	root, err := w.ensureRoot(ctx, digest)
 	if err != nil || root.Account.ImageUID == 0 {
 		return image.Image{Digest: digest, Bytes: root.Bytes, Root: &root}, err
 	}
@@ -32,14 +32,14 @@ func (w *worker) plainBase(ctx context.Context) (none image.Image, err error) {
 	if err != nil {
 		return none, err
 	}
-	if config, err = json.Marshal(bare(c.Platform, c.DiffIDs)); err != nil {
+	if config, err = json.Marshal(bareConfig(c.Platform, c.DiffIDs)); err != nil {
 		return none, err
 	}
-	return w.add(ctx, m.MediaType, m.Config.MediaType, config, m.Layers, "")
+	return w.addImage(ctx, m.MediaType, m.Config.MediaType, config, m.Layers, "")
 }
 
-// bare is an image configuration without any settings.
-func bare(p image.Platform, diffIDs []string) map[string]any {
+// bareConfig is an image configuration without any settings.
+func bareConfig(p image.Platform, diffIDs []string) map[string]any {
 	return map[string]any{
 		"architecture": p.Architecture, "os": p.OS, "config": map[string]any{},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": diffIDs},
@@ -53,27 +53,27 @@ const typeConfig = "application/vnd.oci.image.config.v1+json"
 func (w *worker) scratch(ctx context.Context) (image.Image, error) {
 	empty := make([]byte, 1024) // the end of an archive
 	layer := describe(typePlainLayer, empty)
-	config, err := json.Marshal(bare(image.Host(), []string{layer.Digest}))
+	config, err := json.Marshal(bareConfig(image.Host(), []string{layer.Digest}))
 	if err == nil {
-		err = w.keep(layer, empty)
+		err = w.storeText(layer, empty)
 	}
 	if err != nil {
 		return image.Image{}, err
 	}
-	return w.add(ctx, image.TypeManifest, typeConfig, config, []image.Descriptor{layer}, "")
+	return w.addImage(ctx, image.TypeManifest, typeConfig, config, []image.Descriptor{layer}, "")
 }
 
-// add adds an image whose layers are on the shelf.
-func (w *worker) add(ctx context.Context, manifestType, configType string, config []byte, layers []image.Descriptor, name string) (image.Image, error) {
-	r, err := w.made(manifestType, configType, config, layers)
+// addImage adds an image whose layers are on the shelf.
+func (w *worker) addImage(ctx context.Context, manifestType, configType string, config []byte, layers []image.Descriptor, name string) (image.Image, error) {
+	r, err := w.storeManifest(manifestType, configType, config, layers)
 	if err != nil {
 		return image.Image{}, err
 	}
-	return w.finish(ctx, r, name)
+	return w.addNamed(ctx, r, name)
 }
 
-// made stores the manifest and configuration of a new image whose layers are on the shelf.
-func (w *worker) made(manifestType, configType string, config []byte, layers []image.Descriptor) (resolved, error) {
+// storeManifest stores the manifest and configuration of a new image whose layers are on the shelf.
+func (w *worker) storeManifest(manifestType, configType string, config []byte, layers []image.Descriptor) (resolved, error) {
 	c := describe(configType, config)
 	m := image.Manifest{SchemaVersion: 2, MediaType: manifestType, Config: c, Layers: layers}
 	text, err := json.Marshal(m)
@@ -81,7 +81,7 @@ func (w *worker) made(manifestType, configType string, config []byte, layers []i
 		return resolved{}, err
 	}
 	d := describe(manifestType, text)
-	return resolved{Descriptor: d, manifest: m, text: text}, errors.Join(w.keep(c, config), w.keep(d, text))
+	return resolved{Descriptor: d, manifest: m, text: text}, errors.Join(w.storeText(c, config), w.storeText(d, text))
 }
 
 // commit makes an image from a build's changes to another image.
@@ -99,7 +99,7 @@ func (w *worker) commit(ctx context.Context) (none image.Image, err error) {
 		if err != nil {
 			return none, err
 		}
-		return w.finish(ctx, resolved{Descriptor: b.manifest.Descriptor}, name)
+		return w.addNamed(ctx, resolved{Descriptor: b.manifest.Descriptor}, name)
 	}
 	_, m, config, err := w.gather(x.Base)
 	if err != nil {
@@ -109,7 +109,7 @@ func (w *worker) commit(ctx context.Context) (none image.Image, err error) {
 	if err != nil {
 		return none, err
 	}
-	layers, diffIDs := oci(m.Layers), base.DiffIDs
+	layers, diffIDs := useOCITypes(m.Layers), base.DiffIDs
 	if x.Layer != "" {
 		layer, diffID, end, err := w.packLayer(ctx, x.Base, export.Options{Layer: x.Layer})
 		if err != nil {
@@ -124,15 +124,15 @@ func (w *worker) commit(ctx context.Context) (none image.Image, err error) {
 	if len(layers) > maxLayers {
 		return none, spec.Errorf(spec.ErrDenied, "the image would have more than %d layers", maxLayers)
 	}
-	text, err := committed(x, len(m.Layers), diffIDs)
+	text, err := commitConfig(x, len(m.Layers), diffIDs)
 	if err != nil {
 		return none, err
 	}
-	return w.add(ctx, image.TypeManifest, typeConfig, text, layers, name)
+	return w.addImage(ctx, image.TypeManifest, typeConfig, text, layers, name)
 }
 
-// oci replaces Docker's own media types of layers with those of OCI.
-func oci(layers []image.Descriptor) []image.Descriptor {
+// useOCITypes replaces Docker's own media types of layers with those of OCI.
+func useOCITypes(layers []image.Descriptor) []image.Descriptor {
 	layers = slices.Clone(layers)
 	for i := range layers {
 		if layers[i].MediaType == typeDockerLayer {
@@ -142,8 +142,8 @@ func oci(layers []image.Descriptor) []image.Descriptor {
 	return layers
 }
 
-// committed returns the configuration of the new image: the build's, but with the actual layers.
-func committed(x *image.Commit, below int, diffIDs []string) ([]byte, error) {
+// commitConfig returns the configuration of the new image: the build's, but with the actual layers.
+func commitConfig(x *image.Commit, below int, diffIDs []string) ([]byte, error) {
 	var c struct {
 		Created *time.Time       `json:"created"`
 		History []map[string]any `json:"history"`
@@ -157,7 +157,7 @@ func committed(x *image.Commit, below int, diffIDs []string) ([]byte, error) {
 	}
 	made = made.UTC().Truncate(time.Second)
 	set := map[string]any{"rootfs": map[string]any{"type": "layers", "diff_ids": diffIDs}, "created": made, "history": nil}
-	if history := told(c.History, below); history != nil {
+	if history := fitHistory(c.History, below); history != nil {
 		for _, h := range history {
 			if h["created"] == nil {
 				h["created"] = made
@@ -171,9 +171,9 @@ func committed(x *image.Commit, below int, diffIDs []string) ([]byte, error) {
 	return setConfig(x.Config, set)
 }
 
-// told returns a history in which the steps after the layers below have no layers of their own. It is
+// fitHistory returns a history in which the steps after the layers below have no layers of their own. It is
 // nil if the history does not fit the layers.
-func told(history []map[string]any, below int) []map[string]any {
+func fitHistory(history []map[string]any, below int) []map[string]any {
 	full := 0
 	for _, h := range history {
 		if h["empty_layer"] == true {

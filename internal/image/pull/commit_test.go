@@ -56,7 +56,7 @@ func TestCommit(t *testing.T) {
 		t.Errorf("%+v", made)
 	}
 	var m image.Manifest
-	text, err := (&worker{shelf: b.shelf}).read(image.Descriptor{Digest: made.Digest}, maxManifest)
+	text, err := (&worker{shelf: b.shelf}).readText(image.Descriptor{Digest: made.Digest}, maxManifest)
 	must(t, err)
 	must(t, json.Unmarshal(text, &m))
 	type step struct {
@@ -71,7 +71,7 @@ func TestCommit(t *testing.T) {
 		History []step
 		Config  struct{ Labels map[string]string }
 	}
-	text, err = (&worker{shelf: b.shelf}).read(m.Config, maxConfig)
+	text, err = (&worker{shelf: b.shelf}).readText(m.Config, maxConfig)
 	must(t, err)
 	must(t, json.Unmarshal(text, &is))
 	full := slices.DeleteFunc(slices.Clone(is.History), func(h step) bool { return h.Empty })

@@ -17,16 +17,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// docker takes an image from this machine's Docker, unless the shelf has the same version. If Docker
+// takeFromDocker takes an image from this machine's Docker, unless the shelf has the same version. If Docker
 // does not have the image, or does not answer, the shelf's version is used.
-func (w *worker) docker(ctx context.Context) ([]image.Image, error) {
+func (w *worker) takeFromDocker(ctx context.Context) ([]image.Image, error) {
 	ref, err := image.ParseReference(w.order.Docker)
 	if err != nil {
 		return nil, err
 	}
 	d := newDocker(w.order.Socket)
 	defer d.CloseIdleConnections()
-	id, err := d.id(ctx, ref)
+	id, err := d.findID(ctx, ref)
 	here, none := w.shelf.Find(ref)
 	if quiet := errors.Is(err, spec.ErrNotFound); quiet || errors.Is(err, errNoDocker) {
 		if none != nil {
@@ -40,27 +40,27 @@ func (w *worker) docker(ctx context.Context) ([]image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	if none == nil && w.known(here, id) {
+	if none == nil && w.knowsImage(here, id) {
 		return []image.Image{here}, nil
 	}
-	return w.save(ctx, d, ref)
+	return w.loadFromDocker(ctx, d, ref)
 }
 
-// known reports whether Docker knows an image by an id: the digest of its configuration or, since Docker
+// knowsImage reports whether Docker knows an image by an id: the digest of its configuration or, since Docker
 // keeps images as registries do, of its manifest or list.
-func (w *worker) known(img image.Image, id string) bool {
+func (w *worker) knowsImage(img image.Image, id string) bool {
 	if slices.Contains([]string{img.Digest, img.List}, id) {
 		return true
 	}
-	text, err := w.read(image.Descriptor{Digest: img.Digest}, maxManifest)
+	text, err := w.readText(image.Descriptor{Digest: img.Digest}, maxManifest)
 	var m image.Manifest
 	return err == nil && json.Unmarshal(text, &m) == nil && m.Config.Digest == id
 }
 
-// save loads the output of docker save.
-func (w *worker) save(ctx context.Context, d docker, ref image.Reference) ([]image.Image, error) {
+// loadFromDocker loads the output of docker save.
+func (w *worker) loadFromDocker(ctx context.Context, d docker, ref image.Reference) ([]image.Image, error) {
 	w.progress(image.Event{Phase: image.Reading})
-	body, err := d.get(ctx, ref, "get")
+	body, err := d.requestImage(ctx, ref, "get")
 	if err != nil {
 		return nil, err
 	}
@@ -69,12 +69,12 @@ func (w *worker) save(ctx context.Context, d docker, ref image.Reference) ([]ima
 	if err != nil {
 		return nil, err
 	}
-	from, err := index(ctx, f)
+	from, err := indexArchive(ctx, f)
 	if err != nil {
 		return nil, err
 	}
 	w.order.Name, w.fresh = ref.String(), true
-	return alone(ctx, w, func(ctx context.Context) ([]image.Image, error) { return w.loadFrom(ctx, from) })
+	return whileLocked(ctx, w, func(ctx context.Context) ([]image.Image, error) { return w.loadFrom(ctx, from) })
 }
 
 // docker is this machine's Docker engine, on a unix socket.
@@ -97,11 +97,11 @@ var errNoDocker = errors.New("no answer from Docker")
 // maxAnswer bounds Docker's description of an image, in bytes.
 const maxAnswer = 4 << 20
 
-// id returns Docker's current ID of an image.
-func (d docker) id(ctx context.Context, ref image.Reference) (string, error) {
+// findID returns Docker's current ID of an image.
+func (d docker) findID(ctx context.Context, ref image.Reference) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetch.Patience)
 	defer cancel()
-	body, err := d.get(ctx, ref, "json")
+	body, err := d.requestImage(ctx, ref, "json")
 	if err != nil {
 		return "", err
 	}
@@ -117,8 +117,8 @@ func (d docker) id(ctx context.Context, ref image.Reference) (string, error) {
 	return about.ID, nil
 }
 
-// get requests information about an image.
-func (d docker) get(ctx context.Context, ref image.Reference, what string) (io.ReadCloser, error) {
+// requestImage requests information about an image.
+func (d docker) requestImage(ctx context.Context, ref image.Reference, what string) (io.ReadCloser, error) {
 	u := url.URL{Scheme: "http", Host: "docker", Path: "/images/" + ref.Short() + "/" + what}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {

@@ -28,10 +28,10 @@ const (
 // featureConfig is the media type of a feature's configuration.
 const featureConfig = "application/vnd.devcontainers"
 
-// feature fetches a feature of development containers: a manifest with one layer, an archive. It makes
+// pullFeature fetches a feature of development containers: a manifest with one layer, an archive. It makes
 // an image from that, so that a build copies from it as from any other image. The archive is read in
 // memory and reaches the host's disk only as a layer.
-func (w *worker) feature(ctx context.Context) (none image.Image, err error) {
+func (w *worker) pullFeature(ctx context.Context) (none image.Image, err error) {
 	ref, reg, err := w.connectSource(ctx, w.order.Feature)
 	if err != nil {
 		return none, err
@@ -43,43 +43,43 @@ func (w *worker) feature(ctx context.Context) (none image.Image, err error) {
 	}
 	packed, _, err := reg.fetchText(ctx, "blobs/"+d.Digest, nil, "blob "+d.Digest, maxFeature)
 	if err == nil {
-		packed, err = checked(d, packed)
+		packed, err = checkDigest(d, packed)
 	}
 	if err != nil {
 		return none, err
 	}
-	return alone(ctx, w, func(ctx context.Context) (image.Image, error) { return w.featureOf(ctx, ref, packed) })
+	return whileLocked(ctx, w, func(ctx context.Context) (image.Image, error) { return w.addFeature(ctx, ref, packed) })
 }
 
-// featureOf makes an image from a feature's archive.
-func (w *worker) featureOf(ctx context.Context, ref image.Reference, packed []byte) (none image.Image, err error) {
+// addFeature makes an image from a feature's archive.
+func (w *worker) addFeature(ctx context.Context, ref image.Reference, packed []byte) (none image.Image, err error) {
 	files, about, err := featureImage(packed)
 	if err != nil {
 		return none, err
 	}
 	layer := describe(typePlainLayer, files)
-	config := bare(image.Host(), []string{layer.Digest})
+	config := bareConfig(image.Host(), []string{layer.Digest})
 	config["config"] = map[string]any{"Labels": map[string]string{image.FeatureLabel: string(about)}}
 	text, err := json.Marshal(config)
 	if err == nil {
-		err = w.keep(layer, files)
+		err = w.storeText(layer, files)
 	}
 	if err != nil {
 		return none, err
 	}
-	r, err := w.made(image.TypeManifest, typeConfig, text, []image.Descriptor{layer})
+	r, err := w.storeManifest(image.TypeManifest, typeConfig, text, []image.Descriptor{layer})
 	if err != nil {
 		return none, err
 	}
 	r.list = ref.Digest // the feature's digest, not the image's: lookups use it
-	return w.finish(ctx, r, ref.Name())
+	return w.addNamed(ctx, r, ref.Name())
 }
 
 // featureLayer finds the archive of a feature.
 func (r *registry) featureLayer(ctx context.Context, ref image.Reference) (d image.Descriptor, err error) {
 	text, _, err := r.manifest(ctx, cmp.Or(ref.Digest, ref.Tag))
 	if err == nil && ref.Digest != "" {
-		text, err = checked(image.Descriptor{Digest: ref.Digest}, text)
+		text, err = checkDigest(image.Descriptor{Digest: ref.Digest}, text)
 	}
 	if err != nil {
 		return d, err

@@ -48,8 +48,8 @@ func notForeign(registry, what string) error {
 		WithHint("if you trust it, log in (docker login %s); or fetch an image yourself: bothy template pull IMAGE", registry)
 }
 
-// named reports whether the dialled address is the registry itself, and not a proxy.
-func (g *guard) named(address string) bool {
+// isRegistry reports whether the dialled address is the registry itself, and not a proxy.
+func (g *guard) isRegistry(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && host == hostname(g.host)
 }

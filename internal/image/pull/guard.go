@@ -41,7 +41,7 @@ func newGuard(host string, roots *x509.CertPool) *guard {
 	g := &guard{host: host, proxies: hostproxy.Read(os.Environ())}
 	g.direct = fetch.Transport(roots, func(ctx context.Context, network, address string) (net.Conn, error) {
 		d := &net.Dialer{Timeout: fetch.DialTimeout}
-		if g.foreign && g.named(address) {
+		if g.foreign && g.isRegistry(address) {
 			d.Control = func(_, at string, _ syscall.RawConn) error { return judgeForeign(g.host, at) }
 		}
 		conn, err := d.DialContext(ctx, network, address)
@@ -79,7 +79,7 @@ const maxAuthorities = 16 << 20
 
 // reached records the registry's address, unless a proxy was dialled.
 func (g *guard) reached(address string, at net.Addr) {
-	if !g.named(address) {
+	if !g.isRegistry(address) {
 		return
 	}
 	if a, err := netip.ParseAddrPort(at.String()); err == nil {
@@ -116,7 +116,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	// The proxy resolves the name, and may refuse it.
 	if a, err := netip.ParseAddr(r.URL.Hostname()); err == nil {
-		if err := g.judge(a); err != nil {
+		if err := g.judgeAddress(a); err != nil {
 			return nil, err
 		}
 	}
@@ -135,11 +135,11 @@ func (g *guard) control(_, address string, _ syscall.RawConn) error {
 	if err != nil {
 		return err
 	}
-	return g.judge(a.Addr())
+	return g.judgeAddress(a.Addr())
 }
 
-// judge rejects addresses that the registry may not refer to.
-func (g *guard) judge(to netip.Addr) error {
+// judgeAddress rejects addresses that the registry may not refer to.
+func (g *guard) judgeAddress(to netip.Addr) error {
 	what, credentials := specialaddr.Describe(to)
 	if what == "" {
 		return nil

@@ -28,12 +28,12 @@ func TestJudge(t *testing.T) {
 			g.at = netip.MustParseAddr(from)
 		}
 		for _, a := range to.ok {
-			if err := g.judge(netip.MustParseAddr(a)); err != nil {
+			if err := g.judgeAddress(netip.MustParseAddr(a)); err != nil {
 				t.Errorf("from %s to %s: %v", from, a, err)
 			}
 		}
 		for _, a := range to.refused {
-			if err := g.judge(netip.MustParseAddr(a)); !errors.Is(err, spec.ErrDenied) {
+			if err := g.judgeAddress(netip.MustParseAddr(a)); !errors.Is(err, spec.ErrDenied) {
 				t.Errorf("from %s to %s: %v", from, a, err)
 			}
 		}

@@ -27,10 +27,10 @@ type files interface {
 	Close() error
 }
 
-// load reads images from a file or a directory.
-func (w *worker) load(ctx context.Context) ([]image.Image, error) {
+// loadPath reads images from a file or a directory.
+func (w *worker) loadPath(ctx context.Context) ([]image.Image, error) {
 	w.progress(image.Event{Phase: image.Reading})
-	from, err := w.open(ctx, w.order.Load)
+	from, err := w.openPath(ctx, w.order.Load)
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +51,8 @@ func (w *worker) loadFrom(ctx context.Context, from files) ([]image.Image, error
 	return list, err
 }
 
-// open opens the path of an order.
-func (w *worker) open(ctx context.Context, name string) (files, error) {
+// openPath opens the path of an order.
+func (w *worker) openPath(ctx context.Context, name string) (files, error) {
 	open := func() (*os.File, error) { return hostpath.OpenReal(name, unix.O_RDONLY|unix.O_NONBLOCK) }
 	if w.order.From != "" { // the CLI passes an open file without a name
 		open = func() (*os.File, error) { return os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) }
@@ -73,14 +73,14 @@ func (w *worker) open(ctx context.Context, name string) (files, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if f, err = w.plain(ctx, f); err != nil {
+	if f, err = w.decompressFile(ctx, f); err != nil {
 		return nil, err
 	}
-	return index(ctx, f)
+	return indexArchive(ctx, f)
 }
 
-// plain returns an uncompressed archive: a nameless copy, if the file was compressed.
-func (w *worker) plain(ctx context.Context, f *os.File) (*os.File, error) {
+// decompressFile returns an uncompressed archive: a nameless copy, if the file was compressed.
+func (w *worker) decompressFile(ctx context.Context, f *os.File) (*os.File, error) {
 	r, done, err := decompress(&counted{ctx, f, func(int64) {}})
 	if err != nil {
 		_ = f.Close()
@@ -134,9 +134,9 @@ func errMany() error {
 	return spec.Errorf(spec.ErrDenied, "it holds more than %d images or names of them", maxLoaded)
 }
 
-// index finds the files of an archive, which it closes after an error. A link, as old versions of Docker
+// indexArchive finds the files of an archive, which it closes after an error. A link, as old versions of Docker
 // write it, means its target.
-func index(ctx context.Context, f *os.File) (a *archive, err error) {
+func indexArchive(ctx context.Context, f *os.File) (a *archive, err error) {
 	a = &archive{f, map[string][2]int64{}}
 	defer func() {
 		if err != nil {
@@ -188,8 +188,8 @@ func (a *archive) Open(name string) (io.ReadCloser, int64, error) {
 
 func (a *archive) Close() error { return a.f.Close() }
 
-// text reads a small file.
-func text(from files, name string, most int64) ([]byte, error) {
+// readSmall reads a small file.
+func readSmall(from files, name string, most int64) ([]byte, error) {
 	r, _, err := from.Open(name)
 	if err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func blobName(digest string) string { return "blobs/sha256/" + image.Hex(digest)
 
 // loadLayout reads an image layout.
 func (w *worker) loadLayout(ctx context.Context, from files) ([]image.Image, error) {
-	top, err := text(from, "index.json", maxManifest)
+	top, err := readSmall(from, "index.json", maxManifest)
 	if err != nil {
 		return nil, err
 	}
@@ -246,12 +246,12 @@ type found struct {
 // finishAll gives all images of an archive or a directory their names, or none of them.
 func (w *worker) finishAll(ctx context.Context, all []found) (list []image.Image, err error) {
 	for i := range all {
-		if err := w.claim(&all[i]); err != nil {
+		if err := w.claimName(&all[i]); err != nil {
 			return nil, err
 		}
 	}
 	for _, f := range all {
-		img, err := w.shelve(ctx, f.resolved, f.name, f.claimed)
+		img, err := w.addToShelf(ctx, f.resolved, f.name, f.claimed)
 		if err != nil {
 			return nil, err
 		}
@@ -260,9 +260,9 @@ func (w *worker) finishAll(ctx context.Context, all []found) (list []image.Image
 	return list, nil
 }
 
-// claim checks the name that an image gives itself. It must not take the name of an image that was
+// claimName checks the name that an image gives itself. It must not take the name of an image that was
 // fetched or built under it, or that the user named. The author of the file may have written anything.
-func (w *worker) claim(f *found) error {
+func (w *worker) claimName(f *found) error {
 	if f.name == "" || w.order.Name != "" {
 		return nil
 	}
@@ -294,11 +294,11 @@ func (w *worker) loadOne(ctx context.Context, from files, d image.Descriptor, on
 		}
 	}
 	r, err := resolve(ctx, d, func(_ context.Context, d image.Descriptor) ([]byte, error) {
-		b, err := text(from, blobName(d.Digest), maxManifest)
+		b, err := readSmall(from, blobName(d.Digest), maxManifest)
 		if err != nil {
-			return nil, missing(err)
+			return nil, errMissing(err)
 		}
-		return checked(d, b)
+		return checkDigest(d, b)
 	})
 	if err != nil {
 		return found{}, err
@@ -307,17 +307,17 @@ func (w *worker) loadOne(ctx context.Context, from files, d image.Descriptor, on
 	if err != nil {
 		return found{}, err
 	}
-	told := w.counter(image.Reading, total(r.manifest))
+	told := w.counter(image.Reading, totalSize(r.manifest))
 	for _, b := range append(r.manifest.Layers, r.manifest.Config) {
 		if err := w.copyBlob(ctx, from, blobName(b.Digest), b, told); err != nil {
 			return found{}, err
 		}
 	}
-	return found{resolved: r, name: name}, w.keep(r.Descriptor, r.text)
+	return found{resolved: r, name: name}, w.storeText(r.Descriptor, r.text)
 }
 
-// missing reports that a file referred to by others is missing.
-func missing(err error) error {
+// errMissing reports that a file referred to by others is missing.
+func errMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return spec.Errorf(spec.ErrDenied, "it is not whole: %s", err)
 	}
@@ -351,14 +351,14 @@ func (w *worker) nameOf(annotations map[string]string, only bool) (string, error
 
 // copyBlob copies a blob from an archive or a directory.
 func (w *worker) copyBlob(ctx context.Context, from files, name string, d image.Descriptor, told func(int64)) error {
-	if w.has(d) {
+	if w.hasBlob(d) {
 		told(d.Size)
 		return nil
 	}
 	err := w.retainBlob(blob{d, func() (io.ReadCloser, error) {
 		r, size, err := from.Open(name)
 		if err != nil {
-			return nil, missing(err)
+			return nil, errMissing(err)
 		}
 		if size != d.Size {
 			_ = r.Close()
@@ -377,12 +377,12 @@ func describe(mediaType string, text []byte) image.Descriptor {
 	return image.Descriptor{MediaType: mediaType, Digest: image.DigestOf(text), Size: int64(len(text))}
 }
 
-// sumOf returns the digest of a compressed layer. docker save only tells the digest of the uncompressed
+// digestOf returns the digest of a compressed layer. docker save only tells the digest of the uncompressed
 // content.
-func sumOf(ctx context.Context, from files, name string) (string, error) {
+func digestOf(ctx context.Context, from files, name string) (string, error) {
 	r, _, err := from.Open(name)
 	if err != nil {
-		return "", missing(err)
+		return "", errMissing(err)
 	}
 	defer func() { _ = r.Close() }()
 	sum := sha256.New()

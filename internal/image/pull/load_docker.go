@@ -18,7 +18,7 @@ type dockerImage struct {
 
 // loadDocker reads the format that docker save wrote before image layouts.
 func (w *worker) loadDocker(ctx context.Context, from files) ([]image.Image, error) {
-	top, err := text(from, "manifest.json", maxManifest)
+	top, err := readSmall(from, "manifest.json", maxManifest)
 	if err != nil {
 		return nil, err
 	}
@@ -60,9 +60,9 @@ func (w *worker) loadDocker(ctx context.Context, from files) ([]image.Image, err
 
 // translate makes a manifest for an image that has none.
 func (w *worker) translate(ctx context.Context, from files, s dockerImage) (resolved, error) {
-	config, err := text(from, s.Config, maxConfig)
+	config, err := readSmall(from, s.Config, maxConfig)
 	if err != nil {
-		return resolved{}, missing(err)
+		return resolved{}, errMissing(err)
 	}
 	c, err := parseConfig(config)
 	if err != nil {
@@ -83,14 +83,14 @@ func (w *worker) translate(ctx context.Context, from files, s dockerImage) (reso
 		}
 		r, size, err := from.Open(name)
 		if err != nil {
-			return resolved{}, missing(err)
+			return resolved{}, errMissing(err)
 		}
 		d.Size = size
 		head := make([]byte, len(zstdMagic))
 		n, _ := io.ReadFull(r, head)
 		_ = r.Close()
 		if bytes.HasPrefix(head[:n], gzipMagic) || bytes.Equal(head[:n], zstdMagic) {
-			if d.Digest, err = sumOf(ctx, from, name); err != nil {
+			if d.Digest, err = digestOf(ctx, from, name); err != nil {
 				return resolved{}, err
 			}
 		}
@@ -102,5 +102,5 @@ func (w *worker) translate(ctx context.Context, from files, s dockerImage) (reso
 	if err := checkManifest(m); err != nil {
 		return resolved{}, err
 	}
-	return w.made(image.TypeManifest, typeConfig, config, m.Layers)
+	return w.storeManifest(image.TypeManifest, typeConfig, config, m.Layers)
 }

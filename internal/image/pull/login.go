@@ -32,7 +32,7 @@ func (l *login) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != l.host {
 		return l.next.RoundTrip(r)
 	}
-	resp, err := l.send(r)
+	resp, err := l.sendRequest(r)
 	if err != nil || resp.StatusCode != http.StatusUnauthorized {
 		return resp, err
 	}
@@ -46,14 +46,14 @@ func (l *login) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	_ = resp.Body.Close()
-	if r, err = again(r); err != nil {
+	if r, err = rewindRequest(r); err != nil {
 		return nil, err
 	}
-	return l.send(r)
+	return l.sendRequest(r)
 }
 
-// send sends a request with the current login.
-func (l *login) send(r *http.Request) (*http.Response, error) {
+// sendRequest sends a request with the current login.
+func (l *login) sendRequest(r *http.Request) (*http.Response, error) {
 	if l.authorization != "" {
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", l.authorization)
@@ -61,8 +61,8 @@ func (l *login) send(r *http.Request) (*http.Response, error) {
 	return l.next.RoundTrip(r)
 }
 
-// again copies a sent request with its body rewound to the start.
-func again(r *http.Request) (*http.Request, error) {
+// rewindRequest copies a sent request with its body rewound to the start.
+func rewindRequest(r *http.Request) (*http.Request, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r, nil
 	}
@@ -87,9 +87,9 @@ func (l *login) answer(ctx context.Context, challenges []string) (answered bool,
 		case l.credential.access != "":
 			with = "Bearer " + l.credential.access
 		case strings.EqualFold(scheme, "basic") && l.credential.user != "":
-			with = basic(l.credential)
+			with = basicAuth(l.credential)
 		case strings.EqualFold(scheme, "bearer"):
-			token, err := l.token(ctx, parameters(rest))
+			token, err := l.requestToken(ctx, parameters(rest))
 			if err != nil {
 				return false, err
 			}
@@ -105,7 +105,7 @@ func (l *login) answer(ctx context.Context, challenges []string) (answered bool,
 	return false, nil
 }
 
-func basic(c credential) string {
+func basicAuth(c credential) string {
 	r := http.Request{Header: http.Header{}}
 	r.SetBasicAuth(c.user, c.password)
 	return r.Header.Get("Authorization")
@@ -134,8 +134,8 @@ func parameters(text string) map[string]string {
 // maxToken bounds the answer of a token server, in bytes.
 const maxToken = 1 << 20
 
-// token asks the token server that the registry names for a token.
-func (l *login) token(ctx context.Context, p map[string]string) (string, error) {
+// requestToken asks the token server that the registry names for a token.
+func (l *login) requestToken(ctx context.Context, p map[string]string) (string, error) {
 	realm, err := url.Parse(p["realm"])
 	if err != nil || realm.Host == "" {
 		return "", fmt.Errorf("%s does not say who gives out tokens", l.host)
@@ -152,7 +152,7 @@ func (l *login) token(ctx context.Context, p map[string]string) (string, error) 
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return "", refused(realm.Host, resp.StatusCode, "tokens")
+		return "", errStatus(realm.Host, resp.StatusCode, "tokens")
 	}
 	text, err := store.ReadAll(resp.Body, maxToken)
 	var answer struct {

@@ -67,39 +67,39 @@ func Do(ctx context.Context, o image.Order, progress func(image.Event)) (image.R
 	var list []image.Image
 	switch {
 	case o.Pull != "":
-		list, err = one(w.pull(ctx))
-		err = failed("pull "+o.Pull, err)
+		list, err = oneImage(w.pullImage(ctx))
+		err = wrapError("pull "+o.Pull, err)
 	case o.Feature != "":
-		list, err = one(w.feature(ctx))
-		err = failed("pull "+o.Feature, err)
+		list, err = oneImage(w.pullFeature(ctx))
+		err = wrapError("pull "+o.Feature, err)
 	case o.Docker != "":
-		list, err = w.docker(ctx)
-		err = failed("take "+o.Docker+" from Docker", err)
+		list, err = w.takeFromDocker(ctx)
+		err = wrapError("take "+o.Docker+" from Docker", err)
 	case o.Load != "":
-		list, err = alone(ctx, w, w.load)
-		err = failed("load "+cmp.Or(o.From, o.Load), err)
+		list, err = whileLocked(ctx, w, w.loadPath)
+		err = wrapError("load "+cmp.Or(o.From, o.Load), err)
 	case o.Export != nil:
-		list, err = one(w.export(ctx, *o.Export))
+		list, err = oneImage(w.export(ctx, *o.Export))
 	case o.Plain != "":
-		list, err = one(alone(ctx, w, w.plainBase))
-		err = failed("ready image "+o.Plain+" for a build", err)
+		list, err = oneImage(whileLocked(ctx, w, w.plainBase))
+		err = wrapError("ready image "+o.Plain+" for a build", err)
 	case o.Commit != nil:
-		list, err = one(alone(ctx, w, w.commit))
-		err = failed("make an image of what was built", err)
+		list, err = oneImage(whileLocked(ctx, w, w.commit))
+		err = wrapError("make an image of what was built", err)
 	case o.Build != "":
-		list, err = one(alone(ctx, w, w.rebuild))
-		err = failed("make the root of "+o.Build, err)
+		list, err = oneImage(whileLocked(ctx, w, w.rebuild))
+		err = wrapError("make the root of "+o.Build, err)
 	default:
 		err = errors.New("it was given nothing to do")
 	}
-	return image.Result{Images: list, Fresh: w.fresh, Notice: w.notice}, advised(st, err)
+	return image.Result{Images: list, Fresh: w.fresh, Notice: w.notice}, adviseFull(st, err)
 }
 
-func one(img image.Image, err error) ([]image.Image, error) { return []image.Image{img}, err }
+func oneImage(img image.Image, err error) ([]image.Image, error) { return []image.Image{img}, err }
 
-// advised adds a hint to the error of a full disk, if it is the disk of the images. An
+// adviseFull adds a hint to the error of a full disk, if it is the disk of the images. An
 // export may write to a file on another disk; then it adds no hint.
-func advised(st *store.Store, err error) error {
+func adviseFull(st *store.Store, err error) error {
 	if !store.IsFull(err) {
 		return err
 	}
@@ -109,7 +109,7 @@ func advised(st *store.Store, err error) error {
 	return (&spec.Error{Err: err}).WithHint("%s", st.FullHint())
 }
 
-func failed(op string, err error) error {
+func wrapError(op string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -119,10 +119,10 @@ func failed(op string, err error) error {
 // lockPoll is the interval between attempts to take a lock that another process holds.
 const lockPoll = 50 * time.Millisecond
 
-// alone runs do while other processes cannot change the shelf. If two orders want the same
+// whileLocked runs do while other processes cannot change the shelf. If two orders want the same
 // image, it is made once.
-func alone[T any](ctx context.Context, w *worker, do func(context.Context) (T, error)) (result T, err error) {
-	lock, err := w.lock(ctx, w.shelf.Lock())
+func whileLocked[T any](ctx context.Context, w *worker, do func(context.Context) (T, error)) (result T, err error) {
+	lock, err := w.lockFile(ctx, w.shelf.Lock())
 	if err != nil {
 		return result, err
 	}
@@ -130,8 +130,8 @@ func alone[T any](ctx context.Context, w *worker, do func(context.Context) (T, e
 	return do(ctx)
 }
 
-// lock takes a lock, and reports if it has to wait.
-func (w *worker) lock(ctx context.Context, name string) (*store.Lock, error) {
+// lockFile takes a lock, and reports if it has to wait.
+func (w *worker) lockFile(ctx context.Context, name string) (*store.Lock, error) {
 	for {
 		lock, err := store.TryLock(name)
 		if !errors.Is(err, store.ErrLocked) {
@@ -151,6 +151,6 @@ func (w *worker) rebuild(ctx context.Context) (image.Image, error) {
 	if err := image.CheckDigest(w.order.Build); err != nil {
 		return image.Image{}, err
 	}
-	root, err := w.root(ctx, w.order.Build)
+	root, err := w.ensureRoot(ctx, w.order.Build)
 	return image.Image{Digest: w.order.Build, Bytes: root.Bytes, Root: &root}, err
 }

@@ -23,8 +23,8 @@ const (
 // document reads a blob that describes something, and checks its digest.
 type document func(ctx context.Context, d image.Descriptor) ([]byte, error)
 
-// checked compares a document with its digest.
-func checked(d image.Descriptor, text []byte) ([]byte, error) {
+// checkDigest compares a document with its digest.
+func checkDigest(d image.Descriptor, text []byte) ([]byte, error) {
 	if got := image.DigestOf(text); got != d.Digest {
 		return nil, spec.Errorf(spec.ErrDenied, "%s is not what its digest says: it is %s", d.Digest, got).
 			WithHint("it was damaged on its way or tampered with: try again, and do not trust where it is from if that does not help")

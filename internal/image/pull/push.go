@@ -14,9 +14,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// push sends an image to a registry: first the blobs that it lacks, then the manifest under the tag. So
+// pushBundle sends an image to a registry: first the blobs that it lacks, then the manifest under the tag. So
 // clients never see a partial image.
-func (w *worker) push(ctx context.Context, b bundle, ref image.Reference, mount string) error {
+func (w *worker) pushBundle(ctx context.Context, b bundle, ref image.Reference, mount string) error {
 	from := ""
 	if m, err := image.ParseReference(mount); err == nil && m.Registry == ref.Registry && m.Repository != ref.Repository {
 		from = m.Repository
@@ -31,8 +31,8 @@ func (w *worker) push(ctx context.Context, b bundle, ref image.Reference, mount 
 		return err
 	}
 	defer reg.http.CloseIdleConnections()
-	told := w.counter(image.Uploading, b.size())
-	for _, x := range b.all() {
+	told := w.counter(image.Uploading, b.totalSize())
+	for _, x := range b.allBlobs() {
 		if x.Digest == b.manifest.Digest {
 			continue
 		}
@@ -51,7 +51,7 @@ func (r *registry) upload(ctx context.Context, x blob, from string, told func(in
 	there, err := r.hasBlob(ctx, x)
 	for try := 1; err == nil && !there; try++ {
 		var sent int64
-		err = r.send(ctx, x, from, func(n int64) { sent += n; told(n) })
+		err = r.sendBlob(ctx, x, from, func(n int64) { sent += n; told(n) })
 		if err == nil {
 			return nil
 		}
@@ -73,7 +73,7 @@ func (r *registry) upload(ctx context.Context, x blob, from string, told func(in
 }
 
 func (r *registry) hasBlob(ctx context.Context, x blob) (bool, error) {
-	resp, err := r.do(ctx, http.MethodHead, r.base.JoinPath("blobs", x.Digest), nil, nil)
+	resp, err := r.sendRequest(ctx, http.MethodHead, r.base.JoinPath("blobs", x.Digest), nil, nil)
 	if err != nil {
 		return false, err
 	}
@@ -98,17 +98,17 @@ func (r *registry) notTaken(status int) error {
 		return spec.Errorf(spec.ErrNotFound, "%s has no repository %s, and makes none", r.base.Host, repository).
 			WithHint("check the name, or make it there first")
 	}
-	return refused(r.base.Host, status, repository)
+	return errStatus(r.base.Host, status, repository)
 }
 
-// send begins an upload and sends all of a blob in one piece, unless the registry has it
+// sendBlob begins an upload and sends all of a blob in one piece, unless the registry has it
 // in another repository.
-func (r *registry) send(ctx context.Context, x blob, from string, told func(int64)) error {
+func (r *registry) sendBlob(ctx context.Context, x blob, from string, told func(int64)) error {
 	begin := r.base.JoinPath("blobs", "uploads/")
 	if from != "" {
 		begin.RawQuery = url.Values{"mount": {x.Digest}, "from": {from}}.Encode()
 	}
-	resp, err := r.do(ctx, http.MethodPost, begin, nil, nil)
+	resp, err := r.sendRequest(ctx, http.MethodPost, begin, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (r *registry) send(ctx context.Context, x blob, from string, told func(int6
 	q := at.Query()
 	q.Set("digest", x.Digest)
 	at.RawQuery = q.Encode()
-	resp, err = r.do(ctx, http.MethodPut, at, http.Header{"Content-Type": {"application/octet-stream"}}, &blob{x.Descriptor, func() (io.ReadCloser, error) {
+	resp, err = r.sendRequest(ctx, http.MethodPut, at, http.Header{"Content-Type": {"application/octet-stream"}}, &blob{x.Descriptor, func() (io.ReadCloser, error) {
 		f, err := x.open()
 		if err != nil {
 			return nil, err
@@ -151,7 +151,7 @@ type body struct {
 }
 
 func (r *registry) putManifest(ctx context.Context, m blob, tag string, told func(int64)) error {
-	resp, err := r.do(ctx, http.MethodPut, r.base.JoinPath("manifests", tag), http.Header{"Content-Type": {m.MediaType}}, &m)
+	resp, err := r.sendRequest(ctx, http.MethodPut, r.base.JoinPath("manifests", tag), http.Header{"Content-Type": {m.MediaType}}, &m)
 	if err != nil {
 		return err
 	}
@@ -166,9 +166,9 @@ func (r *registry) putManifest(ctx context.Context, m blob, tag string, told fun
 	return nil
 }
 
-// do sends a request, and gives up if it makes no progress for too long. The registry may ask for a login
+// sendRequest sends a request, and gives up if it makes no progress for too long. The registry may ask for a login
 // first; then the content is opened again.
-func (r *registry) do(ctx context.Context, method string, u *url.URL, header http.Header, content *blob) (*http.Response, error) {
+func (r *registry) sendRequest(ctx context.Context, method string, u *url.URL, header http.Header, content *blob) (*http.Response, error) {
 	q, err := http.NewRequestWithContext(ctx, method, u.String(), http.NoBody)
 	if err != nil {
 		return nil, err

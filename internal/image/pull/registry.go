@@ -30,8 +30,8 @@ func (w *worker) connectSource(ctx context.Context, text string) (ref image.Refe
 	return ref, reg, err
 }
 
-// pull fetches the image of a reference.
-func (w *worker) pull(ctx context.Context) (none image.Image, err error) {
+// pullImage fetches the image of a reference.
+func (w *worker) pullImage(ctx context.Context) (none image.Image, err error) {
 	ref, reg, err := w.connectSource(ctx, w.order.Pull)
 	if err != nil {
 		return none, err
@@ -41,21 +41,21 @@ func (w *worker) pull(ctx context.Context) (none image.Image, err error) {
 	if err != nil {
 		return none, err
 	}
-	told := w.counter(image.Downloading, total(r.manifest))
+	told := w.counter(image.Downloading, totalSize(r.manifest))
 	for _, d := range append(r.manifest.Layers, r.manifest.Config) {
 		if err := w.download(ctx, reg, d, told); err != nil {
 			return none, err
 		}
 	}
-	return alone(ctx, w, func(ctx context.Context) (image.Image, error) {
-		if err := w.keep(r.Descriptor, r.text); err != nil {
+	return whileLocked(ctx, w, func(ctx context.Context) (image.Image, error) {
+		if err := w.storeText(r.Descriptor, r.text); err != nil {
 			return none, err
 		}
-		return w.finish(ctx, r, ref.Name())
+		return w.addNamed(ctx, r, ref.Name())
 	})
 }
 
-func total(m image.Manifest) int64 {
+func totalSize(m image.Manifest) int64 {
 	sum := m.Config.Size
 	for _, l := range m.Layers {
 		sum += l.Size
@@ -130,8 +130,8 @@ type broken struct{ err *spec.Error }
 func (b *broken) Error() string { return b.err.Error() }
 func (b *broken) Unwrap() error { return b.err }
 
-// refused explains an error status.
-func refused(registry string, status int, what string) error {
+// errStatus explains an error status.
+func errStatus(registry string, status int, what string) error {
 	switch {
 	case status == http.StatusNotFound:
 		return spec.Errorf(spec.ErrNotFound, "%s has no %s", registry, what).WithHint("check the name and the tag")
@@ -144,9 +144,9 @@ func refused(registry string, status int, what string) error {
 	return spec.Errorf(nil, "ask %s: it answers with status %d", registry, status)
 }
 
-// get requests a resource of the repository.
-func (r *registry) get(ctx context.Context, path string, header http.Header) (*http.Response, error) {
-	return r.do(ctx, http.MethodGet, r.base.JoinPath(path), header, nil)
+// getPath requests a resource of the repository.
+func (r *registry) getPath(ctx context.Context, path string, header http.Header) (*http.Response, error) {
+	return r.sendRequest(ctx, http.MethodGet, r.base.JoinPath(path), header, nil)
 }
 
 // accept lists the supported kinds of manifests.
@@ -171,7 +171,7 @@ func (r *registry) resolve(ctx context.Context, ref image.Reference) (resolved, 
 				return nil, err
 			}
 		}
-		return checked(d, text)
+		return checkDigest(d, text)
 	})
 }
 
@@ -190,13 +190,13 @@ func (r *registry) manifest(ctx context.Context, what string) (text []byte, medi
 
 // fetchText fetches a resource that fits into memory. Errors call it name.
 func (r *registry) fetchText(ctx context.Context, path string, header http.Header, name string, most int64) (text []byte, mediaType string, err error) {
-	resp, err := r.get(ctx, path, header)
+	resp, err := r.getPath(ctx, path, header)
 	if err != nil {
 		return nil, "", err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return nil, "", refused(r.base.Host, resp.StatusCode, name)
+		return nil, "", errStatus(r.base.Host, resp.StatusCode, name)
 	}
 	text, err = store.ReadAll(resp.Body, most)
 	mediaType, _, _ = strings.Cut(resp.Header.Get("Content-Type"), ";")
@@ -205,27 +205,27 @@ func (r *registry) fetchText(ctx context.Context, path string, header http.Heade
 
 // download fetches a blob and resumes an earlier download.
 func (w *worker) download(ctx context.Context, r *registry, d image.Descriptor, told func(int64)) error {
-	if w.has(d) {
+	if w.hasBlob(d) {
 		told(d.Size)
 		return nil
 	}
-	p, err := w.resume(ctx, d)
+	p, err := w.resumePart(ctx, d)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	if w.has(d) { // another pull has fetched it meanwhile
+	if w.hasBlob(d) { // another pull has fetched it meanwhile
 		p.remove()
 		told(d.Size)
 		return nil
 	}
 	resumed := p.done > 0
 	told(p.done)
-	err = r.fetch(ctx, p, told)
+	err = r.fetchRest(ctx, p, told)
 	if errors.Is(err, errMismatch) && resumed { // the old part may have been wrong, and not the new data
 		told(-p.done)
 		if err = p.restart(); err == nil {
-			err = r.fetch(ctx, p, told)
+			err = r.fetchRest(ctx, p, told)
 		}
 	}
 	if errors.Is(err, errMismatch) {
@@ -237,11 +237,11 @@ func (w *worker) download(ctx context.Context, r *registry, d image.Descriptor, 
 	return err
 }
 
-// fetch downloads the missing part of a blob, and finishes it.
-func (r *registry) fetch(ctx context.Context, p *part, told func(int64)) error {
+// fetchRest downloads the missing part of a blob, and finishes it.
+func (r *registry) fetchRest(ctx context.Context, p *part, told func(int64)) error {
 	again := func(err error) bool { _, ok := errors.AsType[*broken](err); return ok }
 	if p.done < p.d.Size {
-		err := fetch.Resume(ctx, func() int64 { return p.done }, again, func(ctx context.Context) error { return r.some(ctx, p, told) })
+		err := fetch.Resume(ctx, func() int64 { return p.done }, again, func(ctx context.Context) error { return r.fetchSome(ctx, p, told) })
 		if err != nil {
 			return err
 		}
@@ -249,11 +249,11 @@ func (r *registry) fetch(ctx context.Context, p *part, told func(int64)) error {
 	return p.finish()
 }
 
-// some fetches as much of a blob as one connection delivers.
-func (r *registry) some(ctx context.Context, p *part, told func(int64)) error {
+// fetchSome fetches as much of a blob as one connection delivers.
+func (r *registry) fetchSome(ctx context.Context, p *part, told func(int64)) error {
 	header := http.Header{}
 	fetch.AskFrom(header, p.done)
-	resp, err := r.get(ctx, "blobs/"+p.d.Digest, header)
+	resp, err := r.getPath(ctx, "blobs/"+p.d.Digest, header)
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (r *registry) some(ctx context.Context, p *part, told func(int64)) error {
 			return spec.Errorf(nil, "ask %s: it gives another part than was asked for", r.base.Host)
 		}
 	default:
-		return refused(r.base.Host, resp.StatusCode, "blob "+p.d.Digest)
+		return errStatus(r.base.Host, resp.StatusCode, "blob "+p.d.Digest)
 	}
 	if n := resp.ContentLength; n >= 0 && n != p.d.Size-p.done { // another length: it is another blob
 		return errMismatch

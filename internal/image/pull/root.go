@@ -20,14 +20,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// finish makes the root of an image whose blobs are on the shelf, and names the image.
-func (w *worker) finish(ctx context.Context, r resolved, name string) (image.Image, error) {
-	return w.shelve(ctx, r, name, false)
+// addNamed makes the root of an image whose blobs are on the shelf, and names the image.
+func (w *worker) addNamed(ctx context.Context, r resolved, name string) (image.Image, error) {
+	return w.addToShelf(ctx, r, name, false)
 }
 
-// shelve is finish for a name that may only be claimed.
-func (w *worker) shelve(ctx context.Context, r resolved, name string, claimed bool) (image.Image, error) {
-	root, err := w.root(ctx, r.Digest)
+// addToShelf is finish for a name that may only be claimed.
+func (w *worker) addToShelf(ctx context.Context, r resolved, name string, claimed bool) (image.Image, error) {
+	root, err := w.ensureRoot(ctx, r.Digest)
 	if err != nil {
 		return image.Image{}, err
 	}
@@ -35,8 +35,8 @@ func (w *worker) shelve(ctx context.Context, r resolved, name string, claimed bo
 	return img, w.shelf.Add(r.Descriptor, img)
 }
 
-// root returns the root of an image, and makes it if it is missing.
-func (w *worker) root(ctx context.Context, digest string) (image.Root, error) {
+// ensureRoot returns the root of an image, and makes it if it is missing.
+func (w *worker) ensureRoot(ctx context.Context, digest string) (image.Root, error) {
 	if root, err := w.shelf.UsableRoot(digest); err == nil {
 		return root, nil
 	}
@@ -51,35 +51,35 @@ func (w *worker) root(ctx context.Context, digest string) (image.Root, error) {
 	if len(config.DiffIDs) != len(m.Layers) {
 		return image.Root{}, spec.Errorf(spec.ErrDenied, "its configuration tells of %d layers, its manifest of %d", len(config.DiffIDs), len(m.Layers))
 	}
-	return w.build(ctx, digest, m, config)
+	return w.buildRoot(ctx, digest, m, config)
 }
 
 // readImage reads the manifest of an image on the shelf, and its configuration.
 func (w *worker) readImage(digest string) (text []byte, m image.Manifest, config []byte, err error) {
-	if text, err = w.read(image.Descriptor{Digest: digest}, maxManifest); err == nil {
+	if text, err = w.readText(image.Descriptor{Digest: digest}, maxManifest); err == nil {
 		err = json.Unmarshal(text, &m)
 	}
 	if err == nil {
-		config, err = w.read(m.Config, maxConfig)
+		config, err = w.readText(m.Config, maxConfig)
 	}
 	return text, m, config, err
 }
 
-// build makes a root in a temporary directory.
-func (w *worker) build(ctx context.Context, digest string, m image.Manifest, c image.Config) (image.Root, error) {
+// buildRoot makes a root in a temporary directory.
+func (w *worker) buildRoot(ctx context.Context, digest string, m image.Manifest, c image.Config) (image.Root, error) {
 	dir, err := w.shelf.NewRoot()
 	if err != nil {
 		return image.Root{}, err
 	}
 	defer func() { _ = store.RemoveTree(dir) }() // once the root is in place, this name is gone
-	told := w.counter(image.Unpacking, total(m)-m.Config.Size)
+	told := w.counter(image.Unpacking, totalSize(m)-m.Config.Size)
 	var open []func() (io.ReadCloser, error)
 	for i, l := range m.Layers {
 		open = append(open, func() (io.ReadCloser, error) {
 			return openLayer(ctx, w.shelf.Blob(l.Digest), c.DiffIDs[i], told)
 		})
 	}
-	root, err := w.write(dir, c, open)
+	root, err := w.writeRoot(dir, c, open)
 	if err != nil {
 		return root, err
 	}
@@ -87,8 +87,8 @@ func (w *worker) build(ctx context.Context, digest string, m image.Manifest, c i
 	return w.shelf.PutRoot(dir, root)
 }
 
-// write makes a root's files durable.
-func (w *worker) write(dir string, c image.Config, open []func() (io.ReadCloser, error)) (image.Root, error) {
+// writeRoot makes a root's files durable.
+func (w *worker) writeRoot(dir string, c image.Config, open []func() (io.ReadCloser, error)) (image.Root, error) {
 	var files [2]*os.File
 	rootName, homeName := image.Files(dir)
 	for i, name := range []string{rootName, homeName} {

@@ -29,7 +29,7 @@ func Handler() http.Handler {
 			case "/index/config.json":
 				fmt.Fprintf(w, `{"dl":"https://%s/dl","api":"https://%[1]s"}`, r.Host)
 			case "/demo-1.0-py3-none-any.whl":
-				wheel(w)
+				writeWheel(w)
 			case "/simple/demo/":
 				w.Header().Set("Content-Type", "text/html")
 				fallthrough
@@ -41,8 +41,8 @@ func Handler() http.Handler {
 	return mux
 }
 
-// wheel writes an empty python package.
-func wheel(w io.Writer) {
+// writeWheel writes an empty python package.
+func writeWheel(w io.Writer) {
 	z := zip.NewWriter(w)
 	for name, content := range map[string]string{
 		"METADATA": "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n",
