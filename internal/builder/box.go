@@ -50,7 +50,6 @@ func (b *builder) takeBox(ctx context.Context, base int) (*box, error) {
 	return b.openBox(ctx, base)
 }
 
-// readerBox returns a box to read from.
 func (b *builder) readerBox(ctx context.Context, at int) (*box, error) {
 	if x := b.boxes[at]; x != nil {
 		return x, nil
@@ -96,7 +95,6 @@ func (b *builder) openBox(ctx context.Context, at int) (*box, error) {
 	return &box{engine: b.engine, sandbox: sb}, nil
 }
 
-// dropBox removes the box of a vertex.
 func (b *builder) dropBox(ctx context.Context, at int) error {
 	x := b.boxes[at]
 	delete(b.boxes, at)
@@ -324,7 +322,6 @@ func widenPipe(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pip
 // maxOutcome bounds the answer of a step, in bytes.
 const maxOutcome = 1 << 20
 
-// runStep runs an operation.
 func (x *box) runStep(ctx context.Context, s build.Step, line func(string)) (o build.Outcome, err error) {
 	var answer bytes.Buffer
 	if err := x.copyOutput(ctx, build.RoleDo, s, &bounded{&answer, maxOutcome}, line); err != nil {

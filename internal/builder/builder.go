@@ -211,7 +211,7 @@ func (b *builder) dockerfile(dir string) ([]byte, error) {
 	}
 	text, err := b.readInput(dir, b.Dockerfile)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = spec.Errorf(spec.ErrNotFound, "there is no %s", b.Dockerfile).WithHint("check its path: that of -f counts from the directory you are in")
+		err = spec.Errorf(spec.ErrNotFound, "%s does not exist", b.Dockerfile).WithHint("check its path: -f counts from the current directory")
 	}
 	return text, err
 }
@@ -252,7 +252,7 @@ func (b *builder) readInput(dir, file string) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, spec.Errorf(spec.ErrUsage, "%s is no regular file", file)
+		return nil, spec.Errorf(spec.ErrUsage, "%s is not a regular file", file)
 	}
 	return store.ReadAll(f, maxDockerfile)
 }
@@ -282,7 +282,6 @@ func (b *builder) resolveImage(ctx context.Context, ref string) (build.Image, er
 	return build.Image{Digest: img.Digest, Config: config}, err
 }
 
-// carryOut runs the steps in their order.
 func (b *builder) carryOut(ctx context.Context) error {
 	reached := b.reachable()
 	b.inline = b.inlined(reached)
@@ -323,7 +322,6 @@ func (b *builder) carryOut(ctx context.Context) error {
 	return nil
 }
 
-// placeOf returns the place of a step in the Dockerfile.
 func (b *builder) placeOf(v build.Vertex) string {
 	name := filepath.Base(b.Dockerfile)
 	if b.Title != nil {
@@ -361,7 +359,6 @@ func (b *builder) reachable() map[int]bool {
 	return reached
 }
 
-// addNeeds records the vertices that a vertex uses.
 func (b *builder) addNeeds(i int, into map[int]bool) {
 	v := b.plan.Vertices[i]
 	into[v.Base] = true

@@ -20,7 +20,6 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// runStep runs one step and keeps its result.
 func (b *builder) runStep(ctx context.Context, i int, ev Event) error {
 	v, began := b.plan.Vertices[i], time.Now()
 	secrets, err := b.secrets(v)
@@ -36,7 +35,7 @@ func (b *builder) runStep(ctx context.Context, i int, ev Event) error {
 	s := build.Step{Op: v.Op, Roots: map[int]string{}, Caches: map[int]string{}, Secrets: secrets}
 	for _, src := range v.Sources {
 		if s.Roots[src.Input], err = b.bringFiles(ctx, x, v, src); err != nil {
-			return fmt.Errorf("copy what it needs: %w", err)
+			return fmt.Errorf("copy the files that it needs: %w", err)
 		}
 	}
 	taken, err := b.takeCaches(ctx, x, v, &s, ev)
@@ -76,7 +75,6 @@ func (b *builder) runStep(ctx context.Context, i int, ev Event) error {
 	return b.shelf.Put(r.key, step, b.NoCache, func(layer string) error { return b.engine.Builds().SaveStep(ctx, x.sandbox, layer) })
 }
 
-// secrets returns the values of the secrets that a step may read.
 func (b *builder) secrets(v build.Vertex) (map[string][]byte, error) {
 	values := map[string][]byte{}
 	for _, s := range v.Secrets {

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	"strconv"
+
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -97,7 +99,7 @@ func readObject(text []byte, x *expander, take func(string, json.RawMessage) (bo
 	return eachKey(raw, take)
 }
 
-// eachKey is read for a value that is already expanded.
+// eachKey is readObject for a value that is already expanded.
 func eachKey(raw json.RawMessage, take func(string, json.RawMessage) (bool, error)) (unknown []string, err error) {
 	err = eachMember(raw, func(name string, raw json.RawMessage) error {
 		if string(raw) == "null" {
@@ -125,7 +127,7 @@ func leftOut(key string) string {
 	case "initializeCommand":
 		return "it would run on this host, where nothing of this file ever runs"
 	case "runArgs":
-		return "there is no docker run; what a sandbox may use is said by --cpus, --memory and the like"
+		return "docker run is not used; --cpus, --memory and the like limit a sandbox"
 	case "privileged", "capAdd", "securityOpt":
 		return "nothing makes the wall thinner; root inside has what a sandbox can give"
 	case "entrypoint":
@@ -133,14 +135,13 @@ func leftOut(key string) string {
 	case "workspaceMount", "workspaceFolder":
 		return "your project is at the path that it has on this host"
 	case "hostRequirements":
-		return "what a sandbox may use is said by --cpus, --memory and --disk"
+		return "--cpus, --memory and --disk limit a sandbox"
 	case "secrets":
-		return "lend it what it needs: --secret NAME"
+		return "lend it each secret that it needs: --secret NAME"
 	}
 	return ""
 }
 
-// readKey reads one key of a devcontainer.json.
 func (f *File) readKey(name string, raw json.RawMessage) (known bool, err error) {
 	switch name {
 	case "image":
@@ -218,7 +219,7 @@ func (f *File) readBuild(raw json.RawMessage) error {
 		case "cacheFrom":
 			f.addNote("build.cacheFrom", "Bothy keeps what steps made by itself")
 		case "options":
-			f.addNote("build.options", "there is no docker build; bothy template build has flags of its own")
+			f.addNote("build.options", "docker build is not used; bothy template build has flags of its own")
 		default:
 			f.addNote("build."+shorten(name), "not known, and without effect")
 		}
@@ -236,7 +237,6 @@ func readPairs(raw json.RawMessage, read func(json.RawMessage) (string, error)) 
 	return m, err
 }
 
-// readVariables reads environment variables.
 func (f *File) readVariables(key string, raw json.RawMessage) (vars []Variable, err error) {
 	list, err := members(raw)
 	if err != nil {
@@ -244,7 +244,7 @@ func (f *File) readVariables(key string, raw json.RawMessage) (vars []Variable, 
 	}
 	for _, m := range list {
 		if !isVariable(m.name) {
-			return nil, spec.Errorf(spec.ErrUsage, "%q is no name of a variable", m.name)
+			return nil, spec.Errorf(spec.ErrUsage, "%q cannot be the name of a variable", m.name)
 		}
 		if string(m.raw) == "null" {
 			f.addNote(key, shorten(m.name)+" is not taken away: it has what the image says")
@@ -260,13 +260,13 @@ func (f *File) readVariables(key string, raw json.RawMessage) (vars []Variable, 
 }
 
 func isVariable(name string) bool {
-	for i, r := range name {
-		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return name != ""
+	return name != "" && strings.Trim(name, letters+digits+"_") == "" && strings.Trim(name[:1], letters+"_") == ""
 }
+
+const (
+	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	digits  = "0123456789"
+)
 
 // readUser reads a name or a number, with or without a group.
 func readUser(raw json.RawMessage) (string, error) {
@@ -279,11 +279,8 @@ func readUser(raw json.RawMessage) (string, error) {
 
 // checkUser accepts a user that a Dockerfile can hold unchanged. Empty means no particular user.
 func checkUser(s string) error {
-	for i, r := range s {
-		plain := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-		if !plain && (i == 0 || !strings.ContainsRune(".-@:", r)) {
-			return spec.Errorf(spec.ErrUsage, "%.100q is no user", s)
-		}
+	if strings.Trim(s, letters+digits+"_.-@:") != "" || s != "" && strings.Trim(s[:1], letters+digits+"_") != "" {
+		return spec.Errorf(spec.ErrUsage, "%.100q cannot be a user", s)
 	}
 	return nil
 }
@@ -334,4 +331,41 @@ func (f *File) settle() error {
 		f.addNote("forwardPorts", "no file opens ports of this host; to have them: "+listed(f.forward, ""))
 	}
 	return nil
+}
+
+// Bounds of the notes of one kind, and of a quoted word of a file, in characters.
+const (
+	maxTold = 20
+	maxWord = 200
+)
+
+// shorten shortens a word of a file to one short line, for a note.
+func shorten(word string) string {
+	if oneLine(word) != nil {
+		word = strings.Trim(strconv.Quote(word), `"`)
+	}
+	n := 0
+	for i := range word {
+		if n++; n > maxWord {
+			return word[:i] + "…"
+		}
+	}
+	return word
+}
+
+func notKnown(keys []string) string {
+	list := make([]string, len(keys))
+	for i, key := range keys {
+		list[i] = shorten(key)
+	}
+	return "not known, and without effect: " + listed(list, ",")
+}
+
+// listed joins words with a mark and blanks, and counts those beyond maxTold.
+func listed(words []string, mark string) string {
+	text := strings.Join(words[:min(len(words), maxTold)], mark+" ")
+	if more := len(words) - maxTold; more > 0 {
+		text += fmt.Sprintf("%s and %d more", mark, more)
+	}
+	return text
 }

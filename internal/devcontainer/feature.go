@@ -14,7 +14,6 @@ import (
 // maxFeatures bounds the features of a file.
 const maxFeatures = 50
 
-// readUses returns the features that a file names.
 func readUses(raw json.RawMessage) (list []Use, err error) {
 	named, err := members(raw)
 	if err != nil {
@@ -155,7 +154,6 @@ func (f *Feature) readKey(inner *File, name string, raw json.RawMessage) (known 
 	return true, err
 }
 
-// defaults sets the default values of options.
 func (f *Feature) defaults(raw json.RawMessage) error {
 	return eachMember(raw, func(name string, raw json.RawMessage) error {
 		fields, err := members(raw)

@@ -130,7 +130,7 @@ func userName(user string) string {
 // optionName returns the variable that holds an option for the install script.
 func optionName(option string) string {
 	plain := strings.Map(func(r rune) rune {
-		if r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+		if strings.ContainsRune(letters+digits, r) {
 			return r
 		}
 		return '_'
@@ -142,5 +142,4 @@ func optionName(option string) string {
 	return strings.ToUpper(trimmed)
 }
 
-// quoted quotes a word for a shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

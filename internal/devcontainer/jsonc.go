@@ -73,7 +73,6 @@ func oneLine(s string) error {
 	return nil
 }
 
-// members returns the members of an object.
 func members(raw json.RawMessage) ([]member, error) {
 	v, err := hujson.Parse(raw)
 	if err != nil {

@@ -116,7 +116,6 @@ func (x *expander) inside(word string) string {
 	return x.place.Inside
 }
 
-// listNotes report the requested variables of the host.
 func (x *expander) listNotes() (list []string) {
 	for _, name := range x.asked[:min(len(x.asked), maxTold)] {
 		list = append(list, fmt.Sprintf("${localEnv:%s}: nothing of this host's environment is read for a file; it has its default, or is empty", shorten(name)))

@@ -12,7 +12,7 @@ import (
 // faster.
 const least = 1 << 10
 
-// ErrSlow reports that too little data arrived. A retry is no more likely to succeed.
+// ErrSlow reports that too little data arrived. A retry would fail, too.
 var ErrSlow = errors.New("it comes too slowly")
 
 // download is a body that is cancelled when it transfers nothing for a given time, or on average less

@@ -112,7 +112,6 @@ func (w *watching) watchDir(dir string) {
 	w.more = make(chan struct{})
 }
 
-// listen reads the events of changes inside.
 func (w *watching) listen(ear int) {
 	buf := make([]byte, 64<<10)
 	for {

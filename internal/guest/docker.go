@@ -26,7 +26,7 @@ const (
 const (
 	// dockerReady is how long the daemon may take to answer.
 	dockerReady = 60 * time.Second
-	// dockerAsk is how long a program may take to send its request if there is no daemon.
+	// dockerAsk is how long a program may take to send its request without a daemon.
 	dockerAsk = time.Second
 	// maxDockerLog is how long the log may be when the daemon starts.
 	maxDockerLog = 8 << 20
@@ -203,7 +203,6 @@ func (d *docker) startDaemon() (pid int, wait chan unix.WaitStatus, err error) {
 	})
 }
 
-// spawnChild starts one of init's own processes.
 func (in *initProc) spawnChild(path string, args []string, attr *syscall.ProcAttr) (int, chan unix.WaitStatus, error) {
 	in.forks.RLock()
 	defer in.forks.RUnlock()
@@ -254,7 +253,7 @@ func limitWaits(fd int, within time.Duration) error {
 		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit))
 }
 
-// refuse tells all waiting programs why there is no daemon.
+// refuse tells all waiting programs why no daemon runs.
 func (d *docker) refuse(why string) {
 	for {
 		conn := -1

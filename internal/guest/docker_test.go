@@ -32,7 +32,7 @@ func TestDockerWish(t *testing.T) {
 	}
 }
 
-// TestDockerRefuses checks that a program gets the reason in Docker's format if there is no daemon. A
+// TestDockerRefuses checks that a program gets the reason in Docker's format without a daemon. A
 // program that sends no request, or too long a one, gets no answer, and does not delay others.
 func TestDockerRefuses(t *testing.T) {
 	ask := func(request string) string {

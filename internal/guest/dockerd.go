@@ -76,7 +76,7 @@ func givenSettings(path string) (map[string]json.RawMessage, error) {
 	var given map[string]json.RawMessage
 	if err == nil {
 		if err = json.Unmarshal(text, &given); err != nil {
-			err = fmt.Errorf("it is no JSON object: %w", err)
+			err = fmt.Errorf("it is not a JSON object: %w", err)
 		}
 	}
 	if err != nil {

@@ -96,7 +96,6 @@ func carryNames(protocol, to string) error {
 	return err
 }
 
-// namesAt parses the address at which the daemon answers.
 func namesAt(to string) (*unix.SockaddrInet4, error) {
 	host, port, ok := strings.Cut(to, ":")
 	n := number(port)

@@ -43,7 +43,6 @@ func Main(args []string) (code int, ok bool) {
 	return 0, false
 }
 
-// reportError prints an error, and returns the exit code.
 func reportError(what string, err error) int {
 	if err == nil {
 		return 0

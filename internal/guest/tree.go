@@ -41,7 +41,6 @@ func endTree(t wire.Tree) error {
 // have lost their parents.
 const maxScans = 50
 
-// signalAll sends a signal to processes in their order.
 func signalAll(pids []int, sig unix.Signal) error {
 	var errs []error
 	for _, pid := range pids {
@@ -79,7 +78,7 @@ func parentsFirst(pids []int, all []process) []int {
 	return slices.SortedStableFunc(slices.Values(pids), func(a, b int) int { return depth[a] - depth[b] })
 }
 
-// findTree returns the same in any order, except that the program itself comes first.
+// findTree returns the members in any order, except that the program itself comes first.
 func findTree(t wire.Tree, all []process) []int {
 	tree := []int{t.PID}
 	is := map[int]bool{t.PID: true}
@@ -110,7 +109,6 @@ func others() (pids []int) {
 	return pids
 }
 
-// processes lists live processes without init.
 func processes() (list []process) {
 	for _, pid := range others() {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -68,15 +68,7 @@ func (u User) checkUser() error {
 
 // printable reports whether s can be one field of an account file.
 func printable(s string) bool {
-	if s == "" {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] == 0x7f || s[i] == ':' {
-			return false
-		}
-	}
-	return true
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == ':' })
 }
 
 // passwdFile writes the sandbox's passwd: root, the user, and the accounts of the host's programs,
@@ -94,7 +86,7 @@ func (s source) passwdFile(u User) []byte {
 	if u.UID != 0 {
 		list.addNew(account{u.Name, u.UID, u.GID, u.Home, u.Shell})
 	}
-	for line := range s.accountLines("/etc/passwd") {
+	for _, line := range s.accountLines("/etc/passwd") {
 		if a, ok := parseUser(line); ok {
 			list.addNew(a)
 		}
@@ -113,7 +105,7 @@ func (s source) groupFile(u User) []byte {
 	if u.GID > lastSystemID {
 		list.addNew(account{name: u.Name, id: u.GID})
 	}
-	for line := range s.accountLines("/etc/group") {
+	for _, line := range s.accountLines("/etc/group") {
 		if g, ok := parseGroup(line); ok {
 			list.addNew(g)
 		}
@@ -160,28 +152,22 @@ func (l *accounts) addNew(list ...account) {
 	}
 }
 
-// accountLines yields the lines of one of the host's account files. It does not trust the file,
+// accountLines returns the lines of one of the host's account files. It does not trust the file,
 // which may be missing, huge, or not a file at all.
-func (s source) accountLines(name string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		f, err := os.OpenFile(s.path(name), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-		if err != nil {
-			return
-		}
-		defer f.Close()
-		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-			return
-		}
-		b, _ := io.ReadAll(io.LimitReader(f, maxAccountFile))
-		for line := range strings.Lines(string(b)) {
-			if l, whole := strings.CutSuffix(line, "\n"); whole && !yield(l) {
-				return
-			}
-		}
+func (s source) accountLines(name string) []string {
+	f, err := os.OpenFile(s.path(name), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil
 	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	b, _ := io.ReadAll(io.LimitReader(f, maxAccountFile))
+	lines := strings.Split(string(b), "\n")
+	return lines[:len(lines)-1] // the last one may be cut short
 }
 
-// parseUser reads a passwd line of a system account.
 func parseUser(line string) (account, bool) {
 	f := strings.Split(line, ":")
 	if len(f) != 7 || !systemName(f[0]) {
@@ -195,7 +181,6 @@ func parseUser(line string) (account, bool) {
 	return account{f[0], uid, int(gid), f[5], f[6]}, true
 }
 
-// parseGroup reads a group line of a system group.
 func parseGroup(line string) (account, bool) {
 	f := strings.Split(line, ":")
 	if len(f) != 4 || !systemName(f[0]) {
@@ -207,19 +192,13 @@ func parseGroup(line string) (account, bool) {
 
 // systemName accepts the names distributions give to system accounts.
 func systemName(s string) bool {
-	if s == "" || len(s) > 32 || s == "root" {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
-		other := c >= '0' && c <= '9' || c == '-' || c == '.' || c == '$'
-		if !letter && (i == 0 || !other) {
-			return false
-		}
-	}
-	return true
+	return s != "" && len(s) <= 32 && s != "root" && strings.Trim(s, letters+digits+"_-.$") == "" && strings.Trim(s[:1], letters+"_") == ""
 }
+
+const (
+	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	digits  = "0123456789"
+)
 
 // systemID accepts the ids of programs.
 func systemID(s string) (int, bool) {

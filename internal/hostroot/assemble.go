@@ -317,7 +317,6 @@ func (t *tree) writeFile(rel string, content []byte, mode uint32) error {
 	return nil
 }
 
-// bindProgram binds the program that runs inside into the tree.
 func (t *tree) bindProgram(program string) error {
 	guest := Own + "/guest"
 	if err := t.writeFile(guest, nil, 0o755); err != nil {
@@ -377,7 +376,6 @@ func (h *Host) copyLink(t *tree, path string) error {
 	return t.makeLink(path[1:], target)
 }
 
-// allowed reports whether a clean path is in the allow-list.
 func allowed(path string) bool { return Visible(path + "/") }
 
 // bindDatabases shows the package managers their databases, so that they work inside.

@@ -65,7 +65,7 @@ func TestAssemble(t *testing.T) {
 	for path, want := range map[string]string{
 		"usr/bin/tool": "tool", "usr/local/bin/mine": "mine", "opt/vendor/app": "app", "etc/services": "ssh 22/tcp\n",
 		"etc/hostname": "box\n", "etc/hosts": "127.0.0.1 localhost box\n::1 localhost ip6-localhost ip6-loopback\n",
-		"etc/resolv.conf": "# There is no network in this sandbox.\n", "var/lib/dpkg/status": "Package: tool\n", "var/lib/dpkg/lock": "", "proj/file": "",
+		"etc/resolv.conf": "# This sandbox has no network.\n", "var/lib/dpkg/status": "Package: tool\n", "var/lib/dpkg/lock": "", "proj/file": "",
 		"etc/passwd": string(s.passwdFile(someone)), "etc/group": string(s.groupFile(someone)),
 	} {
 		got := read(t, filepath.Join(dir, path))

@@ -27,10 +27,9 @@ var generated = []struct {
 	{"machine-id", machineID},
 }
 
-// resolvConf lists the name servers.
 func resolvConf(_ source, o *Options) []byte {
 	if len(o.NameServers) == 0 {
-		return []byte("# There is no network in this sandbox.\n")
+		return []byte("# This sandbox has no network.\n")
 	}
 	var b strings.Builder
 	for _, a := range o.NameServers {
@@ -122,12 +121,7 @@ func machineID(_ source, o *Options) []byte {
 
 // checkHostname refuses a name that is invalid in /etc/hosts.
 func checkHostname(name string) error {
-	ok := name != "" && len(name) <= 64
-	for i := range len(name) {
-		c := name[i]
-		ok = ok && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.')
-	}
-	if !ok || strings.Trim(name, "-.") != name {
+	if name == "" || len(name) > 64 || strings.Trim(name, letters+digits+"-.") != "" || strings.Trim(name, "-.") != name {
 		return spec.Errorf(spec.ErrUsage, "host name %q: only letters, digits, '-' and '.' inside are allowed, at most 64", name)
 	}
 	return nil

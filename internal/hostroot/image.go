@@ -42,7 +42,6 @@ func (h *Host) AssembleOwn(dir string, o Options) error {
 	})
 }
 
-// newOwnTree makes the directories of Own.
 func newOwnTree(dir string, fd int, builds bool) (*tree, error) {
 	t := &tree{dir: dir, fd: fd}
 	dirs := []string{Own, Own + "/bin", Own + "/etc", Agent[1:], Runtime[1:], trust.Dir[1:]}

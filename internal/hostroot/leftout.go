@@ -23,7 +23,7 @@ const (
 // a name that is left out at any depth. Upper and lower case are the same.
 var leftOutNames = []struct{ why, patterns string }{
 	{"written anew for each sandbox", "passwd group hosts hostname resolv.conf machine-id nsswitch.conf mtab"},
-	{"passwords and who has them", "passwd* group-* group.* shadow* gshadow* subuid* subgid* master.passwd tcb security/opasswd .pwd.lock opie* skeykeys"},
+	{"passwords and their owners", "passwd* group-* group.* shadow* gshadow* subuid* subgid* master.passwd tcb security/opasswd .pwd.lock opie* skeykeys"},
 	{"who may become whom on the host", "sudoers* sudo.conf sudo_logsrvd.conf sudo-ldap.conf doas.conf doas.d polkit-1"},
 	{"keys, whatever they are for", "**/*.key **/*.keytab **/*private*.pem **/*privkey*.pem **/*-key.pem **/*_key.pem **/*.p12 **/*.pfx **/*.jks **/*.kdbx **/*.psk **/*.ppk **/id_rsa* **/id_dsa* **/id_ecdsa* **/id_ed25519* **/private **/gnupg **/.gnupg **/.ssh"},
 	{"passwords by custom", "**/.netrc **/netrc **/.pgpass **/.my.cnf **/.env **/*.env **/.htpasswd **/*htpasswd* **/*htdigest* **/secret **/secrets **/*.secret **/*.secrets **/password **/passwords **/*.password **/*.passwords **/*_password **/*passwd.client **/sasl_passwd* **/credentials **/*.credentials **/*.cred **/.git-credentials **/.dockercfg **/auth.json"},
@@ -106,7 +106,7 @@ func (r *rules) addRule(pattern string) {
 // forDir returns the rules for one directory besides those for all.
 func (r *rules) forDir(rel string) *names { return r.local[strings.ToLower(rel)] }
 
-// omits reports whether a name is left out; local comes from in.
+// omits reports whether a name is left out; local comes from forDir.
 func (r *rules) omits(local *names, name string) bool {
 	name = strings.ToLower(name)
 	return r.anywhere.matches(name) || local != nil && local.matches(name)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // mount is one line of the mount table.
@@ -18,7 +19,6 @@ type mount struct {
 	idMapped bool
 }
 
-// readMounts reads the mount table of this mount namespace.
 func readMounts() ([]mount, error) {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -60,7 +60,6 @@ func unescape(s string) string {
 
 func isOctal(c byte) bool { return c >= '0' && c <= '7' }
 
-// mountsBelow returns the mounts at paths below dir.
 func mountsBelow(mounts []mount, dir string) []mount {
 	var list []mount
 	for _, m := range mounts {
@@ -183,7 +182,7 @@ func sealMounts(dst string, inner []mount) error {
 	return err
 }
 
-// sealEach is seal for kernels that can only change one mount at a time.
+// sealEach is sealMounts for kernels that can only change one mount at a time.
 func sealEach(dst string, inner []mount) error {
 	if err := unix.Mount("", dst, "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 		return err
@@ -200,7 +199,7 @@ func sealEach(dst string, inner []mount) error {
 }
 
 // makeReadOnly makes one mount read-only. The kernel insists that a flag of the host's original mount
-// stays set, and remount keeps the settings for access times.
+// stays set, and the settings for access times.
 func makeReadOnly(dst string) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dst, &fs); err != nil {
@@ -209,4 +208,55 @@ func makeReadOnly(dst string) error {
 	flags := uintptr(fs.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
 	flags |= unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV
 	return unix.Mount("", dst, "", flags, "")
+}
+
+// hideDir covers a directory of the host that the tree may show: one in a directory of the host's programs,
+// such as a state directory in /opt. dir has no links; empty hides nothing.
+func (t *tree) hideDir(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	shown, err := t.showsDir(dir)
+	if err != nil || !shown {
+		return err
+	}
+	if err := t.coverFile(t.path(dir)); err != nil {
+		return err
+	}
+	if shown, err = t.showsDir(dir); err == nil && shown {
+		err = spec.Errorf(spec.ErrSandbox, "its parents were changed meanwhile")
+	}
+	if err != nil {
+		return fmt.Errorf("hide %s: %w", dir, err)
+	}
+	return nil
+}
+
+// showsDir reports whether the tree has the host's directory dir at its path, or cannot rule it
+// out. It follows no link: dir has none, so a directory behind one in the tree is another.
+func (t *tree) showsDir(dir string) (bool, error) {
+	var want, have unix.Stat_t
+	if err := unix.Lstat(dir, &want); err != nil {
+		return false, &os.PathError{Op: "lstat", Path: dir, Err: err}
+	}
+	at, err := t.openDir(t.fd, ".")
+	if err != nil {
+		return false, err
+	}
+	defer func() { unix.Close(at) }()
+	for name := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
+		next, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("look for %s in the template: %w", dir, err)
+		}
+		unix.Close(at)
+		at = next
+	}
+	if err := unix.Fstat(at, &have); err != nil {
+		return false, err
+	}
+	return have.Dev == want.Dev && have.Ino == want.Ino, nil
 }

@@ -130,7 +130,7 @@ func (s source) makeSnapshot(cache string, mounts []mount) (fingerprint string, 
 	}
 }
 
-// makeTemp makes a directory that sweep does not take for an orphan.
+// makeTemp makes a directory that sweepCache does not take for an orphan.
 func makeTemp(cache string) (string, int, error) {
 	for {
 		dir := filepath.Join(cache, tempPrefix+rand.Text())
@@ -150,7 +150,6 @@ func discard(temp string, lock int) {
 	unix.Close(lock)
 }
 
-// fillSnapshot copies /etc into the directory open as dst.
 func (s source) fillSnapshot(dst int, mounts []mount) (fingerprint string, err error) {
 	c := &copier{dirs: []int{dst}}
 	defer c.close()

@@ -30,7 +30,6 @@ func CheckMounts(targets []string) error {
 	return nil
 }
 
-// isBelow reports whether a path is below another.
 func isBelow(p, below string) bool {
 	return p != below && strings.HasPrefix(p, strings.TrimSuffix(below, "/")+"/")
 }

@@ -206,7 +206,6 @@ func (s Shelf) Make() error {
 // Lock is the path of the lock for changing the shelf.
 func (s Shelf) Lock() string { return filepath.Join(s.Dir, lockName) }
 
-// readIndex reads the list of images.
 func (s Shelf) readIndex() (Index, error) {
 	i := Index{SchemaVersion: 2, MediaType: TypeIndex}
 	err := store.ReadJSON(filepath.Join(s.Dir, indexName), &i)
@@ -251,7 +250,6 @@ func (s Shelf) Add(d Descriptor, img Image) error {
 	return store.WriteJSON(filepath.Join(s.Dir, indexName), i)
 }
 
-// countEntries counts the entries of a digest.
 func (i Index) countEntries(digest string) (n int) {
 	for _, m := range i.Manifests {
 		if m.Digest == digest {

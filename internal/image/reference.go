@@ -25,7 +25,7 @@ const (
 // ParseReference reads [REGISTRY/]NAME[:TAG][@DIGEST].
 func ParseReference(text string) (Reference, error) {
 	bad := func(why string) (Reference, error) {
-		return Reference{}, spec.Errorf(spec.ErrUsage, "%q is no reference to an image: %s", text, why).
+		return Reference{}, spec.Errorf(spec.ErrUsage, "%q is not a reference to an image: %s", text, why).
 			WithHint("references look like ubuntu:24.04, ghcr.io/acme/tools:v2 or alpine@sha256:…")
 	}
 	r := Reference{Registry: hub}
@@ -39,7 +39,7 @@ func ParseReference(text string) (Reference, error) {
 	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
 		name, r.Tag = name[:i], name[i+1:]
 		if !isTag(r.Tag) {
-			return bad("its tag is none")
+			return bad("its tag is not valid")
 		}
 	}
 	if first, rest, ok := strings.Cut(name, "/"); ok && (strings.ContainsAny(first, ".:") || first == "localhost") {
@@ -49,7 +49,7 @@ func ParseReference(text string) (Reference, error) {
 		r.Registry = hub
 	}
 	if !isRegistry(r.Registry) {
-		return bad("its registry is no host")
+		return bad("its registry is not a host")
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if !isComponent(part) {
@@ -117,7 +117,6 @@ func (i Image) Title() string {
 // hasOnly reports whether a text has only these characters, and at least one.
 func hasOnly(s, set string) bool { return s != "" && strings.Trim(s, set) == "" }
 
-// isComponent is a part of a repository's name.
 func isComponent(s string) bool {
 	return hasOnly(s, smallLetters+"._-") && hasOnly(s[:1], smallLetters) && hasOnly(s[len(s)-1:], smallLetters) &&
 		!strings.Contains(s, "..") && !strings.Contains(s, "___")
@@ -138,7 +137,7 @@ const algorithm = "sha256:"
 func CheckDigest(digest string) error {
 	h, ok := strings.CutPrefix(digest, algorithm)
 	if b, err := hex.DecodeString(h); !ok || err != nil || len(b) != 32 || strings.ToLower(h) != h {
-		return spec.Errorf(spec.ErrDenied, "%q is no digest of SHA-256", digest)
+		return spec.Errorf(spec.ErrDenied, "%q is not a digest of SHA-256", digest)
 	}
 	return nil
 }

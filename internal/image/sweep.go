@@ -172,7 +172,6 @@ func (s Shelf) RemoveStray(path string, used map[string]bool) error {
 	})
 }
 
-// isResumable reports whether a later pull may resume a download.
 func (s Shelf) isResumable(hex string) bool {
 	info, err := os.Lstat(s.Part(algorithm + hex))
 	if err != nil || info.Size() == 0 || time.Since(info.ModTime()) > partAge {

@@ -136,7 +136,6 @@ func (d *Disk) listImages(m *quota.Meter) ([]Item, error) {
 	return items, nil
 }
 
-// listBuilds lists the steps and caches that builds left for later ones.
 func (d *Disk) listBuilds(m *quota.Meter) ([]Item, error) {
 	shelf := d.Builds.Shelf()
 	kept := ""

@@ -128,7 +128,7 @@ func (i *Files) findProgram(files *erofs.Reader, name string) (string, error) {
 		}
 		magic := make([]byte, len(elf))
 		if _, err := files.Content(n).ReadAt(magic, 0); err != nil || string(magic) != elf {
-			return "", fmt.Errorf("the image's %s is no program, but a script", program)
+			return "", fmt.Errorf("the image's %s is a script, not a program", program)
 		}
 		return program, nil
 	}
@@ -170,5 +170,4 @@ func everybodys(files *erofs.Reader, program string, n *erofs.Node) bool {
 	return true
 }
 
-// isUnder reports whether a path is a directory, or is below it.
 func isUnder(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }

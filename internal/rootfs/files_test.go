@@ -87,7 +87,7 @@ func TestImageRuntime(t *testing.T) {
 		"the file leads in rings": {files: with(map[string]string{"opt/include/engine/version.h": "-> version.h"}), why: "links"},
 		"the file is large":       {files: with(map[string]string{"opt/include/engine/version.h": header + strings.Repeat("x", maxTold)}), why: "no /opt/include"},
 		"the file tells nothing":  {files: with(map[string]string{"opt/include/engine/version.h": "x"}), why: "does not tell"},
-		"a script stands for it":  {files: with(map[string]string{"opt/bin/engine": "#!/bin/sh"}), why: "but a script"},
+		"a script stands for it":  {files: with(map[string]string{"opt/bin/engine": "#!/bin/sh"}), why: "is a script, not a program"},
 		"nobody may run it":       {files: with(map[string]string{"opt/bin/engine": "x"}), why: "for everybody"},
 		"it is at home":           {files: map[string]string{"home/me/.local/bin/engine": elf, "home/me/.local/include/engine/version.h": header}, why: "for everybody"},
 		"the path is relative":    {files: usual, change: func(i *Files) { i.Root.Env = []string{"PATH=.:/opt/bin"} }, why: "not absolute"},

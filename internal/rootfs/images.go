@@ -51,7 +51,6 @@ func (i *Images) replace(ctx context.Context, o image.Order, progress func(image
 	return result, err
 }
 
-// single returns the only image of a result.
 func single(result image.Result, err error) (image.Image, error) {
 	if err != nil {
 		return image.Image{}, err

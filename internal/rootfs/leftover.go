@@ -81,7 +81,6 @@ func imagesBusy(s image.Shelf) (string, error) {
 	return "", nil
 }
 
-// removeStray removes a file that belongs to no image.
 func (d *Disk) removeStray(p string) error {
 	return d.Images.change(func(s image.Shelf) error {
 		used, err := d.Images.usedDigests()

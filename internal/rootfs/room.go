@@ -77,7 +77,7 @@ func diskNow(path string) (storeCount, error) {
 	}
 	free, err := quota.Free(path)
 	if err != nil {
-		return c, fmt.Errorf("ask what is free at %s: %w", path, err)
+		return c, fmt.Errorf("find the free space at %s: %w", path, err)
 	}
 	c.Free, c.Device = free.Bytes, uint64(st.Dev) //nolint:unconvert // its type differs between machines
 	return c, nil

@@ -54,7 +54,6 @@ func (t *Templates) Save(ctx context.Context, sb *spec.Sandbox, name string) (sa
 	return made, nil
 }
 
-// describeTemplate returns the description of a template that is made from a sandbox.
 func describeTemplate(sb *spec.Sandbox, name string) savedtemplate.Template {
 	t := savedtemplate.Template{Name: name, Base: spec.TemplateHost, Agent: sb.Agent, From: sb.Name, SavedAt: time.Now().UTC(), Docker: sb.Docker}
 	if sb.Image != nil {
@@ -117,7 +116,6 @@ func (t *Templates) Begin(ctx context.Context, sb *spec.Sandbox) func(store.Sand
 	}
 }
 
-// fillHome gives a new sandbox the home directory of its image.
 func (i *Images) fillHome(ctx context.Context, sb *spec.Sandbox, d store.Sandbox) error {
 	root, err := i.Root(ctx, sb)
 	if err != nil {
@@ -168,8 +166,8 @@ func (t *Templates) Import(from io.Reader, name string) (savedtemplate.Template,
 	}
 	open, err := t.Sealer.Open(from)
 	if errors.Is(err, sealedfile.ErrNone) {
-		err = spec.Errorf(spec.ErrUsage, "it is no image, and no template that bothy save -o has sealed").
-			WithHint("what others have made is taken as an image alone: bothy save -o of a sandbox with an image (-t IMAGE) makes one")
+		err = spec.Errorf(spec.ErrUsage, "it is neither an image nor a template that bothy save -o has sealed").
+			WithHint("files that others made must be images: bothy save -o of a sandbox with an image (-t IMAGE) makes one")
 	}
 	if err != nil {
 		return savedtemplate.Template{}, err

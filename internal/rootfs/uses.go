@@ -29,7 +29,7 @@ func (i *Images) Users() (map[string][]string, error) {
 	users := map[string][]string{}
 	for _, sb := range sandboxes {
 		if sb.Broken != "" {
-			return nil, spec.Errorf(spec.ErrConflict, "sandbox %s is broken, and what it uses is not known", sb.Name).WithHint("remove it: bothy rm %s", sb.Name)
+			return nil, spec.Errorf(spec.ErrConflict, "sandbox %s is broken, so its image is unknown", sb.Name).WithHint("remove it: bothy rm %s", sb.Name)
 		}
 		if sb.Image != nil {
 			users[sb.Image.Digest] = append(users[sb.Image.Digest], nameUser(sb))
@@ -46,7 +46,7 @@ func (i *Images) Users() (map[string][]string, error) {
 	}
 	for _, t := range templates {
 		if t.Broken != "" {
-			return nil, spec.Errorf(spec.ErrConflict, "template %s is broken, and what it uses is not known", t.Name).WithHint("remove it: bothy template rm %s", t.Name)
+			return nil, spec.Errorf(spec.ErrConflict, "template %s is broken, so its image is unknown", t.Name).WithHint("remove it: bothy template rm %s", t.Name)
 		}
 		if t.Base != spec.TemplateHost {
 			users[t.Base] = append(users[t.Base], "template "+t.Name)

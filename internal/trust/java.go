@@ -60,7 +60,6 @@ func (s *javaStore) addText(t string) {
 	s.out = append(binary.BigEndian.AppendUint16(s.out, uint16(len(t))), t...)
 }
 
-// addCert adds a certificate.
 func (s *javaStore) addCert(alias string, der []byte) {
 	s.addNumber(jksTrusted)
 	s.addText(alias)

@@ -83,7 +83,7 @@ func readBundle(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Mode()&0o004 == 0 || info.Size() > maxBundle {
-		return nil, fmt.Errorf("%s is no bundle", path)
+		return nil, fmt.Errorf("%s is not a bundle", path)
 	}
 	b := make([]byte, info.Size())
 	_, err = io.ReadFull(f, b)
@@ -147,3 +147,28 @@ func (b block) decode(der []byte) ([]byte, bool) {
 
 // derSequence is the first byte of a certificate in DER.
 const derSequence = 0x30
+
+// Renew updates a bundle that was made inside, possibly at an earlier start. It removes the authorities
+// of all starts and adds the one of this start, given by its certificate in PEM.
+func Renew(bundle, authority []byte) []byte {
+	out := make([]byte, 0, len(bundle)+len(authority)+1)
+	var der []byte
+	for {
+		b, rest, ok := nextBlock(bundle)
+		if !ok {
+			break
+		}
+		out = append(out, b.before...)
+		if der, ok = b.decode(der[:0]); ok && bytes.Contains(der, []byte(CommonName)) {
+			rest = bytes.TrimPrefix(rest, []byte("\n"))
+		} else {
+			out = append(out, b.text...)
+		}
+		bundle = rest
+	}
+	out = append(out, bundle...)
+	if len(out) > 0 && out[len(out)-1] != '\n' {
+		out = append(out, '\n')
+	}
+	return append(out, authority...)
+}

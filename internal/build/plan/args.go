@@ -44,7 +44,6 @@ func noteArgs(taken map[string]bool, text []byte) {
 	}
 }
 
-// onBuild returns the ONBUILD lines of an image.
 func onBuild(img build.Image) []string {
 	var c struct {
 		Config struct{ OnBuild []string } `json:"config"`

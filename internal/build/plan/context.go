@@ -23,7 +23,6 @@ type inContext struct{ root *os.Root }
 // Open opens a file for the filters.
 func (c inContext) Open(name string) (io.ReadCloser, error) { return c.openFile(name) }
 
-// openFile opens a regular file.
 func (c inContext) openFile(name string) (*os.File, error) {
 	f, err := c.root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -31,7 +30,7 @@ func (c inContext) openFile(name string) (*os.File, error) {
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		_ = f.Close()
-		return nil, fmt.Errorf("%s is no regular file any more", name)
+		return nil, fmt.Errorf("%s is not a regular file any more", name)
 	}
 	return f, nil
 }
@@ -87,7 +86,6 @@ func (c inContext) walkEntry(ctx context.Context, name string, visit fs.WalkDirF
 	return err
 }
 
-// newEntry returns a file's metadata as fsutil needs it.
 func (c inContext) newEntry(name string, info fs.FileInfo) (*fsutil.DirEntryInfo, error) {
 	st := &types.Stat{Path: name, Mode: uint32(info.Mode()), ModTime: info.ModTime().UnixNano()}
 	var err error

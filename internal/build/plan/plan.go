@@ -213,7 +213,6 @@ func (t *translator) refused(name string, err error) error {
 	return &spec.Error{Op: where + ": " + t.vertexName(name), Err: err, Hint: spec.Hint(err)}
 }
 
-// inputVertex returns the vertex of an edge.
 func (t *translator) inputVertex(in *pb.Input) (int, error) {
 	at, ok := t.at[in.Digest]
 	if !ok || in.Index != 0 {
@@ -222,7 +221,6 @@ func (t *translator) inputVertex(in *pb.Input) (int, error) {
 	return at, nil
 }
 
-// vertexName is the displayed name of a vertex.
 func (t *translator) vertexName(of string) string {
 	m := t.def.Metadata[of]
 	if m == nil {
@@ -285,7 +283,6 @@ func (t *translator) newVertex(ctx context.Context, op *pb.Op) (build.Vertex, er
 	return v, err
 }
 
-// newSource translates a source of files.
 func (t *translator) newSource(ctx context.Context, s *pb.SourceOp) (v build.Vertex, err error) {
 	v.Base = build.None
 	kind, rest, _ := strings.Cut(s.Identifier, "://")
@@ -298,7 +295,7 @@ func (t *translator) newSource(ctx context.Context, s *pb.SourceOp) (v build.Ver
 		t.context, err = takeSnapshot(ctx, t.order, s.Attrs)
 		t.out.Context = true
 	case "http", "https", "git":
-		err = spec.Errorf(spec.ErrUsage, "ADD of %s is not supported: what is fetched must be fetched inside, where the network policy holds", s.Identifier).
+		err = spec.Errorf(spec.ErrUsage, "ADD of %s is not supported: files must be fetched inside, where the network policy holds", s.Identifier).
 			WithHint("fetch it in a RUN step, with curl or git, and allow that: --allow HOST")
 	default:
 		err = spec.Errorf(spec.ErrUsage, "source %s is not supported", s.Identifier)
@@ -321,7 +318,6 @@ func (t *translator) addSource(v *build.Vertex, op *pb.Op, input int64) (int, er
 	return at, nil
 }
 
-// addContent records the parts of the context that a step uses.
 func (t *translator) addContent(v *build.Vertex, at int, hash func() (string, error)) error {
 	if t.out.Vertices[at].Kind != build.Context {
 		return nil
@@ -331,7 +327,6 @@ func (t *translator) addContent(v *build.Vertex, at int, hash func() (string, er
 	return err
 }
 
-// addRun translates a RUN.
 func (t *translator) addRun(v *build.Vertex, op *pb.Op, e *pb.ExecOp) error {
 	refuse := func(what string) error { return spec.Errorf(spec.ErrUsage, "%s is not supported", what) }
 	switch {
@@ -430,7 +425,7 @@ func Run(ctx context.Context, o build.Order, _ func(struct{})) (build.Plan, erro
 	}
 	p, err := Make(ctx, o)
 	if err == nil && estimateSize(p) > maxPlan {
-		err = spec.Errorf(spec.ErrUsage, "%s: what it says comes to more than %d MiB", o.Dockerfile, maxPlan>>20)
+		err = spec.Errorf(spec.ErrUsage, "%s: its plan has more than %d MiB", o.Dockerfile, maxPlan>>20)
 	}
 	if err != nil {
 		return build.Plan{}, err
@@ -438,7 +433,6 @@ func Run(ctx context.Context, o build.Order, _ func(struct{})) (build.Plan, erro
 	return p, nil
 }
 
-// estimateSize estimates the size of a plan.
 func estimateSize(p build.Plan) int {
 	n := len(p.Config)
 	for _, v := range p.Vertices {

@@ -52,7 +52,6 @@ func sharedName(first, to string) (bool, error) {
 	return true, err
 }
 
-// openContext opens the directory that the build copies from.
 func openContext(o build.Order) (*os.Root, error) {
 	root, err := hostpath.OpenRealRoot(o.Context)
 	if err != nil || o.Within == "" {
@@ -148,7 +147,7 @@ func (s *snapshot) copyEntry(from inContext, name string, e fs.DirEntry, dirs *[
 	case info.Mode()&fs.ModeSymlink != 0:
 		st, ok := info.Sys().(*types.Stat)
 		if !ok {
-			return fmt.Errorf("%s: what it leads to is not known", name)
+			return fmt.Errorf("%s: the target of the link is unknown", name)
 		}
 		return makeLink(st.Linkname, to, info.ModTime())
 	case info.Mode().IsRegular():
@@ -168,7 +167,6 @@ func makeLink(target, to string, at time.Time) error {
 	return unix.Lutimes(to, []unix.Timeval{tv, tv})
 }
 
-// makeEmpty makes an empty file.
 func makeEmpty(to string, info fs.FileInfo) error {
 	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -218,8 +216,8 @@ func (s *snapshot) copyContent(out, in *os.File) error {
 	}
 	size := info.Size()
 	if s.left -= size; s.left < 0 {
-		return spec.Errorf(spec.ErrUsage, "with %s what the build copies of its directory is more than %d GiB", in.Name(), maxContext>>30).
-			WithHint("leave out what it does not need: .dockerignore")
+		return spec.Errorf(spec.ErrUsage, "with %s the build copies more than %d GiB of its directory", in.Name(), maxContext>>30).
+			WithHint("leave out files that it does not need: .dockerignore")
 	}
 	for at := int64(0); at < size; {
 		from, to, err := extent(in, at, size)

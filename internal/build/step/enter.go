@@ -88,7 +88,7 @@ func (c command) arrange() error {
 			continue
 		}
 		if err := makeReadOnly(m.To); err != nil {
-			return fmt.Errorf("have nobody write to %s: %w", m.To, err)
+			return fmt.Errorf("make %s read-only: %w", m.To, err)
 		}
 	}
 	hidden := []string{build.Dir}

@@ -119,7 +119,7 @@ func (at root) findUser(c *pb.ChownOpt) (*copy.User, error) {
 // nothing cannot have accounts.
 func accounts[T any](at root, file string, o *pb.NamedUserOpt, parse func(io.Reader) ([]T, error)) ([]T, error) {
 	if o.Input < 0 {
-		return nil, fmt.Errorf("there is no account %q in a stage that begins with nothing: name an id", o.Name)
+		return nil, fmt.Errorf("a stage that begins with nothing has no account %q: name an id", o.Name)
 	}
 	p, err := continuity.RootPath(string(at), file)
 	if err != nil {
@@ -163,7 +163,6 @@ func (at root) makeDir(a *pb.FileActionMkDir) error {
 	return setOwnerTime(p, u, timeOf(a.Timestamp))
 }
 
-// setOwnerTime gives a new file its owner and its time.
 func setOwnerTime(p string, u *copy.User, at *time.Time) error {
 	if err := copy.Chown(p, nil, setOwner(u)); err != nil {
 		return err

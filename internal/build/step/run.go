@@ -103,7 +103,6 @@ func (c *command) makeDir() error {
 	return err
 }
 
-// setUser sets the command's user and its environment.
 func (c *command) setUser(m *pb.Meta) error {
 	who, err := user.GetExecUserPath(m.User, &user.ExecUser{Home: "/"}, "/etc/passwd", "/etc/group")
 	if err != nil {
@@ -161,7 +160,7 @@ func (c *command) addMount(s build.Step, i int, m *pb.Mount, made *points) error
 	default:
 		from, ok := s.Roots[int(m.Input)]
 		if !ok {
-			return errors.New("what is to be mounted is not there")
+			return errors.New("the source of the mount does not exist")
 		}
 		if from == build.ContextPath && !m.Readonly { // the step discards its writes
 			own := staged("bind" + strconv.Itoa(i))
@@ -205,7 +204,6 @@ func (c *command) within(at string) (bool, error) {
 	}), nil
 }
 
-// isBelow reports whether a path is below another.
 func isBelow(at, dir string) bool { return strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/") }
 
 // fillDir makes a directory, unless it exists, and copies the content of another one into it,

@@ -81,7 +81,7 @@ func readLine(in *bufio.Reader, v any) error {
 		rest = append(rest, line...)
 	}
 	if err != nil {
-		return fmt.Errorf("read what is to be done: %w", err)
+		return fmt.Errorf("read the step: %w", err)
 	}
 	return json.Unmarshal(append(rest, line...), v)
 }
@@ -100,7 +100,6 @@ func answer(exit int, err error) int {
 // staged returns the path of a directory below the stage. Bothy chooses the names.
 func staged(name string) string { return filepath.Join(build.Stage, name) }
 
-// receive unpacks an archive into a new directory.
 func receive(r io.Reader, name string) error {
 	if err := os.MkdirAll(build.Stage, 0o700); err != nil {
 		return err
@@ -112,7 +111,6 @@ func receive(r io.Reader, name string) error {
 	return unpack(r, dir)
 }
 
-// storeDir packs a directory.
 func storeDir(w io.Writer, name string) error {
 	p := newPacker(w, staged(name))
 	if err := p.packTree("/"); err != nil {
@@ -137,7 +135,6 @@ func sendInput(w io.Writer, s build.Step) error {
 	return p.close()
 }
 
-// packInput packs the files that an operation reads from an input.
 func (p *packer) packInput(op *pb.Op, input int) error {
 	var err error
 	switch o := op.Op.(type) {
@@ -157,7 +154,6 @@ func (p *packer) packInput(op *pb.Op, input int) error {
 	return err
 }
 
-// runStep runs an operation on the root.
 func runStep(s build.Step) (exit int, err error) {
 	op := &pb.Op{}
 	if err := op.UnmarshalVT(s.Op); err != nil {

@@ -97,7 +97,6 @@ func (w *Writer) Add(r io.Reader) (Data, error) {
 	return d, err
 }
 
-// reserveBlocks reserves blocks.
 func (w *Writer) reserveBlocks(n int64) (uint32, error) {
 	at := w.next
 	if at+n > math.MaxUint32 {

@@ -146,7 +146,7 @@ func TestRoots(t *testing.T) {
 			return dir(kids)
 		})
 		if in := inode(t, img); !in.IsDir() {
-			t.Fatalf("%d: the root is no directory", size)
+			t.Fatalf("%d: the root is not a directory", size)
 		}
 		inode(t, img, "..")
 	}

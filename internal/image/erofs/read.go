@@ -20,7 +20,7 @@ type Reader struct {
 	dirs   map[uint64]map[string]uint64
 }
 
-var errFormat = errors.New("it is no image of ours")
+var errFormat = errors.New("it is not an image that Bothy wrote")
 
 // Open begins to read an image.
 func Open(r io.ReaderAt) (*Reader, error) {
@@ -83,7 +83,7 @@ func (r *Reader) Resolve(name string) (real string, there bool, err error) {
 			return "", false, err
 		case n.IsLink():
 			if follows++; follows > maxFollow {
-				return "", false, fmt.Errorf("%s lies behind more than %d links", name, maxFollow)
+				return "", false, fmt.Errorf("%s is behind more than %d links", name, maxFollow)
 			}
 			if path.IsAbs(n.Target) {
 				real = "/"
@@ -132,7 +132,6 @@ func (r *Reader) readInode(nid uint64) (n *Node, content []byte, err error) {
 	return n, content, nil
 }
 
-// readNames returns the names in a directory.
 func (r *Reader) readNames(nid uint64, n *Node) (map[string]uint64, error) {
 	if kids, ok := r.dirs[nid]; ok || !n.IsDir() {
 		return kids, nil
@@ -153,7 +152,6 @@ func (r *Reader) readNames(nid uint64, n *Node) (map[string]uint64, error) {
 	return kids, nil
 }
 
-// readDirents reads one block of a directory.
 func readDirents(block []byte, kids map[string]uint64) error {
 	le := binary.LittleEndian
 	if len(block) < direntSize {

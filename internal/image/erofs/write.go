@@ -56,7 +56,6 @@ func (w *Writer) Finish(root *Node, made int64) error {
 	return w.f.Truncate(w.next * BlockSize)
 }
 
-// placeNode places a node and its children.
 func (l *layout) placeNode(n *Node) error {
 	n.place.links++
 	if n.place.known {
@@ -137,7 +136,6 @@ func dirSize(list [][]string) int64 {
 	return size
 }
 
-// writeInodes writes the inodes that the layout has placed.
 func (l *layout) writeInodes(block uint32, root *Node) error {
 	out := bufio.NewWriterSize(io.NewOffsetWriter(l.w.f, int64(block)*BlockSize), 1<<20)
 	at := int64(0)
@@ -213,7 +211,6 @@ func (n *Node) encodeInode() []byte {
 	return append(b, make([]byte, inodeSize-len(b))...)
 }
 
-// encodeDirents is the content of a directory.
 func (n *Node) encodeDirents(parent *Node) []byte {
 	var out []byte
 	for i, names := range n.place.dir {

@@ -15,10 +15,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"bytes"
+	"strconv"
+
 	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/erofs"
 	"github.com/bothy-dev/bothy/internal/layer/content"
+	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -88,7 +92,7 @@ func (e *exporter) writeRoot() error {
 	return nil
 }
 
-// isWithin reports whether a path is dir or lies in it.
+// isWithin reports whether a path is dir or below it.
 func isWithin(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
 // isOurs reports whether a file is not part of the image: it belongs to a mount, or is made for each
@@ -129,7 +133,6 @@ func (e *exporter) dropPlaces() {
 	}
 }
 
-// hasFileIn reports whether the layer has a file in a directory.
 func (e *exporter) hasFileIn(dir string) bool {
 	for name := range e.layer.Files {
 		if strings.HasPrefix(name, dir+"/") {
@@ -145,7 +148,6 @@ const (
 	opaque   = ".wh..wh..opq"
 )
 
-// writeEntry writes a file of the root layer.
 func (e *exporter) writeEntry(name string, f *content.File) error {
 	if strings.HasPrefix(path.Base(name), whiteout) {
 		return spec.Errorf(spec.ErrDenied, "an image cannot have a file of this name: it would remove another").
@@ -190,7 +192,6 @@ func (e *exporter) writeHeader(h *tar.Header) error {
 	return e.tw.WriteHeader(h)
 }
 
-// writeMark writes an empty file whose name is a mark.
 func (e *exporter) writeMark(name string) error {
 	return e.writeHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, ModTime: time.Unix(0, 0)})
 }
@@ -235,7 +236,6 @@ func (e *exporter) writeFile(name string, f *content.File, h *tar.Header) error 
 	return err
 }
 
-// openContent returns the content to write for a file, and its size.
 func (e *exporter) openContent(name string, f *content.File) (io.Reader, int64, error) {
 	change := e.changeOf(name)
 	if change == nil || f.Size > maxChanged {
@@ -249,6 +249,42 @@ func (e *exporter) openContent(name string, f *content.File) (io.Reader, int64, 
 	return strings.NewReader(string(text)), int64(len(text)), nil
 }
 
-// imageUID and group return the ids in the image.
+// imageUID and imageGID return the ids in the image.
 func (e *exporter) imageUID(id int) int { return image.SwapIDs(id, e.UID, e.Root.Account.ImageUID) }
 func (e *exporter) imageGID(id int) int { return image.SwapIDs(id, e.GID, e.Root.Account.ImageGID) }
+
+// maxChanged bounds the size of a file that is rewritten, in bytes.
+const maxChanged = 64 << 20
+
+// changeOf returns the function that rewrites a file of the root layer, or nil, as for most files.
+func (e *exporter) changeOf(name string) func([]byte) []byte {
+	rest, ok := strings.CutPrefix(name, "etc/")
+	if !ok {
+		return nil
+	}
+	switch strings.TrimSuffix(rest, "-") { // programs keep copies with this suffix
+	case "passwd":
+		return func(b []byte) []byte { return columns(columns(b, 2, e.imageUID), 3, e.imageGID) }
+	case "group":
+		return func(b []byte) []byte { return columns(b, 2, e.imageGID) }
+	}
+	if slices.Contains(trust.Bundles, rest) {
+		return func(b []byte) []byte { return trust.Renew(b, nil) }
+	}
+	return nil
+}
+
+// columns replaces the ids in a column of an account file.
+func columns(text []byte, column int, exchange func(int) int) []byte {
+	var out bytes.Buffer
+	for line := range bytes.Lines(text) {
+		fields := strings.Split(string(line), ":")
+		if column < len(fields) {
+			if id, err := strconv.ParseUint(fields[column], 10, 31); err == nil {
+				fields[column] = strconv.Itoa(exchange(int(id)))
+			}
+		}
+		out.WriteString(strings.Join(fields, ":"))
+	}
+	return out.Bytes()
+}

@@ -13,7 +13,6 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// homeDir writes the home over the image's own.
 func (e *exporter) homeDir(there bool) error {
 	unused, err := e.unusedPlaces()
 	if err != nil {

@@ -42,7 +42,6 @@ func (b *builder) readDatabase(name string, fields int) database {
 	return db
 }
 
-// findLine returns the line with a name or an id.
 func (db database) findLine(word string) []string {
 	for _, column := range []int{0, 2} {
 		for _, f := range db {
@@ -54,7 +53,6 @@ func (db database) findLine(word string) []string {
 	return nil
 }
 
-// mapColumn applies a function to the ids of a column.
 func (db database) mapColumn(column int, f func(uint32) uint32) {
 	for _, line := range db {
 		if n, err := strconv.ParseUint(line[column], 10, 32); err == nil {
@@ -122,7 +120,6 @@ func (b *builder) account(o Options) (image.Account, error) {
 	return a, nil
 }
 
-// writeAccounts writes passwd and group with the new ids.
 func (b *builder) writeAccounts(o Options, a image.Account, users, groups database) {
 	swapUser, swapGroup := swapIDs(o.UID, a.ImageUID), swapIDs(o.GID, a.ImageGID)
 	users.mapColumn(2, swapUser)
@@ -150,7 +147,6 @@ func isPlainName(name string) bool {
 	return name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' || r == '/' })
 }
 
-// freeName returns a name that is not in the database.
 func freeName(name string, db database) string {
 	for db.findLine(name) != nil {
 		name += "_"
@@ -158,7 +154,7 @@ func freeName(name string, db database) string {
 	return name
 }
 
-// homePath returns the path of the home directory. The home is a mount of its own that hides what is below
+// homePath returns the path of the home directory. The home is a mount of its own that hides everything below
 // it, so an unsuitable path is replaced.
 func homePath(a image.Account) string {
 	h := path.Clean(a.Home)
@@ -200,7 +196,6 @@ func number(s string) int {
 	return int(n)
 }
 
-// addFile adds a file of ours to the tree.
 func (b *builder) addFile(dir, name string, content []byte, mode uint16) error {
 	d, err := b.out.Add(bytes.NewReader(content))
 	if err != nil {
@@ -211,7 +206,6 @@ func (b *builder) addFile(dir, name string, content []byte, mode uint16) error {
 	return nil
 }
 
-// newLink makes a link of ours.
 func (b *builder) newLink(target string) entry {
 	return entry{&node{Node: erofs.Node{Mode: unix.S_IFLNK | 0o777, Target: target}}, b.layer}
 }

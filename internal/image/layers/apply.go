@@ -126,10 +126,9 @@ func (b *builder) applyEntry(h *tar.Header, r io.Reader) error {
 	return b.applyFile(parent, name, h, r)
 }
 
-// applyRoot applies the entry of the root directory itself.
 func (b *builder) applyRoot(h *tar.Header) error {
 	if h.Typeflag != tar.TypeDir {
-		return refuse("the root is no directory")
+		return refuse("the root is not a directory")
 	}
 	n, err := describe(h, unix.S_IFDIR)
 	if err == nil {
@@ -139,7 +138,6 @@ func (b *builder) applyRoot(h *tar.Header) error {
 	return err
 }
 
-// applyFile applies an entry for a file.
 func (b *builder) applyFile(parent *node, name string, h *tar.Header, r io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -178,7 +176,6 @@ func (b *builder) applyFile(parent *node, name string, h *tar.Header, r io.Reade
 	return refuse("it is of an unknown kind (%q)", h.Typeflag)
 }
 
-// content writes the content of a file.
 func (b *builder) content(size int64, r io.Reader) (erofs.Data, error) {
 	if size < 0 || size > maxBytes-b.bytes {
 		return erofs.Data{}, refuse("the files of the image have more than %d GiB", maxBytes>>30)
@@ -198,7 +195,6 @@ func (b *builder) content(size int64, r io.Reader) (erofs.Data, error) {
 	return d, nil
 }
 
-// applyLink adds a hard link to an existing file.
 func (b *builder) applyLink(parent *node, name, target string) error {
 	parts, err := splitName(target)
 	if err != nil {

@@ -88,7 +88,6 @@ func (b *builder) finishTree(o Options, a image.Account) (*erofs.Node, map[uint3
 	return &b.root.Node, kept
 }
 
-// swapIDs returns a function that exchanges two ids.
 func swapIDs(a, b int) func(uint32) uint32 {
 	return func(id uint32) uint32 { return uint32(image.SwapIDs(int(id), a, b)) }
 }

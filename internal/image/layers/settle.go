@@ -64,7 +64,7 @@ func (b *builder) settleHome(home string) {
 }
 
 // fitsHome reports whether a home may hide the last of the files on a path below the root. It is
-// [mountable] for resolved paths.
+// [isMountable] for resolved paths.
 func (b *builder) fitsHome(way []*node) bool {
 	if len(way) == 0 {
 		return false
@@ -137,7 +137,6 @@ func environment(list []string) (env []string) {
 	return env
 }
 
-// findLibc returns the C library that the image's programs are linked to.
 func (b *builder) findLibc() string {
 	for _, dir := range []string{"lib64", "lib", "usr/lib64", "usr/lib"} {
 		n := b.lookup(dir)

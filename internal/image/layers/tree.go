@@ -70,7 +70,7 @@ func splitName(name string) ([]string, error) {
 		}
 	}
 	if len(parts) > maxDepth {
-		return nil, refuse("it lies more than %d directories deep", maxDepth)
+		return nil, refuse("it is more than %d directories deep", maxDepth)
 	}
 	return parts, nil
 }
@@ -105,7 +105,7 @@ func (t *tree) directory(parts []string) (*node, error) {
 	}
 	at := way[len(way)-1]
 	if !at.IsDir() {
-		return nil, refuse("%s, in which it should lie, is no directory", shortName(path.Join(parts...)))
+		return nil, refuse("%s, which should be its directory, is something else", shortName(path.Join(parts...)))
 	}
 	return at, nil
 }
@@ -137,9 +137,9 @@ func (t *tree) walkPath(parts []string, create bool) ([]*node, error) {
 			way = way[:max(len(way)-1, 1)]
 			continue
 		case !at.IsDir():
-			return nil, refuse("it lies in something that is no directory")
+			return nil, refuse("its parent is not a directory")
 		case len(part) > erofs.MaxName || len(way) > maxDepth:
-			return nil, refuse("it lies too deep, or behind a link that does")
+			return nil, refuse("it is too deep, or behind a link that is")
 		}
 		kid, ok := at.kids[part]
 		if !ok && !create {
@@ -156,7 +156,7 @@ func (t *tree) walkPath(parts []string, create bool) ([]*node, error) {
 			continue
 		}
 		if follows++; follows > maxFollow {
-			return nil, refuse("it lies behind more than %d symbolic links", maxFollow)
+			return nil, refuse("it is behind more than %d symbolic links", maxFollow)
 		}
 		if path.IsAbs(kid.Target) {
 			way = way[:1]

@@ -15,7 +15,6 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// hasBlob reports whether the shelf has a blob.
 func (w *worker) hasBlob(d image.Descriptor) bool {
 	info, err := os.Lstat(w.shelf.Blob(d.Digest))
 	return err == nil && info.Mode().IsRegular() && (d.Size == 0 || info.Size() == d.Size)
@@ -59,7 +58,7 @@ func (w *worker) resumePart(ctx context.Context, d image.Descriptor) (*part, err
 }
 
 // openLocked opens a file and locks it. The previous owner may have renamed or removed the file
-// meanwhile; then mine opens it again.
+// meanwhile; then openLocked opens it again.
 func (w *worker) openLocked(ctx context.Context, name string) (*os.File, error) {
 	for {
 		lock, err := w.lockFile(ctx, name)
@@ -91,7 +90,6 @@ func (p *part) close() {
 // remove removes the file. A finished blob has lost this temporary name already.
 func (p *part) remove() { _ = os.Remove(p.f.Name()) }
 
-// restart discards the data so far.
 func (p *part) restart() error {
 	p.sum.Reset()
 	_ = p.w.order.Room.Take(-p.done)
@@ -161,7 +159,6 @@ func (w *worker) storeText(d image.Descriptor, text []byte) error {
 	return store.WriteFile(w.shelf.Blob(d.Digest), text)
 }
 
-// readText returns a document from the shelf.
 func (w *worker) readText(d image.Descriptor, most int64) ([]byte, error) {
 	f, err := store.OpenRegular(w.shelf.Blob(d.Digest), 0)
 	if err != nil {

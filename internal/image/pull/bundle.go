@@ -96,7 +96,6 @@ func (w *worker) bundle(ctx context.Context, x image.Export) (bundle, error) {
 	return w.extend(ctx, b, x, m, config)
 }
 
-// gather collects an image from the shelf: its blobs, its manifest and its configuration.
 func (w *worker) gather(digest string) (b bundle, m image.Manifest, config []byte, err error) {
 	b.close = func() {}
 	if err := image.CheckDigest(digest); err != nil {
@@ -129,7 +128,6 @@ const (
 	typeDockerLayer = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 )
 
-// extend adds a layer to an image.
 func (w *worker) extend(ctx context.Context, b bundle, x image.Export, m image.Manifest, config []byte) (bundle, error) {
 	layer, diffID, end, err := w.packLayer(ctx, x.Digest, export.Options{Layer: x.Layer, Home: x.Home, Places: x.Places})
 	if err != nil {
@@ -243,7 +241,6 @@ func setConfig(text []byte, set map[string]any) ([]byte, error) {
 	return json.Marshal(config)
 }
 
-// retain stores an image that was gathered here.
 func (w *worker) retain(ctx context.Context, b bundle) (image.Image, error) {
 	for _, x := range b.allBlobs() {
 		if err := w.retainBlob(x); err != nil {

@@ -38,7 +38,6 @@ func (w *worker) plainBase(ctx context.Context) (none image.Image, err error) {
 	return w.addImage(ctx, m.MediaType, m.Config.MediaType, config, m.Layers, "")
 }
 
-// bareConfig is an image configuration without any settings.
 func bareConfig(p image.Platform, diffIDs []string) map[string]any {
 	return map[string]any{
 		"architecture": p.Architecture, "os": p.OS, "config": map[string]any{},
@@ -131,7 +130,6 @@ func (w *worker) commit(ctx context.Context) (none image.Image, err error) {
 	return w.addImage(ctx, image.TypeManifest, typeConfig, text, layers, name)
 }
 
-// useOCITypes replaces Docker's own media types of layers with those of OCI.
 func useOCITypes(layers []image.Descriptor) []image.Descriptor {
 	layers = slices.Clone(layers)
 	for i := range layers {

@@ -80,7 +80,6 @@ func keysOf(registry string) []string {
 // hub is Docker Hub, as references name it.
 const hub = "docker.io"
 
-// readDockerConfig reads the first existing configuration.
 func readDockerConfig() (dockerConfig, error) {
 	for _, file := range configFiles() {
 		text, err := store.ReadFile(file, 0, maxDockerConfig)
@@ -148,7 +147,7 @@ func askHelper(ctx context.Context, paths *hostpath.Guard, name, registry string
 			WithHint("see that it works, or log in without it: it is named in Docker's config.json")
 	}
 	if strings.ContainsAny(name, "/\x00") {
-		return credential{}, failed(errors.New("this is no program's name"))
+		return credential{}, failed(errors.New("a program cannot have this name"))
 	}
 	var out, said bytes.Buffer
 	cmd, err := paths.Command(ctx, program, "get")

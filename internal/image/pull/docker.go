@@ -57,7 +57,6 @@ func (w *worker) knowsImage(img image.Image, id string) bool {
 	return err == nil && json.Unmarshal(text, &m) == nil && m.Config.Digest == id
 }
 
-// loadFromDocker loads the output of docker save.
 func (w *worker) loadFromDocker(ctx context.Context, d docker, ref image.Reference) ([]image.Image, error) {
 	w.progress(image.Event{Phase: image.Reading})
 	body, err := d.requestImage(ctx, ref, "get")
@@ -97,7 +96,6 @@ var errNoDocker = errors.New("no answer from Docker")
 // maxAnswer bounds Docker's description of an image, in bytes.
 const maxAnswer = 4 << 20
 
-// findID returns Docker's current ID of an image.
 func (d docker) findID(ctx context.Context, ref image.Reference) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetch.Patience)
 	defer cancel()
@@ -117,7 +115,6 @@ func (d docker) findID(ctx context.Context, ref image.Reference) (string, error)
 	return about.ID, nil
 }
 
-// requestImage requests information about an image.
 func (d docker) requestImage(ctx context.Context, ref image.Reference, what string) (io.ReadCloser, error) {
 	u := url.URL{Scheme: "http", Host: "docker", Path: "/images/" + ref.Short() + "/" + what}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)

@@ -51,7 +51,6 @@ func (w *worker) pullFeature(ctx context.Context) (none image.Image, err error) 
 	return whileLocked(ctx, w, func(ctx context.Context) (image.Image, error) { return w.addFeature(ctx, ref, packed) })
 }
 
-// addFeature makes an image from a feature's archive.
 func (w *worker) addFeature(ctx context.Context, ref image.Reference, packed []byte) (none image.Image, err error) {
 	files, about, err := featureImage(packed)
 	if err != nil {
@@ -75,7 +74,6 @@ func (w *worker) addFeature(ctx context.Context, ref image.Reference, packed []b
 	return w.addNamed(ctx, r, ref.Name())
 }
 
-// featureLayer finds the archive of a feature.
 func (r *registry) featureLayer(ctx context.Context, ref image.Reference) (d image.Descriptor, err error) {
 	text, _, err := r.manifest(ctx, cmp.Or(ref.Digest, ref.Tag))
 	if err == nil && ref.Digest != "" {
@@ -86,10 +84,10 @@ func (r *registry) featureLayer(ctx context.Context, ref image.Reference) (d ima
 	}
 	var m image.Manifest
 	if err := decode(text, &m); err != nil {
-		return d, spec.Errorf(spec.ErrDenied, "it is no manifest: %w", err)
+		return d, spec.Errorf(spec.ErrDenied, "it is not a manifest: %w", err)
 	}
 	if m.Config.MediaType != featureConfig || len(m.Layers) != 1 {
-		return d, spec.Errorf(spec.ErrUsage, "it is no feature, but something of the kind %q with %d layers", m.Config.MediaType, len(m.Layers)).
+		return d, spec.Errorf(spec.ErrUsage, "it is not a feature, but something of the kind %q with %d layers", m.Config.MediaType, len(m.Layers)).
 			WithHint("an image is named under image, or by FROM")
 	}
 	d = m.Layers[0]
@@ -138,13 +136,12 @@ func featureImage(packed []byte) (layer, about []byte, err error) {
 		}
 	}
 	if about == nil || len(about) > maxFeatureText {
-		return nil, nil, spec.Errorf(spec.ErrUsage, "it is no feature: it has no %s, or one with more than %d KiB", image.FeatureFile, maxFeatureText>>10)
+		return nil, nil, spec.Errorf(spec.ErrUsage, "it is not a feature: it has no %s, or one with more than %d KiB", image.FeatureFile, maxFeatureText>>10)
 	}
 	err = w.Close()
 	return out.Bytes(), about, err
 }
 
-// featureEntry writes the header of an entry, as it is in the image.
 func featureEntry(w *tar.Writer, h *tar.Header) error {
 	name := path.Clean(strings.TrimLeft(h.Name, "/"))
 	if name == ".." || strings.HasPrefix(name, "../") {

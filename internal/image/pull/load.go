@@ -27,7 +27,6 @@ type files interface {
 	Close() error
 }
 
-// loadPath reads images from a file or a directory.
 func (w *worker) loadPath(ctx context.Context) ([]image.Image, error) {
 	w.progress(image.Event{Phase: image.Reading})
 	from, err := w.openPath(ctx, w.order.Load)
@@ -51,7 +50,6 @@ func (w *worker) loadFrom(ctx context.Context, from files) ([]image.Image, error
 	return list, err
 }
 
-// openPath opens the path of an order.
 func (w *worker) openPath(ctx context.Context, name string) (files, error) {
 	open := func() (*os.File, error) { return hostpath.OpenReal(name, unix.O_RDONLY|unix.O_NONBLOCK) }
 	if w.order.From != "" { // the CLI passes an open file without a name
@@ -68,7 +66,7 @@ func (w *worker) openPath(ctx context.Context, name string) (files, error) {
 		root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 		return directory{root}, err
 	case err == nil && !info.Mode().IsRegular():
-		err = fmt.Errorf("%s is no regular file", name)
+		err = fmt.Errorf("%s is not a regular file", name)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -105,7 +103,7 @@ func (d directory) Open(name string) (io.ReadCloser, int64, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", name)
+		err = fmt.Errorf("%s is not a regular file", name)
 	}
 	if err != nil {
 		_ = f.Close()
@@ -153,7 +151,7 @@ func indexArchive(ctx context.Context, f *os.File) (a *archive, err error) {
 			err = errors.New("it has too many files, or names that are too long")
 		}
 		if err != nil {
-			return nil, spec.Errorf(spec.ErrUsage, "this is no whole archive of an image: %w", err)
+			return nil, spec.Errorf(spec.ErrUsage, "this is not a complete archive of an image: %w", err)
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -188,7 +186,6 @@ func (a *archive) Open(name string) (io.ReadCloser, int64, error) {
 
 func (a *archive) Close() error { return a.f.Close() }
 
-// readSmall reads a small file.
 func readSmall(from files, name string, most int64) ([]byte, error) {
 	r, _, err := from.Open(name)
 	if err != nil {
@@ -200,7 +197,6 @@ func readSmall(from files, name string, most int64) ([]byte, error) {
 
 func blobName(digest string) string { return "blobs/sha256/" + image.Hex(digest) }
 
-// loadLayout reads an image layout.
 func (w *worker) loadLayout(ctx context.Context, from files) ([]image.Image, error) {
 	top, err := readSmall(from, "index.json", maxManifest)
 	if err != nil {
@@ -286,7 +282,6 @@ func (w *worker) claimName(f *found) error {
 
 var errOtherPlatform = errors.New("for another platform")
 
-// loadOne reads one image of a layout.
 func (w *worker) loadOne(ctx context.Context, from files, d image.Descriptor, only bool) (found, error) {
 	if p := d.Platform; p != nil {
 		if fits, _ := p.Fits(); !fits {
@@ -349,7 +344,6 @@ func (w *worker) nameOf(annotations map[string]string, only bool) (string, error
 	return ref.Name(), err
 }
 
-// copyBlob copies a blob from an archive or a directory.
 func (w *worker) copyBlob(ctx context.Context, from files, name string, d image.Descriptor, told func(int64)) error {
 	if w.hasBlob(d) {
 		told(d.Size)
@@ -372,7 +366,6 @@ func (w *worker) copyBlob(ctx context.Context, from files, name string, d image.
 	return err
 }
 
-// describe returns the descriptor of a document.
 func describe(mediaType string, text []byte) image.Descriptor {
 	return image.Descriptor{MediaType: mediaType, Digest: image.DigestOf(text), Size: int64(len(text))}
 }

@@ -52,7 +52,6 @@ func (l *login) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.sendRequest(r)
 }
 
-// sendRequest sends a request with the current login.
 func (l *login) sendRequest(r *http.Request) (*http.Response, error) {
 	if l.authorization != "" {
 		r = r.Clone(r.Context())

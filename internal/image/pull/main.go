@@ -85,7 +85,7 @@ func Do(ctx context.Context, o image.Order, progress func(image.Event)) (image.R
 		err = wrapError("ready image "+o.Plain+" for a build", err)
 	case o.Commit != nil:
 		list, err = oneImage(whileLocked(ctx, w, w.commit))
-		err = wrapError("make an image of what was built", err)
+		err = wrapError("make an image of the build", err)
 	case o.Build != "":
 		list, err = oneImage(whileLocked(ctx, w, w.rebuild))
 		err = wrapError("make the root of "+o.Build, err)
@@ -146,7 +146,6 @@ func (w *worker) lockFile(ctx context.Context, name string) (*store.Lock, error)
 	}
 }
 
-// rebuild makes the root of an image again from its blobs on the shelf.
 func (w *worker) rebuild(ctx context.Context) (image.Image, error) {
 	if err := image.CheckDigest(w.order.Build); err != nil {
 		return image.Image{}, err

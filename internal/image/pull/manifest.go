@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"encoding/json"
+
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -23,7 +25,6 @@ const (
 // document reads a blob that describes something, and checks its digest.
 type document func(ctx context.Context, d image.Descriptor) ([]byte, error)
 
-// checkDigest compares a document with its digest.
 func checkDigest(d image.Descriptor, text []byte) ([]byte, error) {
 	if got := image.DigestOf(text); got != d.Digest {
 		return nil, spec.Errorf(spec.ErrDenied, "%s is not what its digest says: it is %s", d.Digest, got).
@@ -56,13 +57,13 @@ func resolve(ctx context.Context, d image.Descriptor, read document) (r resolved
 			FSLayers  []any              `json:"fsLayers"`
 		}
 		if err := decode(text, &both); err != nil {
-			return r, spec.Errorf(spec.ErrDenied, "%s is no manifest of an image: %w", d.Digest, err)
+			return r, spec.Errorf(spec.ErrDenied, "%s is not a manifest of an image: %w", d.Digest, err)
 		}
 		switch {
 		case both.Manifests != nil && (len(both.Layers) > 0 || both.Config.Digest != ""):
 			return r, spec.Errorf(spec.ErrDenied, "%s is both an image and a list of images", d.Digest)
 		case both.SchemaVersion == 1 || len(both.FSLayers) > 0:
-			return r, spec.Errorf(spec.ErrDenied, "it is of Docker's schema 1, which nobody can check").
+			return r, spec.Errorf(spec.ErrDenied, "it is of Docker's schema 1, which cannot be checked").
 				WithHint("push it again with a Docker of this decade")
 		case both.Manifests != nil:
 			if r.list == "" {
@@ -112,7 +113,7 @@ func choose(list []image.Descriptor) (image.Descriptor, error) {
 		return *special, nil
 	}
 	if others == nil {
-		return image.Descriptor{}, spec.Errorf(spec.ErrNotFound, "it is a list of %d images, none of which says what it is made for", len(list))
+		return image.Descriptor{}, spec.Errorf(spec.ErrNotFound, "it is a list of %d images, none of which names a platform", len(list))
 	}
 	return image.Descriptor{}, wrongPlatform(strings.Join(others, ", "))
 }
@@ -135,7 +136,7 @@ func attested(d image.Descriptor) bool {
 // checkManifest rejects a manifest that sandboxes cannot use as an image.
 func checkManifest(m image.Manifest) error {
 	if t := m.Config.MediaType; t != "" && !strings.Contains(t, "image.config") && !strings.Contains(t, "container.image") {
-		return spec.Errorf(spec.ErrUsage, "it is no image, but something of the kind %s", t)
+		return spec.Errorf(spec.ErrUsage, "it is not an image, but something of the kind %s", t)
 	}
 	if len(m.Layers) == 0 || len(m.Layers) > maxLayers {
 		return spec.Errorf(spec.ErrDenied, "it has %d layers, and not 1 to %d", len(m.Layers), maxLayers)
@@ -161,7 +162,6 @@ func checkManifest(m image.Manifest) error {
 	return nil
 }
 
-// parseConfig reads an image's configuration.
 func parseConfig(text []byte) (image.Config, error) {
 	var c struct {
 		Architecture, OS, Variant string
@@ -188,4 +188,50 @@ func parseConfig(text []byte) (image.Config, error) {
 		Docker:  c.Config.Labels[image.DockerLabel] == "true",
 		DiffIDs: c.RootFS.DiffIDs, Made: c.Created,
 	}, nil
+}
+
+// maxParts bounds the number of parts of a document that describes images. Each part takes
+// much more room in memory than in the text.
+const maxParts = 1 << 16
+
+// decode reads a document from an untrusted source. It first checks that the document has
+// at most maxParts parts.
+func decode(text []byte, v any) error {
+	if partsOf(text) > maxParts {
+		return spec.Errorf(spec.ErrDenied, "it is of more than %d parts, as nothing is that describes images", maxParts)
+	}
+	return json.Unmarshal(text, v)
+}
+
+// partsOf counts the commas and the opening brackets of a document, without those in strings.
+func partsOf(text []byte) (n int) {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ',' || c == '{' || c == '['):
+			n++
+		}
+	}
+	return n
+}
+
+// maxSaid bounds the text of an error, in bytes, because the error may quote a faulty
+// document at length.
+const maxSaid = 4 << 10
+
+// clipped is an error whose text is cut to maxSaid bytes.
+type clipped struct{ error }
+
+func (c clipped) Unwrap() error { return c.error }
+
+func (c clipped) Error() string {
+	text := c.error.Error()
+	if len(text) <= maxSaid {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxSaid], "") + " …"
 }

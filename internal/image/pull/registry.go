@@ -30,7 +30,6 @@ func (w *worker) connectSource(ctx context.Context, text string) (ref image.Refe
 	return ref, reg, err
 }
 
-// pullImage fetches the image of a reference.
 func (w *worker) pullImage(ctx context.Context) (none image.Image, err error) {
 	ref, reg, err := w.connectSource(ctx, w.order.Pull)
 	if err != nil {
@@ -121,7 +120,7 @@ func unreachable(registry string, err error) error {
 		return said // the error of the token server
 	}
 	return &broken{spec.Errorf(nil, "ask %s: %w", registry, err).
-		WithHint("check the network, and HTTPS_PROXY if there is a proxy; what was fetched before can be used without: bothy template ls")}
+		WithHint("check the network, and HTTPS_PROXY if there is a proxy; images that are here already need no network: bothy template ls")}
 }
 
 // broken is an error after which a retry is worthwhile.
@@ -130,13 +129,12 @@ type broken struct{ err *spec.Error }
 func (b *broken) Error() string { return b.err.Error() }
 func (b *broken) Unwrap() error { return b.err }
 
-// errStatus explains an error status.
 func errStatus(registry string, status int, what string) error {
 	switch {
 	case status == http.StatusNotFound:
 		return spec.Errorf(spec.ErrNotFound, "%s has no %s", registry, what).WithHint("check the name and the tag")
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return spec.Errorf(spec.ErrDenied, "%s does not give it out (%d): there is no such image, or you may not have it", registry, status).
+		return spec.Errorf(spec.ErrDenied, "%s refuses it (%d): the image does not exist, or you may not have it", registry, status).
 			WithHint("check the name, or log in: docker login %s", registry)
 	case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:
 		return &broken{spec.Errorf(nil, "ask %s: it answers with status %d", registry, status).WithHint("try again later")}
@@ -144,7 +142,6 @@ func errStatus(registry string, status int, what string) error {
 	return spec.Errorf(nil, "ask %s: it answers with status %d", registry, status)
 }
 
-// getPath requests a resource of the repository.
 func (r *registry) getPath(ctx context.Context, path string, header http.Header) (*http.Response, error) {
 	return r.sendRequest(ctx, http.MethodGet, r.base.JoinPath(path), header, nil)
 }
@@ -152,7 +149,6 @@ func (r *registry) getPath(ctx context.Context, path string, header http.Header)
 // accept lists the supported kinds of manifests.
 var accept = []string{image.TypeIndex, image.TypeManifest, image.TypeDockerList, image.TypeDockerManifest}
 
-// resolve finds the manifest of a reference.
 func (r *registry) resolve(ctx context.Context, ref image.Reference) (resolved, error) {
 	var first []byte
 	d := image.Descriptor{Digest: ref.Digest}

@@ -25,7 +25,7 @@ func (w *worker) addNamed(ctx context.Context, r resolved, name string) (image.I
 	return w.addToShelf(ctx, r, name, false)
 }
 
-// addToShelf is finish for a name that may only be claimed.
+// addToShelf is addNamed for a name that may only be claimed.
 func (w *worker) addToShelf(ctx context.Context, r resolved, name string, claimed bool) (image.Image, error) {
 	root, err := w.ensureRoot(ctx, r.Digest)
 	if err != nil {
@@ -54,7 +54,6 @@ func (w *worker) ensureRoot(ctx context.Context, digest string) (image.Root, err
 	return w.buildRoot(ctx, digest, m, config)
 }
 
-// readImage reads the manifest of an image on the shelf, and its configuration.
 func (w *worker) readImage(digest string) (text []byte, m image.Manifest, config []byte, err error) {
 	if text, err = w.readText(image.Descriptor{Digest: digest}, maxManifest); err == nil {
 		err = json.Unmarshal(text, &m)
@@ -65,7 +64,6 @@ func (w *worker) readImage(digest string) (text []byte, m image.Manifest, config
 	return text, m, config, err
 }
 
-// buildRoot makes a root in a temporary directory.
 func (w *worker) buildRoot(ctx context.Context, digest string, m image.Manifest, c image.Config) (image.Root, error) {
 	dir, err := w.shelf.NewRoot()
 	if err != nil {
@@ -113,7 +111,6 @@ func (w *worker) writeRoot(dir string, c image.Config, open []func() (io.ReadClo
 	return root, err
 }
 
-// counter reports progress in bytes.
 func (w *worker) counter(phase image.Phase, total int64) func(n int64) {
 	e := image.Event{Phase: phase, Total: total}
 	return func(n int64) {

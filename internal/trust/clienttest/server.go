@@ -41,7 +41,6 @@ func Handler() http.Handler {
 	return mux
 }
 
-// writeWheel writes an empty python package.
 func writeWheel(w io.Writer) {
 	z := zip.NewWriter(w)
 	for name, content := range map[string]string{
