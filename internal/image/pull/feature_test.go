@@ -84,7 +84,7 @@ func TestFeatureRefused(t *testing.T) {
 		class   error
 		err     string
 	}{
-		{"one that says nothing", imagetest.Layer(t, imagetest.File("install.sh", "")), spec.ErrUsage, "it is no feature"},
+		{"one that says nothing", imagetest.Layer(t, imagetest.File("install.sh", "")), spec.ErrUsage, "it is not a feature"},
 		{"one that says much", imagetest.Layer(t, imagetest.File(image.FeatureFile, strings.Repeat(" ", maxFeatureText+1))), spec.ErrUsage, "more than 128 KiB"},
 		{"one that leads out", imagetest.Layer(t, about, imagetest.File("a/../../x", "")), spec.ErrDenied, "leads out of it"},
 		{"a device", imagetest.Layer(t, about, device), spec.ErrDenied, "neither a file nor a directory"},
@@ -106,7 +106,7 @@ func TestFeatureRefused(t *testing.T) {
 	t.Run("an image", func(t *testing.T) {
 		b, r := newBench(t), imagetest.NewRegistry(t)
 		r.Publish("f", "1", small(t, "image"))
-		if _, err := b.do(t, image.Order{Feature: r.Host + "/f:1"}); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "it is no feature") {
+		if _, err := b.do(t, image.Order{Feature: r.Host + "/f:1"}); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "it is not a feature") {
 			t.Error(err)
 		}
 	})

@@ -139,7 +139,7 @@ func TestAttested(t *testing.T) {
 	second := small(t, "second")
 	second.Descriptor.Platform = nil
 	r.Publish("two", "v1", imagetest.List(t, img, second, about))
-	if _, err = b.do(t, image.Order{Pull: r.Host + "/two:v1"}); !errors.Is(err, spec.ErrNotFound) || !strings.Contains(err.Error(), "a list of 2 images, none of which says") {
+	if _, err = b.do(t, image.Order{Pull: r.Host + "/two:v1"}); !errors.Is(err, spec.ErrNotFound) || !strings.Contains(err.Error(), "a list of 2 images, none of which names") {
 		t.Errorf("two that say nothing: %v", err)
 	}
 }
@@ -344,7 +344,7 @@ func TestLogin(t *testing.T) {
 		{name: "a store without it", files: map[string]string{docker: `{"credsStore":"none"}`}, unsaid: "-"},
 		{name: "no helper", files: map[string]string{docker: fmt.Sprintf(`{"credHelpers":{%q:"missing"}}`, r.Host)}, unsaid: "docker-credential-missing"},
 		{name: "a store that fails", files: map[string]string{docker: `{"credsStore":"bad"}`}, unsaid: "locked"},
-		{name: "a helper elsewhere", files: map[string]string{docker: `{"credsStore":"../ours"}`}, unsaid: "no program's name"},
+		{name: "a helper elsewhere", files: map[string]string{docker: `{"credsStore":"../ours"}`}, unsaid: "a program cannot have this name"},
 		{name: "no configuration", files: map[string]string{docker: `{"auths":`}, unsaid: docker},
 		{name: "DOCKER_CONFIG", env: [2]string{"DOCKER_CONFIG", other}, files: map[string]string{other + "/config.json": auths("me", "secret"), docker: auths("me", "other")}},
 		{name: "REGISTRY_AUTH_FILE", env: [2]string{"REGISTRY_AUTH_FILE", other + "/podman.json"}, files: map[string]string{other + "/podman.json": auths("me", "secret")}},
