@@ -49,8 +49,7 @@ func (p *Provisioner) Create(ctx context.Context, pl *Plan, before func(*spec.Sa
 func (p *Provisioner) prepare(ctx context.Context, pl *Plan) error {
 	sb := pl.Sandbox
 	wish := template.Wish{Word: cmp.Or(pl.Request.Template, spec.TemplateHost), Pull: cmp.Or(pl.Request.Pull, spec.PullMissing), Rules: pl.asked}
-	templates := template.Resolver{Engine: p.Engine, Watcher: p.Watcher}
-	if err := templates.Resolve(ctx, wish, sb); err != nil {
+	if err := p.templates().Resolve(ctx, wish, sb); err != nil {
 		return err
 	}
 	sb.Docker = sb.Docker || p.Engine.Templates().AsksForDocker(sb)

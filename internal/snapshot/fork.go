@@ -134,14 +134,10 @@ func (s *Snapshots) fork(ctx context.Context, from *spec.Sandbox, p checkpoint.P
 // forkFiles makes a fork that does not run and has no leases. With programs it is incomplete until
 // programs resume in it. The caller holds the lock of the checkpoints.
 func (s *Snapshots) forkFiles(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, programs bool, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
-	sb := *from
+	sb := Forked(from)
 	sb.ID, sb.Name, sb.CreatedAt = store.NewID(), name, time.Now().UTC()
-	sb.Ports, sb.Remove = nil, false
-	if noted == nil { // a person makes it: the loop of the other does not work in it
-		sb.Loop = ""
-	}
-	if sb.Mode() == spec.WorkspaceLive {
-		sb.WorkspaceMode = spec.WorkspaceReview
+	if noted != nil { // the loop of the other makes it, and works in it
+		sb.Loop = from.Loop
 	}
 	named := func() (err error) {
 		if name == "" {
@@ -157,6 +153,18 @@ func (s *Snapshots) forkFiles(ctx context.Context, from *spec.Sandbox, p checkpo
 		fill = append(fill, s.engine.Forking(&sb))
 	}
 	return &sb, s.engine.AddCopy(ctx, &sb, named, fill...)
+}
+
+// Forked returns a fork of a sandbox as a person makes it: without ports of the host, the loop that works
+// in the other, and writes that reach the host's files at once. It still has the ID and the name of the
+// other.
+func Forked(from *spec.Sandbox) spec.Sandbox {
+	sb := *from
+	sb.Ports, sb.Remove, sb.Loop = nil, false, ""
+	if sb.Mode() == spec.WorkspaceLive {
+		sb.WorkspaceMode = spec.WorkspaceReview
+	}
+	return sb
 }
 
 // freeFork returns a free name for a fork. The caller holds the names lock.

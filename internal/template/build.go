@@ -32,37 +32,77 @@ type Build struct {
 	Pull      string // as [spec.Request.Pull]
 	Rules     policy.Block
 
-	foreign bool // a devcontainer.json names the base image
+	name    string // Tag in full
+	foreign bool   // a devcontainer.json names the base image
 }
 
-// Build builds an image.
-func (r *Resolver) Build(ctx context.Context, b Build) (image.Image, error) {
-	if project, file := DevcontainerAt(b.Directory); file != "" && b.File == "" {
-		return r.buildDevcontainer(ctx, b, project, file)
+// Plan is a build after all decisions that need no network.
+type Plan struct {
+	Build
+	// Project and Devcontainer are the directory and the path of the devcontainer.json to build. If they
+	// are empty, File is built.
+	Project, Devcontainer string
+}
+
+// Plan decides what is built, and under which name.
+func (r *Resolver) Plan(b Build) (*Plan, error) {
+	if err := checkPull(b.Pull); err != nil {
+		return nil, err
 	}
-	return r.buildDockerfile(ctx, b)
+	pl := &Plan{Build: b}
+	if b.File == "" {
+		pl.Project, pl.Devcontainer = DevcontainerAt(b.Directory)
+	}
+	if pl.Devcontainer != "" {
+		if b.Target != "" {
+			return nil, spec.Errorf(spec.ErrUsage, "which stage is built is said by %s", pl.Devcontainer).WithHint("to build a Dockerfile alone, name it: -f FILE")
+		}
+	} else if err := pl.findDockerfile(); err != nil {
+		return nil, err
+	}
+	if b.Tag == "" {
+		return pl, nil
+	}
+	var err error
+	pl.name, err = r.nameFor(b.Tag)
+	return pl, err
+}
+
+// findDockerfile finds the Dockerfile to build.
+func (pl *Plan) findDockerfile() error {
+	info, err := os.Stat(pl.Directory)
+	if err == nil && !info.IsDir() {
+		err = errors.New("it is not a directory")
+	}
+	if err != nil {
+		return spec.Errorf(spec.ErrNotFound, "build %s: %w", pl.Directory, err)
+	}
+	if pl.File == "" {
+		pl.File = dockerfileIn(pl.Directory)
+	}
+	if pl.File == "" {
+		return spec.Errorf(spec.ErrNotFound, "%s has no Dockerfile", pl.Directory).WithHint("name it: -f FILE")
+	}
+	return nil
+}
+
+// Build builds the image of a plan.
+func (r *Resolver) Build(ctx context.Context, pl *Plan) (image.Image, error) {
+	if pl.Devcontainer != "" {
+		return r.buildDevcontainer(ctx, pl.Build, pl.Project, pl.Devcontainer)
+	}
+	return r.buildDockerfile(ctx, pl.Build)
 }
 
 // buildDockerfile builds the image of a Dockerfile.
 func (r *Resolver) buildDockerfile(ctx context.Context, b Build) (image.Image, error) {
 	o := builder.Options{Context: b.Directory, Dockerfile: b.File, Target: b.Target}
-	info, err := os.Stat(b.Directory)
-	if err == nil && !info.IsDir() {
-		err = errors.New("it is not a directory")
-	}
-	if err != nil {
-		return image.Image{}, spec.Errorf(spec.ErrNotFound, "build %s: %w", b.Directory, err)
-	}
-	switch o.Dockerfile {
-	case "-":
+	if o.Dockerfile == "-" {
+		var err error
 		if o.Text, err = store.ReadAll(b.Input, 1<<20); err != nil {
 			return image.Image{}, fmt.Errorf("read the Dockerfile from standard input: %w", err)
 		}
 		o.Dockerfile = "Dockerfile"
-	case "":
-		if o.Dockerfile = dockerfileIn(b.Directory); o.Dockerfile == "" {
-			return image.Image{}, spec.Errorf(spec.ErrNotFound, "%s has no Dockerfile", b.Directory).WithHint("name it: -f FILE")
-		}
 	}
 	return r.buildImage(ctx, b, o)
 }
@@ -72,13 +112,7 @@ func (r *Resolver) buildImage(ctx context.Context, b Build, o builder.Options) (
 	args := map[string]string{}
 	maps.Copy(args, o.Args) // those of a file; the caller's override them
 	maps.Copy(args, b.Args)
-	o.Args, o.NoCache, o.Secrets, o.Rules = args, b.NoCache, b.Secrets, b.Rules
-	var err error
-	if b.Tag != "" {
-		if o.Name, err = r.nameFor(b.Tag); err != nil {
-			return image.Image{}, err
-		}
-	}
+	o.Name, o.Args, o.NoCache, o.Secrets, o.Rules = b.name, args, b.NoCache, b.Secrets, b.Rules
 	if o.Resolve == nil {
 		o.Resolve = func(ctx context.Context, ref string) (image.Image, error) { return r.base(ctx, ref, b) }
 	}

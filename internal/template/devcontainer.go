@@ -247,7 +247,7 @@ func (b *devcontainerBuild) make(ctx context.Context, all bool) (image.Image, er
 	if err != nil {
 		return image.Image{}, spec.Errorf(spec.ErrUsage, "%s: %w", b.place.File, err)
 	}
-	if text == "" && b.build.Tag == "" {
+	if text == "" && b.build.name == "" {
 		return base, nil
 	}
 	if text == "" {
@@ -324,7 +324,7 @@ func (b *devcontainerBuild) base(ctx context.Context) (image.Image, error) {
 		return image.Image{}, err
 	}
 	without := b.build
-	without.Tag = ""
+	without.name = ""
 	return b.resolver.buildImage(ctx, without, builder.Options{
 		Context: b.project, Within: within(context), Dockerfile: filepath.Join(b.project, file), Args: d.Args, Target: d.Target,
 	})
@@ -406,14 +406,6 @@ func (b *devcontainerBuild) volumes(sb *spec.Sandbox) {
 
 // buildDevcontainer builds an image from a devcontainer.json.
 func (r *Resolver) buildDevcontainer(ctx context.Context, wish Build, project, file string) (image.Image, error) {
-	if wish.Target != "" {
-		return image.Image{}, spec.Errorf(spec.ErrUsage, "which stage is built is said by %s", file).WithHint("to build a Dockerfile alone, name it: -f FILE")
-	}
-	if wish.Tag != "" { // before anything is built
-		if _, err := r.nameFor(wish.Tag); err != nil {
-			return image.Image{}, err
-		}
-	}
 	if err := r.Engine.Images().Hold(); err != nil {
 		return image.Image{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/review/quote"
 	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/spec"
@@ -349,20 +350,15 @@ func (a *app) restoreTo(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, 
 	if err != nil {
 		return err
 	}
-	a.noteFork(sb)
+	if note := provision.ForkNote(sb); note != "" {
+		a.Note("%s", note)
+	}
 	a.noteBeneath(e, sb, p)
 	if a.JSON {
 		return a.PrintJSON(forks[0])
 	}
 	fmt.Fprintln(a.Out, forks[0].Name)
 	return nil
-}
-
-// noteFork explains a fork of a sandbox that writes to the host's files.
-func (a *app) noteFork(sb *spec.Sandbox) {
-	if sb.Mode() == spec.WorkspaceLive && len(sb.Workspaces) > 0 {
-		a.Note("%s writes to your files at once; a fork of it begins with them as they are now, and keeps its changes for bothy diff and apply", sb.Name)
-	}
 }
 
 func (a *app) checkpointRmCommand() *cobra.Command {

@@ -8,12 +8,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
-	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// maxForks is the most forks that one command makes.
-const maxForks = 100
 
 func (a *app) forkCommand() *cobra.Command {
 	var name, from string
@@ -25,24 +21,24 @@ func (a *app) forkCommand() *cobra.Command {
 		Long:  "Makes new sandboxes that begin with what SANDBOX is now, or was at a checkpoint, with the\nsame rules and the same credentials lent. It goes on meanwhile. If it runs, the programs\nrun in each fork, too, and go on from this moment for themselves; but not those that\nbothy exec waits for without a terminal. Their connections are broken off. What the\nforks change in your directories waits for bothy diff and apply.",
 		Args:  cmdline.Exactly(1, "a sandbox"), ValidArgsFunction: a.OneSandbox,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if count < 1 || count > maxForks {
-				return spec.Errorf(spec.ErrUsage, "-n takes a number from 1 to %d", maxForks)
+			if count < 1 { // a request takes 0 for one
+				count = -1
 			}
-			e, sb, err := a.Existing(args[0])
+			e, err := a.Engine()
 			if err != nil {
 				return err
 			}
-			names := make([]string, count)
-			for i := range names {
-				names[i] = name
-				if name != "" && count > 1 {
-					names[i] = fmt.Sprintf("%s-%d", name, i+1)
-				}
+			p := a.Provisioner(e)
+			pl, err := p.PlanFork(spec.ForkRequest{Sandbox: args[0], Count: count, Name: name, Checkpoint: from, Files: files})
+			if err != nil {
+				return err
 			}
-			a.noteFork(sb)
+			for _, note := range pl.Notes {
+				a.Note("%s", note)
+			}
 			ctx, release := cmdline.Interruptible(cmd.Context())
 			defer release()
-			forks, err := fork(ctx, e, sb, names, from, files)
+			forks, err := p.Fork(ctx, pl)
 			if ctx.Err() != nil { // forks not finished were removed again
 				err = context.Cause(ctx)
 			}
@@ -65,16 +61,4 @@ func (a *app) printForks(forks []*spec.Sandbox) error {
 		fmt.Fprintln(a.Out, f.Name)
 	}
 	return nil
-}
-
-// fork makes the forks. With an error it also returns those that it made.
-func fork(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, names []string, from string, files bool) ([]*spec.Sandbox, error) {
-	if from == "" {
-		return cmdline.Snapshots(e).ForkNow(ctx, sb, names, files)
-	}
-	p, err := cmdline.Snapshots(e).Checkpoints(sb).Find(from)
-	if err != nil {
-		return nil, err
-	}
-	return cmdline.Snapshots(e).Fork(ctx, sb, p, names, files)
 }

@@ -40,7 +40,12 @@ func (f *NetworkFlags) Block() (policy.Block, error) {
 
 // fill puts the rules of the flags into a request.
 func (f *NetworkFlags) fill(req *spec.Request) {
-	req.Presets, req.Allow, req.Deny = f.Presets, slices.Concat(f.Allow, f.DockerAllow), slices.Concat(f.Deny, f.DockerDeny)
+	req.Presets, req.Allow, req.Deny = f.Lists()
+}
+
+// Lists returns the words of the flags.
+func (f *NetworkFlags) Lists() (presets, allow, deny []string) {
+	return f.Presets, slices.Concat(f.Allow, f.DockerAllow), slices.Concat(f.Deny, f.DockerDeny)
 }
 
 // Usage turns an error in a flag's value into one of class usage, including an unknown preset.

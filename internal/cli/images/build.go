@@ -11,12 +11,11 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/hostpath"
-	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 func (a *app) templateBuildCommand() *cobra.Command {
-	f := template.Build{}
+	req := spec.BuildRequest{}
 	var args, secrets []string
 	var pull, quiet bool
 	var network cmdline.NetworkFlags
@@ -35,22 +34,27 @@ bothy run -t NAME.`,
 			if err != nil {
 				return err
 			}
-			if f.Pull = spec.PullMissing; pull {
-				f.Pull = spec.PullAlways
+			if pull {
+				req.Pull = spec.PullAlways
 			}
-			f.Directory, f.Input = words[0], a.In
-			if f.Args, err = buildArgs(args); err != nil {
+			req.Directory = words[0]
+			req.Presets, req.Allow, req.Deny = network.Lists()
+			if req.Args, err = buildArgs(args); err != nil {
 				return err
 			}
-			if f.Secrets, err = a.buildSecrets(secrets); err != nil {
+			p := a.Provisioner(e)
+			p.Watcher = a.Watcher(quiet)
+			pl, err := p.PlanBuild(req)
+			if err != nil {
 				return err
 			}
-			if f.Rules, err = network.Block(); err != nil {
+			pl.Input = a.In
+			if pl.Secrets, err = a.buildSecrets(secrets); err != nil {
 				return err
 			}
 			ctx, release := cmdline.Interruptible(cmd.Context())
 			defer release()
-			img, err := a.resolver(e, quiet).Build(ctx, f)
+			img, err := p.Build(ctx, pl)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -65,12 +69,12 @@ bothy run -t NAME.`,
 		},
 	}
 	fs := c.Flags()
-	fs.StringVarP(&f.Tag, "tag", "t", "", "name of the image: NAME[:TAG] (default none: it has its digest)")
-	fs.StringVarP(&f.File, "file", "f", "", "the Dockerfile; - is standard input (default DIRECTORY/Dockerfile)")
+	fs.StringVarP(&req.Tag, "tag", "t", "", "name of the image: NAME[:TAG] (default none: it has its digest)")
+	fs.StringVarP(&req.Dockerfile, "file", "f", "", "the Dockerfile; - is standard input (default DIRECTORY/Dockerfile)")
 	fs.StringArrayVar(&args, "build-arg", nil, "set an ARG: NAME=VALUE, or pass NAME on from your environment; repeatable")
-	fs.StringVar(&f.Target, "target", "", "build this stage instead of the last one")
+	fs.StringVar(&req.Target, "target", "", "build this stage instead of the last one")
 	fs.StringArrayVar(&secrets, "secret", nil, "let steps read a secret: id=ID,src=FILE or id=ID,env=NAME; repeatable")
-	fs.BoolVar(&f.NoCache, "no-cache", false, "carry out every step, whatever earlier builds have made")
+	fs.BoolVar(&req.NoCache, "no-cache", false, "carry out every step, whatever earlier builds have made")
 	fs.BoolVar(&pull, "pull", false, "ask registries for the images of FROM, although they are here")
 	fs.BoolVarP(&quiet, "quiet", "q", false, "say nothing about steps, unless one fails")
 	network.Add(c)
