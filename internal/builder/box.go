@@ -21,6 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/build"
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -85,7 +86,7 @@ func (b *builder) openBox(ctx context.Context, at int) (*box, error) {
 	if b.plan.Context {
 		sb.Build.Context = b.work.Context()
 	}
-	more := []func(store.Sandbox) error{engine.Rules(b.Rules)}
+	more := []func(store.Sandbox) error{netrules.First(b.Rules)}
 	if r.key != "" {
 		more = append(more, rootfs.BeginWithLayer(b.shelf.Layer(r.key)))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/build"
 	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/hostroot"
+	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -57,7 +58,7 @@ func (b *builder) runStep(ctx context.Context, i int, ev Event) error {
 		return errors.New(outcome.Error)
 	case outcome.Exit != 0:
 		failed := &spec.Error{Err: fmt.Errorf("%w: exit status %d", ErrStep, outcome.Exit)}
-		if list := b.engine.Refused(x.sandbox, began); len(list) > 0 {
+		if list := records.Refused(b.engine.Store, x.sandbox, began); len(list) > 0 {
 			failed.Hint = fmt.Sprintf("the network policy refused %s; if that is why, let it: --allow %s, or a --preset (bothy policy preset)", strings.Join(list, ", "), list[0])
 		}
 		return failed

@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/runs"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/price"
+	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -47,7 +48,7 @@ or --max-cost it bounds what a sandbox may have taken: from then on no question 
 			}
 			costs := make([]cost, 0, len(list))
 			for _, sb := range list {
-				b, err := e.Bill(cmd.Context(), sb)
+				b, err := records.Bill(cmd.Context(), e.Keepers(), sb)
 				if err != nil {
 					return err
 				}

@@ -55,7 +55,7 @@ func (a *app) provideDocker(ctx context.Context, e *engine.Engine, sb *spec.Sand
 // installDocker lets a sandbox read Debian's packages and installs the daemon. If apt-get fails, it
 // prints a note and the run continues.
 func (a *app) installDocker(ctx context.Context, in *headless.Session) error {
-	err := in.Engine.EditPolicy(ctx, in.Sandbox, func(f *policyfile.File) error { return f.AddPreset("debian") })
+	err := in.Engine.Rules().Edit(ctx, in.Sandbox, func(f *policyfile.File) error { return f.AddPreset("debian") })
 	if err != nil {
 		return fmt.Errorf("let sandbox %s read Debian's packages: %w", in.Sandbox.Name, err)
 	}

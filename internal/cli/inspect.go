@@ -9,6 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -47,7 +48,7 @@ func networkOf(e *engine.Engine, sb *spec.Sandbox) networkView {
 	if sb.Broken != "" {
 		return n
 	}
-	inputs, err := e.PolicyLayers(sb)
+	inputs, err := e.Rules().Layers(sb)
 	if err == nil {
 		var p *policy.Policy
 		if p, err = policy.Compile(0, inputs...); err == nil {
@@ -113,7 +114,7 @@ func inspect(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox) (inspected,
 	case e.Status(sb).State != spec.Running:
 		unheard = nil
 	}
-	if i.Network.Uploads, err = e.Uploads(sb); err != nil && i.Network.Error == "" {
+	if i.Network.Uploads, err = records.Uploads(e.Store, sb); err != nil && i.Network.Error == "" {
 		i.Network.Error = err.Error() // the sandbox does not start with these, either
 	}
 	return i, unheard

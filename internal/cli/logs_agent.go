@@ -11,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/audit"
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -42,7 +43,7 @@ func (a *app) showTalk(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, 
 	if f.output {
 		return a.showPrinted(ctx, e, sb, f.follow)
 	}
-	s, err := e.Sessions(sb)
+	s, err := records.Sessions(e.Store, e.Agents, sb)
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func whereTo(ctx context.Context, err error, s *transcript.Sessions, sb *spec.Sa
 
 // showPrinted prints the agent's output in the background.
 func (a *app) showPrinted(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, follow bool) error {
-	rules, err := e.OutputRules(sb)
+	rules, err := records.OutputRules(e.Agents, sb)
 	if err != nil {
 		return err
 	}

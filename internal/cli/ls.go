@@ -11,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/hostdirs"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -92,7 +93,7 @@ func rows(list []engine.Info) []listed {
 			}
 		}
 		if i.Status.State == spec.Running {
-			_, what := engine.Replaced(i.Status)
+			_, what := hostdirs.Replaced(i.Status)
 			l.Replaced = what != "" && what != hostpath.Gone && what != hostpath.Silence
 		}
 		l.full = i.Status.State == spec.Stopped && i.Status.Disk.Over()

@@ -8,7 +8,9 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/internal/provision"
+	"github.com/bothy-dev/bothy/internal/reconfigure"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -32,11 +34,11 @@ reaches one port of this machine's loopback, under the name host.bothy.`,
 				return err
 			}
 			if len(f.Publish)+len(f.HostPorts)+len(unpublish)+len(closed) > 0 {
-				err = e.EditPorts(cmd.Context(), sb, len(f.Publish) > 0, func(sb *spec.Sandbox, at []spec.Port) error {
+				err = reconfigure.Ports(cmd.Context(), e, sb, len(f.Publish) > 0, func(sb *spec.Sandbox, at []spec.Port) error {
 					if err := unpublishAll(sb, unpublish, at); err != nil {
 						return err
 					}
-					if err := provision.EachPort(closed, func(n uint16) error { return engine.CloseHostPort(sb, n) }); err != nil {
+					if err := provision.EachPort(closed, func(n uint16) error { return netrules.CloseHostPort(sb, n) }); err != nil {
 						return err
 					}
 					return f.Apply(a.App, sb)
@@ -60,7 +62,7 @@ func unpublishAll(sb *spec.Sandbox, texts []string, at []spec.Port) error {
 	for _, text := range texts {
 		p, err := spec.ParsePort(text)
 		if err == nil {
-			err = engine.Unpublish(sb, p, at)
+			err = netrules.Unpublish(sb, p, at)
 		}
 		if err != nil {
 			return err

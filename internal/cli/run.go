@@ -16,6 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/provision"
+	"github.com/bothy-dev/bothy/internal/reconfigure"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -199,7 +200,7 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 			conn.Close()
 		}
 	}()
-	if err := e.Plays(sb, at.mock); err != nil { // another command was faster, with another script
+	if err := reconfigure.CheckMock(e, sb, at.mock); err != nil { // another command was faster, with another script
 		return err
 	}
 	if sb.Docker && at.IsNew() {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/away"
+	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -19,17 +21,17 @@ func TestAway(t *testing.T) {
 	must(t, e.Credentials().SetSecret(here, stored("mine", canary)))
 	of := wish(t.TempDir())
 	of.Name, of.Env, of.Budget = "box", []string{"MINE=1"}, spec.Budget{Tokens: 9}
-	must(t, e.Create(here, of, Rules(policy.Block{Default: policy.Deny, Presets: []string{"debian"}})))
+	must(t, e.Create(here, of, netrules.First(policy.Block{Default: policy.Deny, Presets: []string{"debian"}})))
 	was, err := e.Credentials().Lend(here, of, "mine", vault.Terms{Hosts: []string{"api.example.com"}})
 	must(t, err)
 	d := e.Store.Sandbox(of.ID)
 	for _, path := range []string{d.Mock(), d.Uploads(), d.Bill(), d.Home() + "/made"} {
 		must(t, store.WriteFile(path, []byte(path)))
 	}
-	before, err := documents(d)
+	before, err := away.Documents(d)
 	must(t, err)
 	must(t, e.PutAway(here, of))
-	if _, err := e.Find(of.ID); !errors.Is(err, spec.ErrNotFound) || !e.IsAway(of.ID) {
+	if _, err := e.Find(of.ID); !errors.Is(err, spec.ErrNotFound) || !e.Away().Has(of.ID) {
 		t.Errorf("it is not put away: %v", err)
 	}
 	sb, err := e.Anew(here, of.ID)
@@ -37,7 +39,7 @@ func TestAway(t *testing.T) {
 	if sb.ID != of.ID || sb.Name != "box" || !slices.Equal(sb.Env, of.Env) || sb.Budget != of.Budget || !slices.Equal(sb.Workspaces, of.Workspaces) || !sb.CreatedAt.After(of.CreatedAt) {
 		t.Errorf("it is %+v", sb)
 	}
-	now, err := documents(d)
+	now, err := away.Documents(d)
 	must(t, err)
 	for name, data := range before {
 		if string(now[name]) != string(data) {
@@ -49,13 +51,13 @@ func TestAway(t *testing.T) {
 	if len(before) < 5 || len(now) != len(before) || len(l) != 1 || l[0].Secret != "mine" || !slices.Equal(l[0].Hosts, was.Hosts) || l[0].Placeholder == was.Placeholder {
 		t.Errorf("it has %d documents, not %d, and is lent %+v", len(now), len(before), l)
 	}
-	if _, err := e.Anew(here, of.ID); !errors.Is(err, spec.ErrNotFound) || e.IsAway(of.ID) {
+	if _, err := e.Anew(here, of.ID); !errors.Is(err, spec.ErrNotFound) || e.Away().Has(of.ID) {
 		t.Errorf("there are two of it: %v", err)
 	}
 }
 
-// away returns a sandbox that is put away and was lent a secret of this name.
-func away(t *testing.T, e *Engine, secret string) *spec.Sandbox {
+// putAway returns a sandbox that is put away and was lent a secret of this name.
+func putAway(t *testing.T, e *Engine, secret string) *spec.Sandbox {
 	t.Helper()
 	of := wish(t.TempDir())
 	of.Name = "box"
@@ -86,7 +88,7 @@ func TestAwayRevoked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine(t)
 			must(t, e.Credentials().SetSecret(here, stored("mine", canary)))
-			of := away(t, e, "mine")
+			of := putAway(t, e, "mine")
 			must(t, taken(e))
 			sb, err := e.Anew(here, of.ID)
 			must(t, err)
@@ -101,14 +103,14 @@ func TestAwayRevoked(t *testing.T) {
 func TestAwayStays(t *testing.T) {
 	e := newEngine(t)
 	must(t, e.Credentials().SetSecret(here, stored("mine", canary)))
-	of := away(t, e, "mine")
+	of := putAway(t, e, "mine")
 	ctx, cancel := context.WithCancel(here)
 	cancel()
 	if _, err := e.Anew(ctx, of.ID); err == nil {
 		t.Error("who was interrupted is told that it is made")
 	}
-	if _, err := e.Find(of.ID); !errors.Is(err, spec.ErrNotFound) || !e.IsAway(of.ID) {
-		t.Errorf("it is put away: %t, and there: %v", e.IsAway(of.ID), err)
+	if _, err := e.Find(of.ID); !errors.Is(err, spec.ErrNotFound) || !e.Away().Has(of.ID) {
+		t.Errorf("it is put away: %t, and there: %v", e.Away().Has(of.ID), err)
 	}
 	sb, err := e.Anew(here, of.ID)
 	must(t, err)
@@ -135,6 +137,6 @@ func TestAwayHolds(t *testing.T) {
 	if len(images["sha256:1"]) != 1 {
 		t.Errorf("used are %v", images)
 	}
-	must(t, e.Forget(of.ID))
+	must(t, e.Away().Forget(of.ID))
 	must(t, e.Programs().CheckUnused("mine", "1.0"))
 }

@@ -37,11 +37,11 @@ func TestPruneLeavesClone(t *testing.T) {
 	time.Sleep(20 * time.Millisecond) // times of files are those of the kernel's last tick
 	file := filepath.Join(list[0].Tree(), "work")
 	must(t, os.WriteFile(file, []byte("precious\n"), 0o644))
-	if err := e.removeStopped(sb); !errors.Is(err, spec.ErrConflict) {
+	if err := (diskSandboxes{e}).removeStopped(sb); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("removing it says %v", err)
 	}
 	must(t, os.Remove(file))
-	must(t, e.removeStopped(sb))
+	must(t, (diskSandboxes{e}).removeStopped(sb))
 }
 
 // TestCreateRefusesCloneName checks that no sandbox is created whose commits could not be fetched.

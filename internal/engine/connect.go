@@ -21,7 +21,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 		return nil, spec.Errorf(spec.ErrSandbox, "sandbox %s cannot be used: %s", sb.Name, sb.Broken).
 			WithHint("%s", cmp.Or(sb.Mend, "remove it with all that is in it: bothy rm -f "+sb.Name))
 	}
-	if err := e.unforked(sb); err != nil {
+	if err := checkForked(e.Store.Sandbox(sb.ID), sb); err != nil {
 		return nil, err
 	}
 	if err := hostpath.CheckShared(sb); err != nil {
@@ -42,11 +42,11 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	for {
 		c, err := e.Keepers().Dial(sb.ID)
 		if err == nil {
-			if err := e.sameDirectories(sb); err != nil {
+			if err := e.Directories().CheckMounted(sb); err != nil {
 				c.Close()
 				return nil, err
 			}
-			e.sayRunning(sb)
+			e.TellRunning(sb)
 			return c, nil
 		}
 		if waiting.Over(err) {
@@ -61,10 +61,10 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 		lock, err := store.TryLock(d.Lock())
 		switch {
 		case err == nil:
-			c, err := e.start(ctx, sb, lock)
+			c, err := e.start(ctx, sb, lock, nil)
 			lock.Unlock()
 			if err == nil {
-				e.sayRunning(sb)
+				e.TellRunning(sb)
 			}
 			return c, err
 		case errors.Is(err, store.ErrLocked):
@@ -83,8 +83,8 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	}
 }
 
-// sayRunning tells the owner of [Engine.Running] that a sandbox runs.
-func (e *Engine) sayRunning(sb *spec.Sandbox) {
+// TellRunning tells the owner of [Engine.Running] that a sandbox runs.
+func (e *Engine) TellRunning(sb *spec.Sandbox) {
 	if e.Running != nil {
 		e.Running(sb)
 	}

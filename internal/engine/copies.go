@@ -2,11 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/store"
@@ -23,7 +18,7 @@ func (e *Engine) AddCopy(ctx context.Context, sb *spec.Sandbox, last func() erro
 		}
 		defer e.Images().Release() // after the names: it may sweep
 	}
-	names, err := e.holdNames(ctx)
+	names, err := e.LockNames(ctx)
 	if err != nil {
 		return err
 	}
@@ -61,32 +56,8 @@ func (e *Engine) Fresh(ctx context.Context, like *spec.Sandbox) (*spec.Sandbox, 
 	}
 	e.Sweep()
 	sb := ForCommand(like, "fresh")
-	rules := func(d store.Sandbox) error { return e.CopyRules(like, d) }
-	if err := e.AddForCommand(ctx, sb, rules); err != nil {
+	if err := e.AddForCommand(ctx, sb, e.Store.Sandbox(like.ID).CopyRules); err != nil {
 		return nil, &spec.Error{Op: "make a sandbox like " + like.Name, Err: err}
 	}
 	return sb, nil
-}
-
-// CopyRules copies a sandbox's rules to the directory of another sandbox, with the uploads under
-// rules that limit them, and the script of its mock.
-func (e *Engine) CopyRules(of *spec.Sandbox, d store.Sandbox) error {
-	from := e.Store.Sandbox(of.ID)
-	return store.AtOnce(
-		func() error { return copyDocument(from.Policy(), d.Policy()) },
-		func() error { return copyDocument(from.Mock(), d.Mock()) },
-		func() error { return copyDocument(from.Uploads(), d.Uploads()) },
-	)
-}
-
-// copyDocument copies a file, if it exists.
-func copyDocument(from, to string) error {
-	data, err := os.ReadFile(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read %s: %w", filepath.Base(from), err)
-	}
-	return store.WriteFile(to, data)
 }

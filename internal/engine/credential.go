@@ -3,9 +3,10 @@ package engine
 import (
 	"context"
 
+	"github.com/bothy-dev/bothy/internal/away"
 	"github.com/bothy-dev/bothy/internal/credential"
 	"github.com/bothy-dev/bothy/internal/keeperclient"
-	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -14,11 +15,16 @@ import (
 
 // Credentials returns the broker that lends secrets to the sandboxes of this engine.
 func (e *Engine) Credentials() *credential.Broker {
-	return credential.NewBroker(&credential.Values{Store: e.Store, Agents: e.Agents, Passphrase: e.Passphrase, Say: e.say}, brokered{e})
+	return credential.NewBroker(&credential.Values{Store: e.Store, Agents: e.Agents, Passphrase: e.Passphrase, Say: e.Say}, brokered{e})
 }
 
 // brokered is the engine as the broker sees it.
 type brokered struct{ *Engine }
+
+// EditPolicy implements [credential.Sandboxes].
+func (e brokered) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*policyfile.File) error) error {
+	return e.Rules().Edit(ctx, sb, edit)
+}
 
 // TellLoans gives a keeper less time for a change that only revokes: the keeper also finds that by
 // itself.
@@ -34,13 +40,13 @@ func (e brokered) TellLoans(ctx context.Context, sb *spec.Sandbox, change wire.L
 
 // RevokeAway changes the records of the sandboxes that are put away.
 func (e brokered) RevokeAway(which func(*spec.Lease) bool, revoked func(*spec.Sandbox, []spec.Lease)) error {
-	return e.eachAway(func(r *record) error {
+	return e.Away().Each(func(r *away.Record) error {
 		ended, left := vault.Part(r.Leases, which)
 		if len(ended) == 0 {
 			return nil
 		}
 		r.Leases = left
-		if err := store.WriteJSON(e.recordPath(r.Sandbox.ID), r); err != nil {
+		if err := e.Away().Write(r); err != nil {
 			return err
 		}
 		revoked(r.Sandbox, ended)

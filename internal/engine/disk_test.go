@@ -31,7 +31,7 @@ func TestPruneLeavesNeeded(t *testing.T) {
 		if got := d.Items[0].Kept; got != why {
 			t.Errorf("it is kept because %q, not %q", got, why)
 		}
-		if err := other.removeStopped(sb); !errors.Is(err, spec.ErrConflict) {
+		if err := (diskSandboxes{other}).removeStopped(sb); !errors.Is(err, spec.ErrConflict) {
 			t.Errorf("removing it, although %s: %v", why, err)
 		}
 	}
@@ -42,7 +42,7 @@ func TestPruneLeavesNeeded(t *testing.T) {
 	other.Claims = func() (map[string]string, error) { return nil, errors.New("torn") }
 	stays("a run may need it that cannot be read: torn")
 	other.Claims = nil
-	must(t, other.removeStopped(sb))
+	must(t, (diskSandboxes{other}).removeStopped(sb))
 	if left := names(t, e); len(left) != 0 {
 		t.Errorf("there is %v", left)
 	}

@@ -16,7 +16,11 @@ import (
 // justNow is how long a sandbox is kept after its last use, although no run needs it.
 const justNow = 2 * time.Minute
 
-func (e *Engine) diskSandboxes(m *quota.Meter) ([]rootfs.Item, error) {
+// diskSandboxes are the sandboxes as parts of the disk's use.
+type diskSandboxes struct{ *Engine }
+
+// list returns the size of each sandbox, and why it is kept.
+func (e diskSandboxes) list(m *quota.Meter) ([]rootfs.Item, error) {
 	infos, err := e.List()
 	if err != nil {
 		return nil, err
@@ -48,7 +52,7 @@ type claims struct {
 	unread error // why it is not known which sandboxes some runs need
 }
 
-func (e *Engine) claimed() (c claims) {
+func (e diskSandboxes) claimed() (c claims) {
 	if e.Claims != nil {
 		c.by, c.unread = e.Claims()
 	}
@@ -57,11 +61,11 @@ func (e *Engine) claimed() (c claims) {
 
 // spared returns why a stopped sandbox must not be removed as unneeded, or the empty string if it
 // may be.
-func (e *Engine) spared(sb *spec.Sandbox, c claims) string {
+func (e diskSandboxes) spared(sb *spec.Sandbox, c claims) string {
 	switch {
 	case sb.Build != nil && cache.Running(sb.Build.Lock):
 		return "its build runs"
-	case e.beingMade(sb):
+	case store.IsLocked(e.Store.Sandbox(sb.ID).MakingLock()):
 		return "it is being made"
 	case c.by[sb.ID] != "":
 		return "the run " + c.by[sb.ID] + " could go on with it"
@@ -74,7 +78,7 @@ func (e *Engine) spared(sb *spec.Sandbox, c claims) string {
 }
 
 // unsaved returns why [changes.Workspaces.Pending] reports a sandbox.
-func (e *Engine) unsaved(sb *spec.Sandbox) string {
+func (e diskSandboxes) unsaved(sb *spec.Sandbox) string {
 	switch {
 	case sb.Broken != "":
 		return "is broken, and may have work in it"
@@ -87,7 +91,7 @@ func (e *Engine) unsaved(sb *spec.Sandbox) string {
 }
 
 // removeStopped removes a sandbox unless it runs, or is needed by now.
-func (e *Engine) removeStopped(sb *spec.Sandbox) error {
+func (e diskSandboxes) removeStopped(sb *spec.Sandbox) error {
 	d := e.Store.Sandbox(sb.ID)
 	lock, err := store.TryLock(d.Lock())
 	switch {

@@ -71,7 +71,8 @@ type Info struct {
 	Status spec.Status // the lock corrects its State
 }
 
-func (e *Engine) say(format string, args ...any) {
+// Say tells the user of the current step.
+func (e *Engine) Say(format string, args ...any) {
 	if e.Progress != nil {
 		e.Progress(fmt.Sprintf(format, args...))
 	}
@@ -79,7 +80,7 @@ func (e *Engine) say(format string, args ...any) {
 
 // Keepers reaches the keepers of the sandboxes.
 func (e *Engine) Keepers() keeperclient.Keepers {
-	return keeperclient.Keepers{Store: e.Store, Say: e.say}
+	return keeperclient.Keepers{Store: e.Store, Say: e.Say}
 }
 
 // Status returns a sandbox's status, with the state corrected by the lock.
@@ -141,7 +142,7 @@ func (e *Engine) FindFor(agent, dir string) (*spec.Sandbox, error) {
 func (e *Engine) Create(ctx context.Context, sb *spec.Sandbox, more ...func(store.Sandbox) error) error {
 	e.Sweep()
 	defer e.Images().Release() // after the names lock is released: it may sweep
-	lock, err := e.holdNames(ctx)
+	lock, err := e.LockNames(ctx)
 	if err != nil {
 		return err
 	}
@@ -155,7 +156,7 @@ func (e *Engine) Create(ctx context.Context, sb *spec.Sandbox, more ...func(stor
 func (e *Engine) Obtain(ctx context.Context, wish *spec.Sandbox, more ...func(store.Sandbox) error) (sb *spec.Sandbox, created bool, err error) {
 	e.Sweep()
 	defer e.Images().Release()
-	lock, err := e.holdNames(ctx)
+	lock, err := e.LockNames(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -167,9 +168,9 @@ func (e *Engine) Obtain(ctx context.Context, wish *spec.Sandbox, more ...func(st
 	return wish, true, e.create(ctx, wish, more)
 }
 
-// holdNames takes the names lock. A holder keeps it for long if it clones a repository for a
+// LockNames takes the names lock. A holder keeps it for long if it clones a repository for a
 // sandbox.
-func (e *Engine) holdNames(ctx context.Context) (*store.Lock, error) {
+func (e *Engine) LockNames(ctx context.Context) (*store.Lock, error) {
 	defer e.Keepers().Patiently("another bothy makes a sandbox; waiting for it")()
 	return e.Store.NamesLock(ctx)
 }
@@ -213,7 +214,7 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 		return err
 	}
 	_ = e.Store.SweepNew()
-	taken, err := e.names()
+	taken, err := takenNames(e.Store)
 	if err != nil {
 		return err
 	}
@@ -251,7 +252,7 @@ func (e *Engine) Sweep() {
 		return
 	}
 	for _, sb := range list {
-		_ = e.shelf(sb).Tidy() // a killed command may have left a memory image
+		_ = shelfOf(e.Store.Sandbox(sb.ID)).Tidy() // a killed command may have left a memory image
 		if sb.Build != nil && !cache.Running(sb.Build.Lock) {
 			_ = e.Remove(context.Background(), sb, true)
 			continue
@@ -271,8 +272,9 @@ func (e *Engine) Sweep() {
 	}
 }
 
-func (e *Engine) names() (map[string]bool, error) {
-	list, err := e.Store.List()
+// takenNames returns the names of all sandboxes.
+func takenNames(s *store.Store) (map[string]bool, error) {
+	list, err := s.List()
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +288,7 @@ func (e *Engine) names() (map[string]bool, error) {
 // CheckNames refuses names that no sandbox can have, or that are taken. It accepts an empty name, which
 // is chosen when it is needed.
 func (e *Engine) CheckNames(names []string) error {
-	taken, err := e.names()
+	taken, err := takenNames(e.Store)
 	for _, name := range names {
 		if err == nil && name != "" {
 			err = checkFree(name, taken)

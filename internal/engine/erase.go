@@ -15,7 +15,7 @@ func (e *Engine) Changes() *changes.Workspaces {
 // lock.
 func (e *Engine) erase(sb *spec.Sandbox) error {
 	if err := e.Changes().Tidy(sb); err != nil {
-		e.say("files of an interrupted apply, named .bothy-apply-..., may be left in the workspace: %v", err)
+		e.Say("files of an interrupted apply, named .bothy-apply-..., may be left in the workspace: %v", err)
 	}
 	return e.Store.Remove(sb.ID)
 }

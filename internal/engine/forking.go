@@ -26,12 +26,11 @@ func (e *Engine) Forked(sb *spec.Sandbox) error {
 	return err
 }
 
-// unforked refuses a fork in which programs are to resume and have not yet.
-func (e *Engine) unforked(sb *spec.Sandbox) error {
+// checkForked refuses a fork in which programs are to resume and have not yet.
+func checkForked(d store.Sandbox, sb *spec.Sandbox) error {
 	if sb.Remove { // it has a maker, but is not a fork
 		return nil
 	}
-	d := e.Store.Sandbox(sb.ID)
 	awaited := d.Awaited() // before the rest: a maker removes the mark before it releases the lock
 	if d.MayHaveStarted() || !d.HasMaker() {
 		return nil

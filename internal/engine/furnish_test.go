@@ -21,7 +21,7 @@ func furnished(t *testing.T, e *Engine, name string) (sb *spec.Sandbox, home str
 	sb = wish(t.TempDir())
 	sb.Name, sb.Agent = name, name
 	must(t, e.Create(t.Context(), sb))
-	must(t, e.furnish(sb))
+	must(t, e.Homes().Furnish(sb))
 	return sb, e.Store.Sandbox(sb.ID).Home()
 }
 
@@ -56,7 +56,7 @@ func TestHomeWithoutCredential(t *testing.T) {
 			}
 			_, err = e.Credentials().Lend(here, sb, tt.secret, vault.Terms{})
 			must(t, err)
-			must(t, e.refurnish(sb))
+			must(t, e.Homes().Refurnish(sb))
 			if text, err = os.ReadFile(file); err != nil || !strings.Contains(string(text), tt.sign) || strings.Contains(string(text), `""`) {
 				t.Errorf("%s, %v", text, err)
 			}
@@ -74,7 +74,7 @@ func TestLoggedInInside(t *testing.T) {
 	must(t, os.WriteFile(file, []byte("their own"), 0o600))
 	_, err := e.Credentials().Lend(here, sb, "openai", vault.Terms{})
 	must(t, err)
-	must(t, e.refurnish(sb))
+	must(t, e.Homes().Refurnish(sb))
 	if text, err := os.ReadFile(file); string(text) != "their own" {
 		t.Errorf("%s, %v", text, err)
 	}
@@ -82,7 +82,7 @@ func TestLoggedInInside(t *testing.T) {
 	must(t, os.RemoveAll(filepath.Join(home, ".codex")))
 	must(t, os.Symlink(elsewhere, filepath.Join(home, ".codex")))
 	*said = nil
-	must(t, e.refurnish(sb))
+	must(t, e.Homes().Refurnish(sb))
 	if list, _ := os.ReadDir(elsewhere); len(list) != 0 || len(*said) == 0 {
 		t.Errorf("outside is %v, said %q", list, *said)
 	}
@@ -106,7 +106,7 @@ func TestOwnLoginsStay(t *testing.T) {
 		root, err := os.OpenRoot(home)
 		must(t, err)
 		defer root.Close()
-		for _, take := range []func(*spec.Sandbox, *os.Root) error{e.strip, e.RemoveLendable} {
+		for _, take := range []func(*spec.Sandbox, *os.Root) error{e.Homes().Strip, e.Homes().RemoveLendable} {
 			for _, f := range append(files, "notes") {
 				must(t, os.MkdirAll(filepath.Dir(filepath.Join(home, f)), 0o700))
 				must(t, os.WriteFile(filepath.Join(home, f), []byte("their own"), 0o600))
@@ -155,7 +155,7 @@ func TestLoginsOfPattern(t *testing.T) {
 			root, err := os.OpenRoot(home)
 			must(t, err)
 			defer root.Close()
-			must(t, e.strip(sb, root))
+			must(t, e.Homes().Strip(sb, root))
 			if _, err := os.Lstat(filepath.Join(elsewhere, "a/mcp-auth.json")); err != nil {
 				t.Error(err)
 			}
@@ -179,7 +179,7 @@ func TestNoLoginsOfOthers(t *testing.T) {
 	root, err := os.OpenRoot(home)
 	must(t, err)
 	defer root.Close()
-	must(t, e.strip(sb, root))
+	must(t, e.Homes().Strip(sb, root))
 	if _, err := root.Lstat("share/opencode/auth.json"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it goes along: %v", err)
 	}

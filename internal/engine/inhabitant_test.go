@@ -44,7 +44,7 @@ func TestDescriptionGone(t *testing.T) {
 			must(t, err)
 			defer home.Close()
 			must(t, home.WriteFile(".mine", []byte("their own"), 0o600))
-			for what, err := range map[string]error{"furnish": e.furnish(sb), "strip": e.strip(sb, home)} {
+			for what, err := range map[string]error{"furnish": e.Homes().Furnish(sb), "strip": e.Homes().Strip(sb, home)} {
 				if err == nil || errors.Is(err, spec.ErrNotFound) || !strings.Contains(err.Error(), "mine") {
 					t.Errorf("%s: %v", what, err)
 				}
@@ -57,7 +57,7 @@ func TestDescriptionGone(t *testing.T) {
 				t.Errorf("of a login inside it says %q", *said)
 			}
 			*said = nil
-			must(t, e.refurnish(sb)) // the sandbox can still be maintained
+			must(t, e.Homes().Refurnish(sb)) // the sandbox can still be maintained
 			if len(*said) != 1 || !strings.Contains((*said)[0], "mine") {
 				t.Errorf("said %q", *said)
 			}

@@ -43,7 +43,7 @@ func (e *Engine) Adopt(ctx context.Context, sb *spec.Sandbox, needed bool) (adop
 	if e.making.has(sb.ID) {
 		return true, nil
 	}
-	lock, wanted, err := e.waitForMaker(ctx, sb, needed)
+	lock, wanted, err := waitForMaker(ctx, e.Keepers(), sb, needed)
 	if wanted != nil {
 		defer wanted.Unlock()
 	}
@@ -56,18 +56,13 @@ func (e *Engine) Adopt(ctx context.Context, sb *spec.Sandbox, needed bool) (adop
 	return lock != nil, err
 }
 
-// beingMade reports whether a process works on a sandbox that is unfinished.
-func (e *Engine) beingMade(sb *spec.Sandbox) bool {
-	return store.IsLocked(e.Store.Sandbox(sb.ID).MakingLock())
-}
-
 // afterMaking waits until a sandbox may be started. The sandbox is not taken back until the caller
 // calls started.
 func (e *Engine) afterMaking(ctx context.Context, sb *spec.Sandbox) (started func(), err error) {
 	if e.making.has(sb.ID) {
 		return func() {}, nil
 	}
-	lock, wanted, err := e.waitForMaker(ctx, sb, true)
+	lock, wanted, err := waitForMaker(ctx, e.Keepers(), sb, true)
 	if lock != nil { // the sandbox can be used as it is
 		lock.Unlock()
 	}
@@ -81,9 +76,9 @@ func (e *Engine) afterMaking(ctx context.Context, sb *spec.Sandbox) (started fun
 // waitForMaker waits until no other process makes a sandbox. It returns the creation lock if the
 // sandbox is unfinished. It also returns the lock that marks the sandbox as wanted, if the caller
 // needs it and had to wait.
-func (e *Engine) waitForMaker(ctx context.Context, sb *spec.Sandbox, needed bool) (lock, wanted *store.Lock, err error) {
-	d := e.Store.Sandbox(sb.ID)
-	defer e.Keepers().Patiently("sandbox %s is being made by another bothy, which may be asking for something; waiting for it", sb.Name)()
+func waitForMaker(ctx context.Context, k keeperclient.Keepers, sb *spec.Sandbox, needed bool) (lock, wanted *store.Lock, err error) {
+	d := k.Store.Sandbox(sb.ID)
+	defer k.Patiently("sandbox %s is being made by another bothy, which may be asking for something; waiting for it", sb.Name)()
 	for {
 		lock, err = store.TryLockThere(d.MakingLock())
 		if errors.Is(err, fs.ErrNotExist) { // it is made, or was removed

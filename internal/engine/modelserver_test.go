@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -24,8 +25,8 @@ func TestBarredBeginning(t *testing.T) {
 			must(t, err)
 			rules.Allow = append(rules.Allow, r)
 		}
-		must(t, e.Create(t.Context(), sb, Rules(rules)))
-		must(t, e.furnish(sb))
+		must(t, e.Create(t.Context(), sb, netrules.First(rules)))
+		must(t, e.Homes().Furnish(sb))
 		text, _ := os.ReadFile(filepath.Join(e.Store.Sandbox(sb.ID).Home(), ".config/opencode/opencode.json"))
 		if off := strings.Contains(string(text), `"disabled_providers":["opencode"]`); off == open {
 			t.Errorf("its host allowed: %v; %s", open, text)
@@ -52,10 +53,10 @@ func TestServerInHome(t *testing.T) {
 		of, err := e.Agents.Find(tt.agent)
 		must(t, err)
 		var rules policy.Block
-		must(t, Serve(sb, of, s, &rules))
-		must(t, e.Create(t.Context(), sb, Rules(rules)))
-		must(t, e.furnish(sb))
-		must(t, e.refurnish(sb))
+		must(t, netrules.Serve(sb, of, s, &rules))
+		must(t, e.Create(t.Context(), sb, netrules.First(rules)))
+		must(t, e.Homes().Furnish(sb))
+		must(t, e.Homes().Refurnish(sb))
 		text, err := os.ReadFile(filepath.Join(e.Store.Sandbox(sb.ID).Home(), tt.file))
 		if err != nil || !strings.Contains(string(text), tt.has) || strings.Contains(string(text), tt.hasNot) {
 			t.Errorf("%s: %s, %v", tt.agent, text, err)
@@ -64,20 +65,5 @@ func TestServerInHome(t *testing.T) {
 			t.Errorf("%s: open are %v, %v", tt.agent, sb.HostPorts, rules.Allow)
 		}
 		must(t, e.Remove(t.Context(), sb, true))
-	}
-}
-
-// TestServersOf checks that servers that variables name are recognized, under whatever name the
-// inside knows them.
-func TestServersOf(t *testing.T) {
-	s, err := spec.NewModelServer("https://llm.example", "", "")
-	must(t, err)
-	sb := &spec.Sandbox{ModelServer: s, Env: []string{
-		"ANTHROPIC_BASE_URL=http://host.docker.internal:4000/x", "OPENAI_BASE_URL=https://Gate.example/v1", "OPENAI_API_BASE=http://[fd00::1]:8000",
-		"OTHER_URL=http://no.example", "EMPTY_BASE_URL=", "ODD_BASE_URL=http://%zz",
-	}}
-	want := []string{"llm.example:443", "host.bothy:4000", "gate.example:443", "[fd00::1]:8000"}
-	if got := serversOf(sb); !slices.Equal(got, want) {
-		t.Errorf("%q", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/keeper/grants"
+	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -31,9 +32,9 @@ func TestRules(t *testing.T) {
 		Deny: []policy.Rule{rule(t, policy.Deny, "evil.example")},
 	}
 	sb, plain := wish("/srv/app"), wish("/srv/other")
-	must(t, e.Create(t.Context(), sb, Rules(b)))
-	must(t, e.Create(t.Context(), plain, Rules(policy.Block{})))
-	inputs, err := e.PolicyLayers(sb)
+	must(t, e.Create(t.Context(), sb, netrules.First(b)))
+	must(t, e.Create(t.Context(), plain, netrules.First(policy.Block{})))
+	inputs, err := e.Rules().Layers(sb)
 	must(t, err)
 	if own := inputs[1].Block; len(own.Presets) != 1 || len(own.Allow) != 1 || len(own.Deny) != 1 {
 		t.Errorf("it has %+v", own)
@@ -43,9 +44,9 @@ func TestRules(t *testing.T) {
 	}
 	// An existing sandbox keeps its own.
 	again := wish("/srv/app")
-	got, created, err := e.Obtain(t.Context(), again, Rules(policy.Block{Presets: []string{"open"}}))
+	got, created, err := e.Obtain(t.Context(), again, netrules.First(policy.Block{Presets: []string{"open"}}))
 	must(t, err)
-	if inputs, err = e.PolicyLayers(got); err != nil || created || inputs[1].Block.Presets[0] != "npm" {
+	if inputs, err = e.Rules().Layers(got); err != nil || created || inputs[1].Block.Presets[0] != "npm" {
 		t.Errorf("created %t with %+v, %v", created, inputs, err)
 	}
 }
@@ -53,10 +54,10 @@ func TestRules(t *testing.T) {
 func TestHasRules(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
-	must(t, e.Create(t.Context(), sb, Rules(policy.Block{Presets: []string{"npm", "go"}, Allow: []policy.Rule{rule(t, policy.Allow, "a.example")}})))
+	must(t, e.Create(t.Context(), sb, netrules.First(policy.Block{Presets: []string{"npm", "go"}, Allow: []policy.Rule{rule(t, policy.Allow, "a.example")}})))
 	ended := rule(t, policy.Allow, "b.example")
 	ended.Until = time.Now().Add(time.Hour)
-	must(t, e.EditPolicy(t.Context(), sb, func(f *policyfile.File) error { return f.Add(ended) }))
+	must(t, e.Rules().Edit(t.Context(), sb, func(f *policyfile.File) error { return f.Add(ended) }))
 	for _, tt := range []struct {
 		asked policy.Block
 		want  bool
@@ -69,12 +70,12 @@ func TestHasRules(t *testing.T) {
 		{policy.Block{Allow: []policy.Rule{rule(t, policy.Allow, "b.example")}}, false}, // that rule ends
 		{policy.Block{Deny: []policy.Rule{rule(t, policy.Deny, "a.example")}}, false},
 	} {
-		if got, err := e.HasRules(sb, tt.asked); err != nil || got != tt.want {
+		if got, err := e.Rules().Has(sb, tt.asked); err != nil || got != tt.want {
 			t.Errorf("%+v: %t, %v", tt.asked, got, err)
 		}
 	}
 	must(t, store.WriteFile(e.Store.Sandbox(sb.ID).Policy(), []byte("version: 1\nallow: null\n")))
-	if _, err := e.HasRules(sb, policy.Block{}); !errors.Is(err, spec.ErrUsage) {
+	if _, err := e.Rules().Has(sb, policy.Block{}); !errors.Is(err, spec.ErrUsage) {
 		t.Errorf("rules that cannot be read: %v", err)
 	}
 }
@@ -91,7 +92,7 @@ func TestRulesWhileStarting(t *testing.T) {
 	defer lock.Unlock()
 	done := make(chan error, 1)
 	go func() {
-		done <- e.EditPolicy(here, sb, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, "evil.example")) })
+		done <- e.Rules().Edit(here, sb, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, "evil.example")) })
 	}()
 	select {
 	case err := <-done:
@@ -115,7 +116,7 @@ func TestRulesWhileItEnds(t *testing.T) {
 	k := &fakeKeeper{}
 	k.ends.Store(true)
 	k.serve(t, e.Store.Sandbox(sb.ID))
-	must(t, e.EditPolicy(here, sb, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, "evil.example")) }))
+	must(t, e.Rules().Edit(here, sb, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, "evil.example")) }))
 	if rules := <-k.rules; !strings.Contains(string(rules), "evil.example") {
 		t.Errorf("the keeper was told %s", rules)
 	}
@@ -132,12 +133,12 @@ func TestUnreadProjectKeepsNoRules(t *testing.T) {
 	var said []string
 	e.Progress = func(s string) { said = append(said, s) }
 	deny := func(host string) error {
-		return e.EditPolicy(here, sb, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, host)) })
+		return e.Rules().Edit(here, sb, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, host)) })
 	}
-	must(t, os.Mkdir(filepath.Join(dir, projectFile), 0o700))
+	must(t, os.Mkdir(filepath.Join(dir, "bothy.yaml"), 0o700))
 	must(t, deny("idle.example"))
-	must(t, e.EditPolicy(here, nil, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, "all.example")) }))
-	if len(said) != 2 || !strings.Contains(said[0], "does not start") || !strings.Contains(said[1], projectFile) {
+	must(t, e.Rules().Edit(here, nil, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, "all.example")) }))
+	if len(said) != 2 || !strings.Contains(said[0], "does not start") || !strings.Contains(said[1], "bothy.yaml") {
 		t.Errorf("of a sandbox that does not run: %q", said)
 	}
 	said = nil
@@ -147,10 +148,10 @@ func TestUnreadProjectKeepsNoRules(t *testing.T) {
 	if rules := <-k.rules; !strings.Contains(string(rules), "evil.example") || !k.own.Load() {
 		t.Errorf("the keeper was told %s, without the project's: %t", rules, k.own.Load())
 	}
-	if len(said) != 1 || !strings.Contains(said[0], projectFile) {
+	if len(said) != 1 || !strings.Contains(said[0], "bothy.yaml") {
 		t.Errorf("it is said: %q", said)
 	}
-	must(t, os.Remove(filepath.Join(dir, projectFile)))
+	must(t, os.Remove(filepath.Join(dir, "bothy.yaml")))
 	must(t, deny("bad.example"))
 	if rules := <-k.rules; !strings.Contains(string(rules), "bad.example") || k.own.Load() || len(said) != 1 {
 		t.Errorf("the keeper was told %s, without the project's: %t, and %q said", rules, k.own.Load(), said)
@@ -162,13 +163,13 @@ func TestUnreadProjectKeepsNoRules(t *testing.T) {
 func TestUnfitRulesAreNotWritten(t *testing.T) {
 	e := newEngine(t)
 	sb := wish(t.TempDir())
-	must(t, e.Create(t.Context(), sb, Rules(policy.Block{Allow: []policy.Rule{rule(t, policy.Allow, "a.example")}})))
+	must(t, e.Create(t.Context(), sb, netrules.First(policy.Block{Allow: []policy.Rule{rule(t, policy.Allow, "a.example")}})))
 	k := &fakeKeeper{}
 	k.serve(t, e.Store.Sandbox(sb.ID))
 	before, err := os.ReadFile(e.Store.Sandbox(sb.ID).Policy())
 	must(t, err)
 	must(t, store.WriteFile(e.Store.Policy(), []byte("version: 1\nallow: [bad..example]\n")))
-	err = e.EditPolicy(here, sb, func(f *policyfile.File) error { return f.SetDefault(policy.Allow) })
+	err = e.Rules().Edit(here, sb, func(f *policyfile.File) error { return f.SetDefault(policy.Allow) })
 	if !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "nothing is changed") || !strings.Contains(err.Error(), e.Store.Policy()+": line 2") {
 		t.Errorf("the error is %v", err)
 	}
@@ -195,7 +196,7 @@ func TestRulesForAllThatCanBeTold(t *testing.T) {
 			keepers[i].serve(t, e.Store.Sandbox(sb.ID))
 		}
 	}
-	err := e.EditPolicy(here, nil, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, "evil.example")) })
+	err := e.Rules().Edit(here, nil, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, "evil.example")) })
 	if spec.ExitCode(err) != spec.ExitError || !strings.Contains(err.Error(), "are written") || !strings.Contains(err.Error(), "sandbox "+unread.Name) ||
 		strings.Contains(err.Error(), "sandbox "+runs.Name) || strings.Contains(err.Error(), "sandbox "+idle.Name) {
 		t.Errorf("the error is %v", err)
@@ -220,7 +221,7 @@ func TestRulesForBroken(t *testing.T) {
 	d := e.Store.Sandbox(sb.ID)
 	must(t, os.WriteFile(d.Spec(), []byte("{"), 0o600))
 	deny := func(host string) error {
-		return e.EditPolicy(here, nil, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, host)) })
+		return e.Rules().Edit(here, nil, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, host)) })
 	}
 	must(t, deny("idle.example"))
 	k := &fakeKeeper{}
@@ -234,23 +235,14 @@ func TestRulesForBroken(t *testing.T) {
 	}
 }
 
-// TestRulesForRemoved checks that a sandbox that is removed meanwhile needs no rules.
-func TestRulesForRemoved(t *testing.T) {
-	e := newEngine(t)
-	sb := wish(t.TempDir())
-	must(t, e.Create(t.Context(), sb))
-	must(t, os.RemoveAll(e.Store.Sandbox(sb.ID).Dir))
-	must(t, e.announce(here, []*spec.Sandbox{sb}))
-}
-
 // TestEndedRulesGo checks that each change of rules removes those that have ended.
 func TestEndedRulesGo(t *testing.T) {
 	e := newEngine(t)
 	sb := wish(t.TempDir())
 	ended, goes := rule(t, policy.Allow, "a.example"), rule(t, policy.Allow, "b.example")
 	ended.Until, goes.Until = time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
-	must(t, e.Create(t.Context(), sb, Rules(policy.Block{Allow: []policy.Rule{ended, goes}})))
-	must(t, e.EditPolicy(here, sb, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, "c.example")) }))
+	must(t, e.Create(t.Context(), sb, netrules.First(policy.Block{Allow: []policy.Rule{ended, goes}})))
+	must(t, e.Rules().Edit(here, sb, func(f *policyfile.File) error { return f.Add(rule(t, policy.Deny, "c.example")) }))
 	text, err := os.ReadFile(e.Store.Sandbox(sb.ID).Policy())
 	must(t, err)
 	if s := string(text); strings.Contains(s, "a.example") || !strings.Contains(s, "b.example") || !strings.Contains(s, "c.example") {

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/program"
@@ -35,9 +36,9 @@ func (p programs) openBothy() (*os.File, error) {
 	return os.NewFile(uintptr(fd), p.bothy), nil
 }
 
-// untouched refuses programs that have changed since this command began, and that a sandbox may
+// checkUntouched refuses programs that have changed since this command began, and that a sandbox may
 // have written.
-func (e *Engine) untouched(p programs) error {
+func (p programs) checkUntouched(paths func() (*hostpath.Guard, error)) error {
 	for name, path := range map[string]string{program.Bothy: p.bothy, program.Keeper: p.keeper, program.Guest: p.guest} {
 		if path == program.Running { // no path leads to it
 			continue
@@ -46,11 +47,11 @@ func (e *Engine) untouched(p programs) error {
 		if touched == nil {
 			continue
 		}
-		paths, err := e.Paths()
+		guard, err := paths()
 		if err != nil {
 			return err
 		}
-		if paths.WrittenAt(path) {
+		if guard.WrittenAt(path) {
 			return touched
 		}
 	}

@@ -32,10 +32,10 @@ func (e *Engine) Resume(ctx context.Context, sb *spec.Sandbox, lock *store.Lock,
 	}
 	ctx, cancel := context.WithTimeout(ctx, keeperclient.StartTimeout+time.Duration(size/slowRead)*time.Second)
 	defer cancel()
-	c, err := e.startWith(ctx, sb, lock, from)
+	c, err := e.start(ctx, sb, lock, from)
 	if err != nil {
 		return err
 	}
-	e.sayRunning(sb)
+	e.TellRunning(sb)
 	return keeperclient.Order(ctx, sb, c, wire.Ask{Op: wire.OpUp})
 }

@@ -35,7 +35,7 @@ func TestPruneLeavesHalf(t *testing.T) {
 	b := newReviewedBox(t)
 	must(t, os.MkdirAll(b.Store.Sandbox(b.sb.ID).Checkpoints(), 0o700))
 	must(t, os.WriteFile(filepath.Join(b.Store.Sandbox(b.sb.ID).Checkpoints(), "restoring.json"), []byte("{}"), 0o600))
-	if err := b.removeStopped(b.sb); !errors.Is(err, spec.ErrConflict) {
+	if err := (diskSandboxes{b.Engine}).removeStopped(b.sb); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("removing it says %v", err)
 	}
 	if _, err := b.Connect(t.Context(), b.sb); !errors.Is(err, spec.ErrConflict) {
@@ -49,11 +49,11 @@ func TestPruneLeavesPending(t *testing.T) {
 	b := newReviewedBox(t)
 	file := filepath.Join(b.up, "work")
 	must(t, os.WriteFile(file, []byte("precious\n"), 0o644))
-	if err := b.removeStopped(b.sb); !errors.Is(err, spec.ErrConflict) {
+	if err := (diskSandboxes{b.Engine}).removeStopped(b.sb); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("removing it says %v", err)
 	}
 	must(t, os.Remove(file))
-	must(t, b.removeStopped(b.sb))
+	must(t, (diskSandboxes{b.Engine}).removeStopped(b.sb))
 	if left := names(t, b.Engine); len(left) != 0 {
 		t.Errorf("there is %v", left)
 	}
@@ -64,7 +64,7 @@ func TestPruneLeavesPending(t *testing.T) {
 func TestRemoveClearsAwayTemps(t *testing.T) {
 	for name, remove := range map[string]func(*Engine, *spec.Sandbox) error{
 		"rm":    func(e *Engine, sb *spec.Sandbox) error { return e.Remove(t.Context(), sb, true) },
-		"prune": (*Engine).removeStopped,
+		"prune": func(e *Engine, sb *spec.Sandbox) error { return diskSandboxes{e}.removeStopped(sb) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newReviewedBox(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/credential"
 	"github.com/bothy-dev/bothy/internal/credential/credentialtest"
+	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -47,7 +48,7 @@ func TestOwnService(t *testing.T) {
 			} else {
 				must(t, e.Credentials().SetSecret(here, credential.NewSecret{Name: "acme", Source: vault.Source{Kind: vault.SourceStored}, Value: []byte(value)}))
 			}
-			hosts, err := e.PresetHosts(a)
+			hosts, err := netrules.PresetHosts(e.Credentials().Values, a)
 			if err != nil || hosts[0] != "api.acme.example:443" || !slices.Contains(hosts, "registry.npmjs.org:443") || !slices.Contains(hosts, "api.github.com:443") {
 				t.Errorf("%q, %v", hosts, err)
 			}
@@ -66,7 +67,7 @@ func TestOwnService(t *testing.T) {
 			if n := e.Credentials().ForStart(here, sb); len(n.Loans) != 1 || string(n.Loans[0].Value) != value {
 				t.Errorf("%+v", n)
 			}
-			must(t, e.furnish(sb))
+			must(t, e.Homes().Furnish(sb))
 			text, err := os.ReadFile(filepath.Join(e.Store.Sandbox(sb.ID).Home(), ".mine.json"))
 			if err != nil || l.Placeholder == "" || string(text) != `{"key":"`+l.Placeholder+`"}` {
 				t.Errorf("%s, %v", text, err)

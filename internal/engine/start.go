@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,12 +22,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/nsproc"
-	"github.com/bothy-dev/bothy/internal/rootfs"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
-	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -37,13 +32,8 @@ import (
 const killTime = 5 * time.Second
 
 // start launches a keeper for a sandbox whose lock the caller holds. It returns a conversation with the
-// keeper.
-func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) (*unixconn.Conn, error) {
-	return e.startWith(ctx, sb, lock, nil)
-}
-
-// startWith is start for a sandbox that may have a memory image to resume from.
-func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lock, from *Memory) (*unixconn.Conn, error) {
+// keeper. Programs resume from a memory image, unless from is nil.
+func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock, from *Memory) (*unixconn.Conn, error) {
 	d := e.Store.Sandbox(sb.ID)
 	sb, err := e.Store.Load(sb.ID) // it may have been changed before the lock was taken
 	if err != nil {
@@ -61,16 +51,20 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 		return nil, spec.Errorf(spec.ErrSandbox, "start sandbox %s: only %d files may be open here, %d are needed", sb.Name, files.Max, keeper.OpenFiles).
 			WithHint("raise the hard limit: ulimit -n %d", keeper.OpenFiles)
 	}
-	e.sayCrash(sb, d)
+	sayCrash(e.Keepers(), sb, d)
 	if err := e.clean(sb, d); err != nil {
 		return nil, err
 	}
-	if err := e.finishFiles(sb); err != nil {
+	finish := e.Whole // finishes a restore that was interrupted, or refuses its result
+	if e.BeforeStart != nil {
+		finish = e.BeforeStart
+	}
+	if err := finish(sb); err != nil {
 		return nil, err
 	}
-	furnish := e.refurnish
+	furnish := e.Homes().Refurnish
 	if d.ReadStatus().StartedAt == nil {
-		furnish = e.furnish
+		furnish = e.Homes().Furnish
 	}
 	if err := furnish(sb); err != nil {
 		return nil, err
@@ -81,11 +75,12 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	remembering := make(chan struct{})
 	go func() { defer close(remembering); e.Changes().RememberNames(sb) }() // while the wall comes up
 	defer func() { <-remembering }()
+	prepare := e.preparation()
 	reading, enough := context.WithCancel(ctx)
 	lent := make(chan credential.Lent, 1)
 	go func() { defer close(lent); lent <- e.Credentials().ForStart(reading, sb) }()
 	person := make(chan *gitdefaults.Person, 1)
-	go func() { defer close(person); person <- e.askGit(reading, sb) }()
+	go func() { defer close(person); person <- prepare.AskGit(reading, sb) }()
 	defer func() { // whatever fails below, no command that reads a secret outlives it
 		enough()
 		for range person {
@@ -99,12 +94,12 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	if err != nil {
 		return nil, &spec.Error{Class: spec.ErrSandbox, Op: "start sandbox " + sb.Name, Err: err, Hint: spec.Hint(err)}
 	}
-	launch, err := e.launch(ctx, sb, group.Path(), limits)
+	launch, err := prepare.Settings(ctx, sb, group.Path(), limits)
 	var conn *unixconn.Conn
 	if err == nil {
 		n := <-lent
 		launch.Loans, launch.Unlent = n.Loans, n.Unlent
-		e.tellGit(&launch, <-person)
+		prepare.AddGit(&launch, <-person)
 		if from != nil {
 			launch.GoOn, launch.Authority = from.Dir, from.Authority()
 		}
@@ -131,116 +126,6 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	return conn, nil
 }
 
-// launch collects the data that the keeper must be told.
-func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, limits []spec.Enforcement) (launch.Settings, error) {
-	me := caller()
-	l := launch.Settings{
-		Version: e.Version, Cache: e.Store.Cache(), Rules: e.Store.Policy(), Models: append(vault.ModelHosts(), vault.CountedHosts()...), Servers: serversOf(sb), Own: ownServer(sb), Prices: e.Prices,
-		User: me.name, Home: me.home, Shell: me.shell,
-		Cgroup: group, Limits: limits,
-		Memory: first(sb.Limits.Memory, e.Defaults.Memory), CPUs: cmp.Or(sb.Limits.CPUs, e.Defaults.CPUs),
-		Pids: first(sb.Limits.Pids, e.Defaults.Pids), Disk: first(sb.Limits.Disk, e.Defaults.Disk),
-	}
-	if sb.Tasks != "" {
-		l.Tasks = e.Store.Tasks()
-	}
-	if sb.Loop != "" {
-		l.Runs = e.Store.Runs()
-	}
-	if v := os.Getenv("BOTHY_SAVE_EVERY"); v != "" {
-		if err := l.SaveEvery.UnmarshalText([]byte(v)); err != nil {
-			return l, spec.Errorf(spec.ErrUsage, "BOTHY_SAVE_EVERY: %w", err)
-		}
-	}
-	disk := "sentry and keeper" // the root layer, and everything on the disk
-	if sb.Build != nil {
-		disk = "sentry"
-	}
-	for _, x := range []struct {
-		name, by string
-		n        int64
-	}{{spec.LimitPids, "sentry", l.Pids}, {spec.LimitDisk, disk, l.Disk}} {
-		if x.n > 0 {
-			l.Limits = append(l.Limits, spec.Enforcement{Limit: x.name, Value: inUnits(x.n), Enforced: true, By: x.by})
-		}
-	}
-	e.wayOut(sb, &l)
-	l.KnownHosts = knownHosts()
-	if how, _ := e.Credentials().LoginInside(sb); how != nil { // ForStart tells the user of an error
-		l.Login = &launch.Login{Agent: sb.Agent, How: *how, Vault: e.Store.Secrets()}
-	}
-	var err error
-	if l.Program, l.Runtime, err = e.Programs().Dirs(sb); err != nil {
-		return l, err
-	}
-	if l.Policy, err = e.layersFor(sb); err != nil {
-		return l, err
-	}
-	if l.Image, err = e.Images().Root(ctx, sb); err != nil {
-		return l, err
-	}
-	if l.Image != nil {
-		l.ImageFile, me.home = l.Image.File(), l.Image.Account.Home
-		files := rootfs.Files{Sandbox: sb, Root: *l.Image}
-		l.Zones = files.Has("/usr/share/zoneinfo/Etc")
-	}
-	if err := e.apart(sb); err != nil {
-		return l, err
-	}
-	if l.Mounted, err = e.findMounted(ctx, sb); err != nil {
-		return l, err
-	}
-	if err := e.sameLayers(sb, l.Mounted); err != nil {
-		return l, err
-	}
-	l.Config = e.config(sb, me.home)
-	rules := workspace.Rules{State: e.Store.Path()}
-	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes, l.Config) {
-		if sb.Clones(m) { // nothing of the host is in it
-			continue
-		}
-		hidden := rules.HiddenNames(m)
-		if !sb.Reviews(m) {
-			if hidden, err = rules.Hidden(m); err != nil {
-				return l, err
-			}
-		}
-		l.Hidden = append(l.Hidden, hidden...)
-	}
-	return l, nil
-}
-
-// knownHosts returns the files in which the host's ssh looks for the keys of servers.
-func knownHosts() []string {
-	list := []string{"/etc/ssh/ssh_known_hosts"}
-	if home, err := store.Home(); err == nil {
-		list = append(list, filepath.Join(home, ".ssh/known_hosts"), filepath.Join(home, ".ssh/known_hosts2"))
-	}
-	return list
-}
-
-// inUnits formats a number as flags accept it.
-func inUnits(n int64) string {
-	for _, u := range []struct {
-		size int64
-		name string
-	}{{1 << 30, "g"}, {1 << 20, "m"}} {
-		if n >= u.size && n%u.size == 0 {
-			return fmt.Sprintf("%d%s", n/u.size, u.name)
-		}
-	}
-	return fmt.Sprint(n)
-}
-
-func first(values ...int64) int64 {
-	for _, v := range values {
-		if v > 0 {
-			return v
-		}
-	}
-	return 0
-}
-
 // spawn starts the keeper in its own namespaces and waits until it is ready. The pid namespace makes
 // sure that no process survives the keeper. The socket that it was launched over is the first
 // conversation with it.
@@ -248,7 +133,7 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l launch.Settings,
 	d := e.Store.Sandbox(sb.ID)
 	p, err := findPrograms()
 	if err == nil {
-		err = e.untouched(p)
+		err = p.checkUntouched(e.Paths)
 	}
 	if err != nil {
 		return nil, err
@@ -312,7 +197,7 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l launch.Settings,
 		return nil, keeperError(d, err)
 	}
 	if ready.Unlent != "" {
-		e.say("sandbox %s starts without anything it is lent: %s", sb.Name, ready.Unlent)
+		e.Say("sandbox %s starts without anything it is lent: %s", sb.Name, ready.Unlent)
 	}
 	go func() { _ = cmd.Wait() }() // a caller that lives long keeps no zombie
 	return conn, nil

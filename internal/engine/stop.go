@@ -142,7 +142,7 @@ func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 		if st.State == spec.Running {
 			lost = "; " + lostSince(st)
 		}
-		e.say("sandbox %s had not been stopped properly; cleaned up: %s%s", sb.Name, st.Reason, lost)
+		e.Say("sandbox %s had not been stopped properly; cleaned up: %s%s", sb.Name, st.Reason, lost)
 		keepLastWords(d, st.Reason)
 	}
 	st.State, st.KeeperPID, st.Cgroup = spec.Stopped, 0, left
@@ -152,12 +152,12 @@ func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 
 // sayCrash tells the user at the start of a sandbox that the sandbox ended by itself the last time, as
 // its keeper recorded. It does so once.
-func (e *Engine) sayCrash(sb *spec.Sandbox, d store.Sandbox) {
+func sayCrash(k keeperclient.Keepers, sb *spec.Sandbox, d store.Sandbox) {
 	st, known := d.LastStatus()
 	if !known || st.State != spec.Stopped || !st.Crashed || st.CrashTold {
 		return
 	}
-	e.say("sandbox %s ended by itself: %s; %s", sb.Name, st.Reason, lostSince(st))
+	k.Say("sandbox %s ended by itself: %s; %s", sb.Name, st.Reason, lostSince(st))
 	st.CrashTold = true
 	_ = store.WriteJSON(d.Status(), st) // on a full disk the user is told again
 }
@@ -185,7 +185,7 @@ func (e *Engine) release(sb *spec.Sandbox, d store.Sandbox, st spec.Status) (lef
 		err := cgroup.Remove(path)
 		if errors.Is(err, unix.EBUSY) {
 			if hung := hostpath.CheckShared(sb); hung != nil {
-				e.say("processes of sandbox %s cannot be killed while they wait for a file system, and end when it answers: %v; until then the control group %s stays", sb.Name, hung, path)
+				e.Say("processes of sandbox %s cannot be killed while they wait for a file system, and end when it answers: %v; until then the control group %s stays", sb.Name, hung, path)
 				left, err = path, nil
 			}
 		}
@@ -207,7 +207,7 @@ func (e *Engine) release(sb *spec.Sandbox, d store.Sandbox, st spec.Status) (lef
 // which a session runs.
 func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error {
 	if !force {
-		if err := e.unused(ctx, sb); err != nil {
+		if err := checkUnused(ctx, e.Keepers(), sb); err != nil {
 			return err
 		}
 	}
@@ -230,9 +230,9 @@ func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error
 	return err
 }
 
-// unused returns an error if a session runs in a sandbox, or may run: its keeper does not answer.
-func (e *Engine) unused(ctx context.Context, sb *spec.Sandbox) error {
-	st, err := e.Keepers().Inside(ctx, sb)
+// checkUnused returns an error if a session runs in a sandbox, or may run: its keeper does not answer.
+func checkUnused(ctx context.Context, k keeperclient.Keepers, sb *spec.Sandbox) error {
+	st, err := k.Inside(ctx, sb)
 	const hint = "stop it first, or use --force"
 	switch {
 	case errors.Is(err, spec.ErrConflict): // it does not run, or is of another version
@@ -262,7 +262,7 @@ func (e *Engine) Reset(ctx context.Context) ([]string, error) {
 	}
 	if len(errs) == 0 {
 		if err := e.Credentials().Values.ForgetKey(ctx); err != nil {
-			e.say("the key of the secrets stays in the keyring: %v", err)
+			e.Say("the key of the secrets stays in the keyring: %v", err)
 		}
 		errs = append(errs, e.Store.Erase())
 	}

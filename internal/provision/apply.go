@@ -6,7 +6,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/spec"
@@ -66,7 +66,7 @@ func (p *Provisioner) prepare(ctx context.Context, pl *Plan) error {
 
 // contents returns the functions that write the first contents of the sandbox's directory.
 func (p *Provisioner) contents(pl *Plan) []func(store.Sandbox) error {
-	return []func(store.Sandbox) error{engine.Rules(pl.Rules), pl.Mock.Write, p.Engine.Making(pl.Sandbox)}
+	return []func(store.Sandbox) error{netrules.First(pl.Rules), pl.Mock.Write, p.Engine.Making(pl.Sandbox)}
 }
 
 // tellCreated notes what a person should know about a sandbox that was just created.

@@ -8,6 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/reconfigure"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -100,7 +101,7 @@ func (p *Provisioner) playMock(ctx context.Context, sb *spec.Sandbox, m *modelmo
 		return spec.Errorf(spec.ErrConflict, "sandbox %s exists without a mock", sb.Name).
 			WithHint("choose another --name, or remove it first: bothy rm %s", sb.Name)
 	}
-	return p.Engine.ChangeMock(ctx, sb, m)
+	return reconfigure.Mock(ctx, p.Engine, sb, m)
 }
 
 // switchVersion gives an existing sandbox the requested version of its agent.
@@ -108,14 +109,14 @@ func (p *Provisioner) switchVersion(ctx context.Context, ref *AgentRef, sb *spec
 	if version == "" {
 		return nil
 	}
-	if err := p.Engine.MayRun(sb, version); err != nil {
+	if err := reconfigure.CheckVersion(p.Engine, sb, version); err != nil {
 		return err
 	}
 	program, err := p.Install(ctx, ref.Spec, sb, version)
 	if err != nil {
 		return err
 	}
-	return p.Engine.ChangeProgram(ctx, sb, program)
+	return reconfigure.Program(ctx, p.Engine, sb, program)
 }
 
 // hasRules refuses to use a sandbox whose own rules lack a requested one. Rules added later by bothy
@@ -124,7 +125,7 @@ func hasRules(e *engine.Engine, sb *spec.Sandbox, asked policy.Block) error {
 	if len(asked.Presets)+len(asked.Allow)+len(asked.Deny) == 0 || sb.Broken != "" {
 		return nil
 	}
-	has, err := e.HasRules(sb, asked)
+	has, err := e.Rules().Has(sb, asked)
 	if err == nil && !has {
 		err = spec.Errorf(spec.ErrConflict, "sandbox %s exists with other network rules", sb.Name).
 			WithHint("they can be changed: bothy policy allow|deny TARGET or --preset NAME, with --sandbox %s; bothy policy ls --sandbox %s shows them", sb.Name, sb.Name)

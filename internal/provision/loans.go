@@ -240,7 +240,7 @@ func (p *Provisioner) noteUnreachable(sb *spec.Sandbox, l *spec.Lease) {
 // Unreachable names the hosts of a lease that the policy blocks for the sandbox, and those that are
 // unlikely to be sent the secret.
 func Unreachable(e *engine.Engine, sb *spec.Sandbox, l *spec.Lease) (notes []string) {
-	p, err := e.Policy(sb)
+	p, err := e.Rules().Policy(sb)
 	if err != nil {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -97,7 +97,7 @@ func (p *Provisioner) localhostNotes(pl *Plan) (notes []string) {
 	for _, kv := range pl.Request.Env {
 		variable, value, _ := strings.Cut(kv, "=")
 		host, port, root, ok := spec.ServerOf(value)
-		if !ok || !engine.NamesServer(variable) {
+		if !ok || !netrules.NamesServer(variable) {
 			continue
 		}
 		at := net.JoinHostPort(host, port)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/policy/lint"
 	"github.com/bothy-dev/bothy/spec"
@@ -49,7 +50,7 @@ func IneffectiveRules(e *engine.Engine, sb *spec.Sandbox, rules []policy.Rule) (
 	if len(rules) == 0 {
 		return nil
 	}
-	inputs, err := e.PolicyLayers(sb)
+	inputs, err := e.Rules().Layers(sb)
 	if err != nil {
 		return []string{"the rules cannot be judged together with the others: " + err.Error()}
 	}
@@ -74,14 +75,14 @@ func SetPorts(sb *spec.Sandbox, publish, hostPorts []string) (notes []string, er
 		if err != nil {
 			return nil, notForAgent(text, err)
 		}
-		if err := engine.Publish(sb, p); err != nil {
+		if err := netrules.Publish(sb, p); err != nil {
 			return nil, err
 		}
 		if p.Exposed() {
 			notes = append(notes, fmt.Sprintf("warning: port %d of the sandbox is published at %s, for every machine that can reach this one there", p.Port, p.HostIP))
 		}
 	}
-	return notes, EachPort(hostPorts, func(n uint16) error { return engine.OpenHostPort(sb, n) })
+	return notes, EachPort(hostPorts, func(n uint16) error { return netrules.OpenHostPort(sb, n) })
 }
 
 // notForAgent adds a hint for a user who meant -p for the agent.

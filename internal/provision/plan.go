@@ -7,8 +7,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/driver"
-	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/modelmock"
+	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -177,7 +177,7 @@ func (p *Provisioner) serveAgent(pl *Plan) error {
 		pl.addAgentRules()
 	}
 	pl.Mock.Apply(pl.Sandbox)
-	return engine.Serve(pl.Sandbox, pl.Agent.Spec, pl.server, &pl.Rules)
+	return netrules.Serve(pl.Sandbox, pl.Agent.Spec, pl.server, &pl.Rules)
 }
 
 // addAgentRules adds the rules that an agent needs to those of the request. An agent whose user has a

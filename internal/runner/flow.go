@@ -16,6 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/reconfigure"
+	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -168,7 +170,7 @@ func (s *Flow) Used(ctx context.Context, room string) (flow.Used, error) {
 	if err != nil {
 		return flow.Used{}, err
 	}
-	bill, err := s.engine.Bill(ctx, sb)
+	bill, err := records.Bill(ctx, s.engine.Keepers(), sb)
 	sum := bill.Total()
 	return flow.Used{Tokens: sum.Counted(), USD: sum.USD}, err
 }
@@ -176,7 +178,7 @@ func (s *Flow) Used(ctx context.Context, room string) (flow.Used, error) {
 // setBudget sets the gateway's budget to the rest for a job. It returns the sandbox's bill before the
 // job.
 func (s *Flow) setBudget(ctx context.Context, sb *spec.Sandbox, left spec.Budget) (spec.Bill, error) {
-	before, err := s.engine.Bill(ctx, sb)
+	before, err := records.Bill(ctx, s.engine.Keepers(), sb)
 	if err != nil || left == (spec.Budget{}) {
 		return before, err
 	}
@@ -187,14 +189,14 @@ func (s *Flow) setBudget(ctx context.Context, sb *spec.Sandbox, left spec.Budget
 	if left.USD > 0 {
 		left.USD += sum.USD
 	}
-	return before, s.engine.SetBudget(ctx, sb, left)
+	return before, reconfigure.Budget(ctx, s.engine, sb, left)
 }
 
 // countUse sets a job's use: the gateway's count, or the agent's figure if that is more, because the
 // gateway does not see all traffic in every configuration. A report of a used-up allowance or an
 // overloaded provider counts only if the gateway has seen it.
 func (s *Flow) countUse(ctx context.Context, sb *spec.Sandbox, before spec.Bill, began time.Time, d *flow.Done) error {
-	after, err := s.engine.Bill(ctx, sb)
+	after, err := records.Bill(ctx, s.engine.Keepers(), sb)
 	if err != nil {
 		return err
 	}

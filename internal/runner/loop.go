@@ -14,6 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/reconfigure"
+	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/internal/review/quote"
 	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/spec"
@@ -60,7 +62,7 @@ func (s *Loop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) 
 	if err := s.emptySandbox(ctx, at.Sandbox); err != nil {
 		return w, err
 	}
-	before, err := s.engine.Bill(ctx, at.Sandbox)
+	before, err := records.Bill(ctx, s.engine.Keepers(), at.Sandbox)
 	if err == nil {
 		err = s.allowBudget(ctx, at, before, job)
 	}
@@ -72,7 +74,7 @@ func (s *Loop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) 
 	}
 	began := time.Now()
 	defer func() { // also after an interruption
-		after, berr := s.engine.Bill(context.WithoutCancel(ctx), at.Sandbox)
+		after, berr := records.Bill(context.WithoutCancel(ctx), s.engine.Keepers(), at.Sandbox)
 		if berr == nil {
 			if job.Session != "" && after.Since(before).Answers > 0 {
 				w.Tokens, w.USD, w.Said = 0, 0, nil // its figures may be those of the whole session
@@ -199,5 +201,5 @@ func (s *Loop) lowerBudget(ctx context.Context, sb *spec.Sandbox, b spec.Budget)
 	if b == has {
 		return nil
 	}
-	return s.engine.SetBudget(ctx, sb, b)
+	return reconfigure.Budget(ctx, s.engine, sb, b)
 }

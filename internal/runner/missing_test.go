@@ -1,6 +1,8 @@
 package runner
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestSought(t *testing.T) {
 	for said, want := range map[string]string{

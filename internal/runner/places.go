@@ -11,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/otheragent"
 	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -127,11 +128,11 @@ func (s *Loop) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, 
 	if err != nil {
 		return p, err
 	}
-	g := engine.Guest{Agent: old.Agent, Program: program, Name: old.Sandbox.Name}
+	g := otheragent.Guest{Agent: old.Agent, Program: program, Name: old.Sandbox.Name}
 	if len(mine) > 0 {
 		g.Lent = mine[0].Lent
 	}
-	sb, err := s.engine.Invite(ctx, s.Sandbox, g, func(at *spec.Sandbox) error {
+	sb, err := otheragent.Invite(ctx, s.engine, s.Sandbox, g, func(at *spec.Sandbox) error {
 		p = loop.Place{Seat: seat, ID: at.ID, Sandbox: at.Name, Lent: g.Lent}
 		return noted(p)
 	})

@@ -10,6 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/otheragent"
+	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -35,7 +37,7 @@ func (s *Loop) Review(ctx context.Context, job loop.ReviewJob) (o loop.Opinion, 
 	began := time.Now()
 	o, err = s.readWork(ctx, sb, of, job)
 	// The use of other processes inside counts too, to the end.
-	bill, berr := s.engine.Bill(context.WithoutCancel(ctx), sb)
+	bill, berr := records.Bill(context.WithoutCancel(ctx), s.engine.Keepers(), sb)
 	if berr == nil {
 		meterWork(&o.Work, spec.Bill{}, bill, began)
 	}
@@ -46,7 +48,7 @@ func (s *Loop) Review(ctx context.Context, job loop.ReviewJob) (o loop.Opinion, 
 // model is a mock, its login. Its presets replace those of the agent whose work is judged. budget limits
 // its model usage.
 func (s *Loop) proofFor(ctx context.Context, p checkpoint.Point, of *spec.Agent, program *spec.Program, budget spec.Budget) (*spec.Sandbox, error) {
-	as, err := s.engine.ReplaceAgent(s.Sandbox, of, program)
+	as, err := otheragent.ReplaceAgent(s.engine, s.Sandbox, of, program)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -26,7 +27,7 @@ func (b *Team) Work(ctx context.Context, job loop.Job) (loop.Work, error) {
 	if err != nil {
 		return loop.Work{}, err
 	}
-	bill, err := b.engine.Bill(ctx, at.Sandbox)
+	bill, err := records.Bill(ctx, b.engine.Keepers(), at.Sandbox)
 	if err != nil {
 		return loop.Work{}, err
 	}
@@ -45,7 +46,7 @@ func (b *Team) Spent(ctx context.Context, seat loop.Seat) (int64, float64, error
 	b.mu.Lock()
 	before := b.before[seat]
 	b.mu.Unlock()
-	now, err := b.engine.Bill(ctx, at.Sandbox)
+	now, err := records.Bill(ctx, b.engine.Keepers(), at.Sandbox)
 	since := now.Since(before)
 	return since.Counted(), since.USD, err
 }

@@ -17,8 +17,9 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/clone"
-	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/internal/sealedfile"
+	"github.com/bothy-dev/bothy/internal/setup"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
@@ -72,7 +73,7 @@ func (s *Snapshots) export(sb *spec.Sandbox, ref string, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return s.engine.SealFile(to, func(sealed io.Writer) error {
+	return s.engine.OwnerKey().Seal(to, func(sealed io.Writer) error {
 		w := tar.NewWriter(sealed)
 		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: carriedName, Size: int64(len(about)), Mode: 0o600}); err != nil {
 			return err
@@ -90,7 +91,7 @@ func (s *Snapshots) export(sb *spec.Sandbox, ref string, to io.Writer) error {
 // carried collects the data beside a checkpoint.
 func (s *Snapshots) carried(sb *spec.Sandbox, p checkpoint.Point) (*carried, error) {
 	d := s.directory(sb)
-	if _, err := s.engine.Uploads(sb); err != nil { // an unreadable record would be forgotten
+	if _, err := records.Uploads(s.engine.Store, sb); err != nil { // an unreadable record would be forgotten
 		return nil, err
 	}
 	c := &carried{Version: carriedVersion, Bothy: s.engine.Version, Arch: runtime.GOARCH, At: time.Now().UTC(), Sandbox: sb}
@@ -103,7 +104,7 @@ func (s *Snapshots) carried(sb *spec.Sandbox, p checkpoint.Point) (*carried, err
 	}
 	if sb.Devcontainer != nil {
 		var err error
-		if c.SetUp, err = engine.SetUpsAt(d, p.CreatedAt); err != nil {
+		if c.SetUp, err = setup.RecordAt(d, p.CreatedAt); err != nil {
 			return nil, err
 		}
 	}
@@ -134,7 +135,7 @@ func (s *Snapshots) Import(ctx context.Context, from io.Reader, name string, rul
 }
 
 func (s *Snapshots) importFile(ctx context.Context, from io.Reader, name string, rules workspace.Rules) (*spec.Sandbox, error) {
-	open, err := s.engine.OpenSealed(from)
+	open, err := s.engine.OwnerKey().Open(from)
 	if errors.Is(err, sealedfile.ErrNone) {
 		err = spec.Errorf(spec.ErrUsage, "it is no file that bothy checkpoint export has made")
 	}

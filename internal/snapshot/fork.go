@@ -201,7 +201,7 @@ func (s *Snapshots) fillFork(from, sb *spec.Sandbox, p checkpoint.Point, d store
 		}
 	}
 	return store.AtOnce(
-		func() error { return s.engine.CopyRules(from, d) },
+		func() error { return s.engine.Store.Sandbox(from.ID).CopyRules(d) },
 		func() error { return store.SyncFS(d.Dir) }, // all else
 	)
 }
@@ -220,5 +220,5 @@ func (s *Snapshots) fillFiles(shelf checkpoint.Shelf, p checkpoint.Point, sb *sp
 		return err
 	}
 	defer home.Close()
-	return s.engine.RemoveLendable(sb, home)
+	return s.engine.Homes().RemoveLendable(sb, home)
 }

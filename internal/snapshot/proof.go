@@ -54,7 +54,7 @@ func (s *Snapshots) fillProof(of, sb *spec.Sandbox, p checkpoint.Point, d store.
 	if err := s.Checkpoints(of).Fill(p, workIn(s.sourcesIn(sb, d))); err != nil {
 		return err
 	}
-	return s.engine.CopyRules(of, d)
+	return s.engine.Store.Sandbox(of.ID).CopyRules(d)
 }
 
 // isWork reports whether a tree of a checkpoint holds the work of a sandbox, unlike its home.

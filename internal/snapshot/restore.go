@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/layer"
+	"github.com/bothy-dev/bothy/internal/setup"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -309,7 +310,7 @@ func (s *Snapshots) finishInterrupted(sb *spec.Sandbox, shelf checkpoint.Shelf) 
 // restoreSetUps writes which commands of its devcontainer.json one sandbox had run at a time into
 // the directory of another, or its own: restored files have no trace of later commands.
 func restoreSetUps(from store.Sandbox, at time.Time, to store.Sandbox) error {
-	text, err := engine.SetUpsAt(from, at)
+	text, err := setup.RecordAt(from, at)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/reconfigure"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -38,7 +39,7 @@ newest ten.`,
 					when, err = spec.ParseOccasions(args[1])
 				}
 				if err == nil {
-					err = e.CheckpointWhen(cmd.Context(), sb, when)
+					err = reconfigure.Checkpoints(cmd.Context(), e, sb, when)
 				}
 			}
 			if err != nil {

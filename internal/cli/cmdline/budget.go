@@ -7,6 +7,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/provision"
+	"github.com/bothy-dev/bothy/internal/reconfigure"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -47,7 +48,7 @@ func (f *BudgetFlags) Change(a *App, cmd *cobra.Command, e *engine.Engine, args 
 	if cmd.Flags().Changed("max-cost") {
 		b.USD = f.USD
 	}
-	return e.SetBudget(cmd.Context(), list[0], b)
+	return reconfigure.Budget(cmd.Context(), e, list[0], b)
 }
 
 // UsdCell formats an amount; usage without a price shows as "?", not as 0.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/headless"
+	"github.com/bothy-dev/bothy/internal/records"
+	"github.com/bothy-dev/bothy/internal/setup"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -19,7 +21,7 @@ import (
 
 // SetUp runs the due commands of a sandbox's devcontainer.json inside, and prints their output.
 func (a *App) SetUp(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, attaches bool) error {
-	return e.SetUp(ctx, sb, attaches, func(ctx context.Context, c spec.SetUp) error {
+	return setup.Run(ctx, e, sb, attaches, func(ctx context.Context, c spec.SetUp) error {
 		return a.setUpBy(ctx, e, sb, c)
 	})
 }
@@ -45,7 +47,7 @@ func (a *App) setUpBy(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, c
 	if sb.Remove {
 		hint = "without --rm the sandbox stays, to look at it"
 	}
-	if names := e.Refused(sb, began); len(names) > 0 {
+	if names := records.Refused(e.Store, sb, began); len(names) > 0 {
 		hint = fmt.Sprintf("the network policy refused %s; if that is why: bothy policy allow --sandbox %s %s, or a --preset; %s", strings.Join(names, ", "), sb.Name, names[0], hint)
 	}
 	return &spec.Error{Class: spec.ErrSandbox, Op: fmt.Sprintf("%s of %s", c.Title(), term.Sanitize(sb.Devcontainer.File)), Err: errors.New(err.Error()), Hint: hint}

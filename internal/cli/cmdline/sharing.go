@@ -15,7 +15,7 @@ func (a *App) WarnShared(e *engine.Engine, sb *spec.Sandbox) {
 	if e.Status(sb).State == spec.Running {
 		return
 	}
-	found, err := e.SharedLive(sb)
+	found, err := e.Directories().Shared(sb)
 	if err != nil {
 		return // starting it reports that
 	}

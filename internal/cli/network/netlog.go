@@ -18,6 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/policy/target"
+	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -272,7 +273,7 @@ func (a *app) sumUpNetwork(e *engine.Engine, names []string, filter recordFilter
 	}
 	t := newTally(filter)
 	for _, sb := range list {
-		if err := e.NetworkRecords(sb, func(r *spec.NetworkRecord) { t.read(sb.Name, r) }); err != nil {
+		if err := records.Network(e.Store, sb, func(r *spec.NetworkRecord) { t.read(sb.Name, r) }); err != nil {
 			return err
 		}
 	}

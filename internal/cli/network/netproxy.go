@@ -49,7 +49,7 @@ has the rule it was given last. Only --policy changes what happens to the rest.`
 			if err != nil {
 				return err
 			}
-			if err := e.EditPolicy(cmd.Context(), sb, func(file *policyfile.File) error { return apply(file, rules, def) }); err != nil {
+			if err := e.Rules().Edit(cmd.Context(), sb, func(file *policyfile.File) error { return apply(file, rules, def) }); err != nil {
 				return err
 			}
 			a.WarnRules(e, sb, rules)

@@ -50,7 +50,7 @@ func (s *scope) inForce(a *app) (*engine.Engine, *spec.Sandbox, *policy.Policy, 
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	p, err := e.Policy(sb)
+	p, err := e.Rules().Policy(sb)
 	return e, sb, p, err
 }
 
@@ -80,7 +80,7 @@ func (a *app) policyAddCommand(action policy.Action) *cobra.Command {
 				return err
 			}
 			var loosed []policy.Rule
-			err = e.EditPolicy(cmd.Context(), sb, func(file *policyfile.File) error {
+			err = e.Rules().Edit(cmd.Context(), sb, func(file *policyfile.File) error {
 				for _, name := range f.presets {
 					if err := file.AddPreset(name); err != nil {
 						return cmdline.Usage(err)
@@ -241,7 +241,7 @@ func (a *app) policyRmCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return e.EditPolicy(cmd.Context(), sb, func(f *policyfile.File) error {
+			return e.Rules().Edit(cmd.Context(), sb, func(f *policyfile.File) error {
 				for _, arg := range args {
 					if _, err := f.Remove(arg); err != nil {
 						return ofAnother(e, sb, arg, err)
@@ -266,7 +266,7 @@ func (a *app) policyRmCommand() *cobra.Command {
 // ofAnother explains an error for a rule that policy ls shows, but that is not in the layer to
 // remove it from.
 func ofAnother(e *engine.Engine, sb *spec.Sandbox, idOrTarget string, err error) error {
-	p, unread := e.Policy(sb)
+	p, unread := e.Rules().Policy(sb)
 	if unread != nil {
 		return err
 	}
@@ -335,7 +335,7 @@ func (a *app) policyLintCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			inputs, err := e.PolicyLayers(sb)
+			inputs, err := e.Rules().Layers(sb)
 			if err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/policy/learn"
 	"github.com/bothy-dev/bothy/internal/policy/policyfile"
+	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -53,7 +54,7 @@ func (a *app) policyLearnCommand() *cobra.Command {
 			if len(rules) == 0 {
 				return nil
 			}
-			err = e.EditPolicy(cmd.Context(), sb, func(f *policyfile.File) error {
+			err = e.Rules().Edit(cmd.Context(), sb, func(f *policyfile.File) error {
 				var errs []error
 				for _, r := range rules {
 					errs = append(errs, f.Add(r))
@@ -74,12 +75,12 @@ func (a *app) policyLearnCommand() *cobra.Command {
 
 // learner returns a learner that has read the network log of a sandbox.
 func learner(e *engine.Engine, sb *spec.Sandbox, from time.Time) (*learn.Learner, error) {
-	p, err := e.Policy(sb)
+	p, err := e.Rules().Policy(sb)
 	if err != nil {
 		return nil, err
 	}
 	l := learn.New(p, time.Now())
-	err = e.NetworkRecords(sb, func(r *spec.NetworkRecord) {
+	err = records.Network(e.Store, sb, func(r *spec.NetworkRecord) {
 		if !r.Time.Before(from) {
 			l.See(r)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -17,7 +18,7 @@ func sentBy(e *engine.Engine, sb *spec.Sandbox, p *policy.Policy) (uploads, erro
 	if sb == nil || !slices.ContainsFunc(p.Rules(), func(r policy.Rule) bool { return r.MaxUpload > 0 }) {
 		return nil, nil
 	}
-	list, err := e.Uploads(sb)
+	list, err := records.Uploads(e.Store, sb)
 	if err == nil && list == nil {
 		list = uploads{}
 	}

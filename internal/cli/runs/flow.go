@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
@@ -42,7 +43,7 @@ func (l *flowRun) progress() runState { return l.state }
 
 func (l *flowRun) result() *run.Result { return &l.state.Result }
 
-func (l *flowRun) notice() engine.Notice { return l.noticeIn(l.plan.Directory) }
+func (l *flowRun) notice() notify.Notice { return l.noticeIn(l.plan.Directory) }
 
 // readFlow reads the state of a flow. A flow that is recorded as running but has no host was
 // interrupted.
@@ -112,7 +113,7 @@ func (l *flowRun) viewed() flowView {
 func lacksSandbox(e *engine.Engine, p *flowplan.Plan, s *flow.State) bool {
 	return s.Ready && s.WorkLeft() && slices.ContainsFunc(slices.Collect(maps.Values(p.Sandboxes)), func(id string) bool {
 		_, err := e.Find(id)
-		return errors.Is(err, spec.ErrNotFound) && !e.IsAway(id)
+		return errors.Is(err, spec.ErrNotFound) && !e.Away().Has(id)
 	})
 }
 
@@ -220,7 +221,7 @@ func removeAll(ctx context.Context, e *engine.Engine, p *flowplan.Plan) error {
 			err = e.Remove(ctx, sb, true)
 		}
 		if err == nil || errors.Is(err, spec.ErrNotFound) {
-			err = e.Forget(id)
+			err = e.Away().Forget(id)
 		}
 		return err
 	})

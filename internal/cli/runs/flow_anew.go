@@ -86,7 +86,7 @@ func (l *flowRun) places(ctx context.Context, events []run.Event) (map[string]*s
 func (l *flowRun) anew(ctx context.Context) error {
 	var away []string
 	for _, id := range passing(&l.plan) {
-		if l.engine.IsAway(id) {
+		if l.engine.Away().Has(id) {
 			away = append(away, id)
 		} else if _, err := l.engine.Find(id); err != nil {
 			return nil // the caller reports the missing one

@@ -37,7 +37,7 @@ func (a *app) settleInto(ctx context.Context, e *engine.Engine, f *flowFlags) er
 		f.into, err = filepath.Abs(f.into)
 	}
 	if err == nil && workspace.Within(e.Store.Path(), f.into) {
-		err = e.Apart(f.into)
+		err = e.Directories().CheckRunFiles(f.into)
 	}
 	if err == nil {
 		err = beyond(paths, f.into)
@@ -51,7 +51,7 @@ func (a *app) settleInto(ctx context.Context, e *engine.Engine, f *flowFlags) er
 	if err != nil {
 		return &spec.Error{Class: spec.ErrUsage, Op: "make the directory for the runs", Err: err}
 	}
-	if err := e.Apart(f.into); err != nil {
+	if err := e.Directories().CheckRunFiles(f.into); err != nil {
 		return err
 	}
 	return a.clearGone(ctx, e, f.into)
@@ -78,7 +78,7 @@ func beyond(paths *hostpath.Guard, dir string) error {
 
 // writesInto refuses a sandbox of the flow that could write to the run's files.
 func writesInto(dir string, sb *spec.Sandbox) error {
-	for _, m := range engine.Live(sb) {
+	for _, m := range hostpath.Live(sb) {
 		if dir != "" && (workspace.Within(m.Source, dir) || workspace.Within(dir, m.Source)) {
 			return spec.Errorf(spec.ErrUsage, "--into %s: the sandboxes of the flow write to %s", dir, m.Source).WithHint("name a directory that is not shared with them")
 		}

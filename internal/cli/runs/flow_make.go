@@ -192,7 +192,7 @@ func (m *flowMaking) create() (err error) {
 // because one may have been created since the first check. None has been started by now.
 func (m *flowMaking) fill(dir string) error {
 	if m.flags.into != "" {
-		if err := m.engine.Apart(m.flags.into); err != nil {
+		if err := m.engine.Directories().CheckRunFiles(m.flags.into); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -278,13 +279,13 @@ func named(p *flowplan.Plan, agents map[string]*spec.Agent) (map[string]*spec.Ag
 
 // carryFlow runs a flow, prints its progress, and returns its result.
 func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flow, c *flow.Carrier, events []run.Event) error {
-	n := engine.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}
+	n := notify.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}
 	h := &herald{app: a, engine: e, notice: n, before: events}
 	c.Tell = func(ev run.Event, s *flow.State) { h.hear(ctx, ev, flowLine(ev, s), s) }
 	if len(a.Settings.Notify) > 0 {
 		c.Call = func(ctx context.Context, q flow.Asking) {
 			n := n
-			n.Event = engine.EventAsks
+			n.Event = notify.Asks
 			n.Status, n.Reason, n.Detail, n.Step = string(run.Running), q.Reason, term.Line(q.Detail), q.Step
 			<-h.tell(ctx, n)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/spec"
@@ -45,7 +46,7 @@ func (l *loopRun) result() *run.Result { return &l.state.Result }
 
 func (l *loopRun) standing() run.Result { return standingOf(l.state, l.state.Result) }
 
-func (l *loopRun) notice() engine.Notice { return l.noticeIn(l.plan.Directory) }
+func (l *loopRun) notice() notify.Notice { return l.noticeIn(l.plan.Directory) }
 
 // readLoop reads the state of a loop. A loop that is recorded as running but has no host was
 // interrupted.

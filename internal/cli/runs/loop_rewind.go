@@ -10,8 +10,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/checkpoints"
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
-	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/snapshot"
@@ -89,7 +89,7 @@ func (a *app) rewind(cmd *cobra.Command, l *loopRun, h *run.Host, events []run.E
 		a.Note("below what is put back %s; what the gates said then holds no more: they are asked after the next iteration", beneathText(l.state))
 	}
 	told := noticeOfEnd(l.notice(), &l.state.Result)
-	told.Event = engine.EventRewound
+	told.Event = notify.Rewound
 	a.notify(context.WithoutCancel(cmd.Context()), l.engine, told)
 	if a.JSON {
 		l.hosted = false

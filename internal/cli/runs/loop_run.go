@@ -22,6 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
+	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -450,7 +451,7 @@ func untoldText(id string, s *loop.State) string {
 
 // carryLoop runs a loop, prints its progress, and returns its result.
 func (a *app) carryLoop(ctx context.Context, e *engine.Engine, c *crew, events []run.Event) error {
-	n := engine.Notice{Run: c.run.ID, Kind: c.run.Kind, Directory: c.plan.Directory}
+	n := notify.Notice{Run: c.run.ID, Kind: c.run.Kind, Directory: c.plan.Directory}
 	h := &herald{app: a, engine: e, notice: n, before: events}
 	s, err := c.carry(ctx, events, func(ev run.Event, s *loop.State) { h.hear(ctx, ev, lineOf(c.plan, ev, s), s) })
 	h.end()

@@ -7,16 +7,21 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
 // notify runs the user's program with a notice about a run. A failure is printed and has no other
 // effect.
-func (a *app) notify(ctx context.Context, e *engine.Engine, n engine.Notice) {
+func (a *app) notify(ctx context.Context, e *engine.Engine, n notify.Notice) {
 	if len(a.Settings.Notify) == 0 {
 		return
 	}
-	if err := e.Notify(ctx, a.Settings.Notify, n); err != nil && ctx.Err() == nil {
+	paths, err := e.Paths()
+	if err == nil {
+		err = notify.Send(ctx, paths, a.Settings.Notify, n)
+	}
+	if err != nil && ctx.Err() == nil {
 		a.Note("%v", err)
 	}
 }
@@ -26,7 +31,7 @@ func (a *app) notify(ctx context.Context, e *engine.Engine, n engine.Notice) {
 type herald struct {
 	app    *app
 	engine *engine.Engine
-	notice engine.Notice // of the run
+	notice notify.Notice // of the run
 	before []run.Event   // up to now
 	waits  time.Time     // start of the wait that was reported last; zero: over
 
@@ -48,9 +53,9 @@ func (h *herald) hear(ctx context.Context, ev run.Event, text string, s patient)
 // began sends the notice that this process now runs the run.
 func (h *herald) began(ctx context.Context) {
 	n := h.notice
-	n.Event, n.Status = engine.EventBegan, string(run.Running)
+	n.Event, n.Status = notify.Began, string(run.Running)
 	if slices.ContainsFunc(h.before, func(ev run.Event) bool { return ev.Type == run.Began }) {
-		n.Event = engine.EventResumed
+		n.Event = notify.Resumed
 	}
 	h.tell(context.WithoutCancel(ctx), n)
 }
@@ -69,19 +74,19 @@ func (h *herald) look(ctx context.Context, p patient) {
 	d, waits := p.Waits()
 	switch {
 	case !waits && !p.Denied() && !h.waits.IsZero():
-		h.waits, n.Event = time.Time{}, engine.EventGoesOn
+		h.waits, n.Event = time.Time{}, notify.GoesOn
 	case !waits || !d.Long() || d.Since.Equal(h.waits) || !d.Until.After(time.Now()):
 		return
 	default:
 		h.waits = d.Since
 		n.Status = string(run.Waiting)
-		n.Event, n.Reason, n.Detail, n.Until = engine.EventWaits, d.For, delayReason(d), d.Until
+		n.Event, n.Reason, n.Detail, n.Until = notify.Waits, d.For, delayReason(d), d.Until
 	}
 	h.tell(context.WithoutCancel(ctx), n) // the user still hears of this if a signal ends the run
 }
 
 // tell delivers a notice after the previous one. The returned channel is closed after that.
-func (h *herald) tell(ctx context.Context, n engine.Notice) <-chan struct{} {
+func (h *herald) tell(ctx context.Context, n notify.Notice) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	before, heard := h.last, make(chan struct{})

@@ -16,6 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/settings"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -43,7 +44,7 @@ func TestHerald(t *testing.T) {
 	a.Settings.Notify = []string{script}
 	now := time.Now().Truncate(time.Second)
 	var want []string
-	h := &herald{app: a, engine: emptyEngine(t), notice: engine.Notice{Run: "r", Kind: run.Loops}}
+	h := &herald{app: a, engine: emptyEngine(t), notice: notify.Notice{Run: "r", Kind: run.Loops}}
 	h.began(t.Context())
 	want = append(want, "began running :")
 	h.before = []run.Event{{Type: "ready"}, {Type: "began"}}
@@ -112,7 +113,7 @@ func TestEndedIsNobodys(t *testing.T) {
 	a.Settings.Notify = []string{hook}
 	ended := make(chan error, 1)
 	go func() {
-		n := engine.Notice{Event: engine.EventEnded, Run: r.ID, Kind: r.Kind, Status: "waiting"}
+		n := notify.Notice{Event: notify.Ended, Run: r.ID, Kind: r.Kind, Status: "waiting"}
 		ended <- a.carried(t.Context(), emptyEngine(t), r, h, n, 3)
 	}()
 	for range 1000 {
@@ -146,7 +147,7 @@ func TestDocumentedWebhook(t *testing.T) {
 	_, after, _ := strings.Cut(string(text), "\n    notify: ")
 	line, _, _ := strings.Cut(after, "\n")
 	type call struct {
-		notice engine.Notice
+		notice notify.Notice
 		kind   string
 	}
 	calls, answers := make(chan call, 2), make(chan int, 2)
@@ -166,14 +167,16 @@ func TestDocumentedWebhook(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "bothy", "config.yaml"), []byte("notify: "+line+"\n"), 0o600))
 	c, err := settings.Load(func(string) {})
 	must(t, err)
-	told := engine.Notice{Event: engine.EventEnded, Run: "r", Kind: run.Flows, Status: "waiting", Reason: "approval", Detail: "good: \"Is it\"\n@good?", Directory: "/app"}
+	told := notify.Notice{Event: notify.Ended, Run: "r", Kind: run.Flows, Status: "waiting", Reason: "approval", Detail: "good: \"Is it\"\n@good?", Directory: "/app"}
 	answers <- http.StatusNoContent
-	must(t, emptyEngine(t).Notify(t.Context(), c.Notify, told))
+	paths, err := emptyEngine(t).Paths()
+	must(t, err)
+	must(t, notify.Send(t.Context(), paths, c.Notify, told))
 	if heard := <-calls; heard != (call{told, "application/json"}) {
 		t.Errorf("heard %+v", heard)
 	}
 	answers <- http.StatusInternalServerError
-	if err := emptyEngine(t).Notify(t.Context(), c.Notify, told); err == nil {
+	if err := notify.Send(t.Context(), paths, c.Notify, told); err == nil {
 		t.Error("nobody knows that it was not heard")
 	}
 }

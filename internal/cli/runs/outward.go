@@ -11,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/network"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy/telemetry"
+	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
@@ -36,14 +37,14 @@ func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, sin
 		if err != nil {
 			continue // it does not exist yet, or any more
 		}
-		b, err := e.Bill(ctx, sb)
+		b, err := records.Bill(ctx, e.Keepers(), sb)
 		if err != nil && ctx.Err() == nil {
 			t.refused = append(t.refused, err.Error())
 			continue
 		}
 		bill.Models = append(bill.Models, b.Models...)
 		t.denies(b.Refusal(since))
-		_ = e.NetworkRecords(sb, func(r *spec.NetworkRecord) { // an unreadable log does not hide the rest
+		_ = records.Network(e.Store, sb, func(r *spec.NetworkRecord) { // an unreadable log does not hide the rest
 			if r.Verdict != spec.VerdictDeny || r.IsPacket() || !r.Time.After(since) {
 				return
 			}
@@ -67,7 +68,7 @@ func deniedOf(e *engine.Engine, ids []string, since time.Time) *spec.Limited {
 	var t outward
 	for _, id := range ids {
 		if sb, err := e.Find(id); err == nil {
-			if b, err := e.WrittenBill(sb); err == nil { // the process that counts reports unreadable bills
+			if b, err := records.WrittenBill(e.Store, sb); err == nil { // the process that counts reports unreadable bills
 				t.denies(b.Refusal(since))
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/reconfigure"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -87,7 +88,7 @@ func (a *app) raise(ctx context.Context, e *engine.Engine, h *run.Host, l *run.L
 		if b == sb.Budget {
 			continue
 		}
-		if err := e.SetBudget(ctx, sb, b); err != nil {
+		if err := reconfigure.Budget(ctx, e, sb, b); err != nil {
 			return run.Event{}, err
 		}
 	}

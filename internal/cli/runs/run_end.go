@@ -11,6 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -24,7 +25,7 @@ type endedRun interface {
 	fold(events []run.Event) error // computes the state from events
 	open() error                   // refuses to talk to a run that has ended for good
 	undone() error                 // refuses to stop a run that is completed
-	notice() engine.Notice         // the fields that every notice about it has
+	notice() notify.Notice         // the fields that every notice about it has
 	untold() string                // messages that no process will read
 	inUse() []string               // the IDs of the sandboxes in which an agent may still be working
 	needs() []string               // the IDs of the sandboxes without which it cannot be resumed
@@ -63,8 +64,8 @@ func runStopCommand(a *app, k *runKind, meant func(named []string) (AnyRun, erro
 }
 
 // noticeOfEnd fills a notice of a run that no longer runs.
-func noticeOfEnd(n engine.Notice, r *run.Result) engine.Notice {
-	n.Event, n.Status, n.Reason, n.Detail = engine.EventEnded, string(r.Status), r.Reason, term.Line(r.Detail)
+func noticeOfEnd(n notify.Notice, r *run.Result) notify.Notice {
+	n.Event, n.Status, n.Reason, n.Detail = notify.Ended, string(r.Status), r.Reason, term.Line(r.Detail)
 	return n
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -51,8 +52,8 @@ func (l *runRecord) noteCrash(r *run.Result, made bool) {
 }
 
 // noticeIn returns the fields that every notice about a run in a directory has.
-func (l *runRecord) noticeIn(directory string) engine.Notice {
-	return engine.Notice{Run: l.run.ID, Kind: l.run.Kind, Directory: directory}
+func (l *runRecord) noticeIn(directory string) notify.Notice {
+	return notify.Notice{Run: l.run.ID, Kind: l.run.Kind, Directory: directory}
 }
 
 // AnyRun is an existing loop or flow. Its adapters are [loopRun] and [flowRun].

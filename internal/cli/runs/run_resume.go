@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -107,7 +108,7 @@ func unmake(ctx context.Context, l AnyRun, h *run.Host) error {
 
 // carried releases a run, sends the notice that it ended, and returns its exit code. It reads the
 // state first, because a notified program may resume the run at once.
-func (a *app) carried(ctx context.Context, e *engine.Engine, r *run.Run, h *run.Host, n engine.Notice, code int) error {
+func (a *app) carried(ctx context.Context, e *engine.Engine, r *run.Run, h *run.Host, n notify.Notice, code int) error {
 	var l AnyRun
 	var err error
 	if a.JSON {

@@ -16,6 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/doctor"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -146,7 +147,7 @@ func (a *app) findings(checks []doctor.Check) error {
 
 // examine checks an agent's needs.
 func examine(ctx context.Context, e *engine.Engine, of *spec.Agent) ([]doctor.Check, error) {
-	hosts, err := e.PresetHosts(of)
+	hosts, err := netrules.PresetHosts(e.Credentials().Values, of)
 	if err != nil {
 		return nil, err
 	}
