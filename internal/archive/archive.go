@@ -16,7 +16,7 @@ import (
 // fileID recognizes another name of the same file, and a directory that is reached again.
 type fileID struct{ dev, ino uint64 }
 
-func id(st *unix.Stat_t) fileID { return fileID{st.Dev, st.Ino} }
+func fileIDOf(st *unix.Stat_t) fileID { return fileID{st.Dev, st.Ino} }
 
 // errChanged reports that another program changed a file during the copy.
 var errChanged = errors.New("it changed while it was copied")
@@ -32,7 +32,7 @@ func openDir(parent int, name string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	if err = unix.Fstat(fd, &behind); err == nil && id(&before) != id(&behind) {
+	if err = unix.Fstat(fd, &behind); err == nil && fileIDOf(&before) != fileIDOf(&behind) {
 		err = unix.ELOOP
 	}
 	if err != nil {

@@ -45,7 +45,7 @@ func Extract(r io.Reader, root *os.Root, o ExtractOptions) error {
 // extractAll writes the rest of an archive, and closes the directory.
 func extractAll(tr *tar.Reader, root int, o ExtractOptions) error {
 	x := &extractor{root: root, parent: -1, o: o, made: map[string]bool{}, madeDirs: map[string]bool{}, swept: map[string]bool{}}
-	defer x.close()
+	defer x.closeAll()
 	for {
 		h, err := tr.Next()
 		if err == io.EOF {
@@ -54,7 +54,7 @@ func extractAll(tr *tar.Reader, root int, o ExtractOptions) error {
 		if err != nil {
 			return fmt.Errorf("read archive: %w", err)
 		}
-		if err := x.entry(h, tr); err != nil {
+		if err := x.extractEntry(h, tr); err != nil {
 			return fmt.Errorf("extract %q: %w", h.Name[:min(len(h.Name), maxShown)], err)
 		}
 	}
@@ -81,20 +81,20 @@ type dirMeta struct {
 	mtime time.Time
 }
 
-func (x *extractor) close() {
-	x.leave()
+func (x *extractor) closeAll() {
+	x.leaveDir()
 	unix.Close(x.root)
 }
 
-func (x *extractor) leave() {
+func (x *extractor) leaveDir() {
 	if x.parent >= 0 {
 		unix.Close(x.parent)
 		x.parent = -1
 	}
 }
 
-func (x *extractor) entry(h *tar.Header, r io.Reader) error {
-	name, err := x.name(h.Name)
+func (x *extractor) extractEntry(h *tar.Header, r io.Reader) error {
+	name, err := x.localName(h.Name)
 	if err != nil {
 		return err
 	}
@@ -106,17 +106,17 @@ func (x *extractor) entry(h *tar.Header, r io.Reader) error {
 		mode &^= 0o022
 	}
 	if x.o.NoHoles && hasHoles(h) {
-		return errors.New("it has holes, of which nobody knows how large they are")
+		return errors.New("it has holes, whose size cannot be checked")
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
-		return x.dir(name, mode, h)
+		return x.addDir(name, mode, h)
 	case tar.TypeReg, tar.TypeGNUSparse, tar.TypeCont:
-		return x.file(name, mode, h, r)
+		return x.addFile(name, mode, h, r)
 	case tar.TypeSymlink:
 		return x.replaceBy(name, func(dir int, as string) error { return unix.Symlinkat(h.Linkname, dir, as) })
 	case tar.TypeLink:
-		return x.link(name, h.Linkname)
+		return x.addLink(name, h.Linkname)
 	case tar.TypeFifo:
 		if !x.o.exact {
 			return nil
@@ -137,8 +137,8 @@ const (
 	maxShown = 256
 )
 
-// name makes an archive's name local, or rejects it, both before and after a rename.
-func (x *extractor) name(name string) (string, error) {
+// localName makes an archive's name local, or rejects it, both before and after a rename.
+func (x *extractor) localName(name string) (string, error) {
 	if len(name) > maxName {
 		return "", fmt.Errorf("its name has %d bytes", len(name))
 	}
@@ -156,12 +156,12 @@ func (x *extractor) name(name string) (string, error) {
 	return name, nil
 }
 
-// enter opens the directory of a name, and creates its missing parts.
-func (x *extractor) enter(dir string) error {
+// enterDir opens the directory of a name, and creates its missing parts.
+func (x *extractor) enterDir(dir string) error {
 	if x.parent >= 0 && x.parentName == dir {
 		return nil
 	}
-	x.leave()
+	x.leaveDir()
 	at, err := unix.FcntlInt(uintptr(x.root), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func (x *extractor) replaceBy(name string, makeLink func(dir int, as string) err
 	if name == "." {
 		return errOutside
 	}
-	if err := x.enter(path.Dir(name)); err != nil {
+	if err := x.enterDir(path.Dir(name)); err != nil {
 		return err
 	}
 	base := path.Base(name)
@@ -242,12 +242,12 @@ func (x *extractor) replaceBy(name string, makeLink func(dir int, as string) err
 	return err
 }
 
-func (x *extractor) dir(name string, mode uint32, h *tar.Header) error {
+func (x *extractor) addDir(name string, mode uint32, h *tar.Header) error {
 	if name == "." {
 		return nil
 	}
 	// Entering the directory itself makes it.
-	if err := x.enter(name); err != nil {
+	if err := x.enterDir(name); err != nil {
 		return err
 	}
 	if !x.o.Outward || x.madeDirs[name] {
@@ -256,7 +256,7 @@ func (x *extractor) dir(name string, mode uint32, h *tar.Header) error {
 	return nil
 }
 
-func (x *extractor) file(name string, mode uint32, h *tar.Header, r io.Reader) error {
+func (x *extractor) addFile(name string, mode uint32, h *tar.Header, r io.Reader) error {
 	if h.Size < 0 || x.o.MaxBytes > 0 && h.Size > x.o.MaxBytes-x.bytes {
 		return fmt.Errorf("the archive has more than %d bytes", x.o.MaxBytes)
 	}
@@ -264,7 +264,7 @@ func (x *extractor) file(name string, mode uint32, h *tar.Header, r io.Reader) e
 	if name == "." {
 		return errOutside
 	}
-	if err := x.enter(path.Dir(name)); err != nil {
+	if err := x.enterDir(path.Dir(name)); err != nil {
 		return err
 	}
 	delete(x.made, name)
@@ -329,16 +329,16 @@ func (x *extractor) replaceable(base string) error {
 	return errSpecial
 }
 
-// link gives a file of this archive another name. It rejects other files.
-func (x *extractor) link(name, old string) error {
-	old, err := x.name(old)
+// addLink gives a file of this archive another name. It rejects other files.
+func (x *extractor) addLink(name, old string) error {
+	old, err := x.localName(old)
 	if err != nil {
 		return err
 	}
 	if !x.made[old] || name == old {
 		return errors.New("it is a link to something that was not in the archive")
 	}
-	if err := x.enter(path.Dir(old)); err != nil {
+	if err := x.enterDir(path.Dir(old)); err != nil {
 		return err
 	}
 	from, err := unix.FcntlInt(uintptr(x.parent), unix.F_DUPFD_CLOEXEC, 0)
@@ -362,7 +362,7 @@ func (x *extractor) finish() error {
 			continue
 		}
 		done[d.name] = true
-		if err := x.enter(d.name); err != nil {
+		if err := x.enterDir(d.name); err != nil {
 			continue // replaced by something else since
 		}
 		if x.o.exact {
@@ -376,7 +376,7 @@ func (x *extractor) finish() error {
 		if err := setTime(x.parent, d.mtime); err != nil {
 			return fmt.Errorf("set time of %q: %w", d.name, err)
 		}
-		x.leave()
+		x.leaveDir()
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func removeGone(tr *tar.Reader, root *os.Root, base string) error {
 		return fmt.Errorf("read archive: %w", err)
 	}
 	if h.Name != goneName || h.Size > maxGone {
-		return errors.New("the archive does not begin with what is to be removed")
+		return errors.New("the archive does not begin with the names to remove")
 	}
 	list, err := io.ReadAll(tr)
 	if err != nil {

@@ -27,7 +27,7 @@ func createTemp(dir int) (*os.File, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		if owns(fd, dir, temp) {
+		if lockOwn(fd, dir, temp) {
 			return os.NewFile(uintptr(fd), temp), temp, nil
 		}
 		unix.Close(fd)
@@ -35,8 +35,8 @@ func createTemp(dir int) (*os.File, string, error) {
 	return nil, "", unix.EBUSY
 }
 
-// owns locks a file, and reports whether it still has its name then.
-func owns(fd, dir int, name string) bool {
+// lockOwn locks a file, and reports whether it still has its name then.
+func lockOwn(fd, dir int, name string) bool {
 	var here, there unix.Stat_t
 	return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil &&
 		unix.Fstat(fd, &here) == nil && unix.Fstatat(dir, name, &there, unix.AT_SYMLINK_NOFOLLOW) == nil &&
@@ -87,5 +87,5 @@ func removeUnlocked(dir int, name string) bool {
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG &&
-		owns(fd, dir, name) && unix.Unlinkat(dir, name, 0) == nil
+		lockOwn(fd, dir, name) && unix.Unlinkat(dir, name, 0) == nil
 }

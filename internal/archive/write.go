@@ -66,7 +66,7 @@ func Write(w io.Writer, src string, o WriteOptions) error {
 		name = filepath.Base(src)
 	}
 	a := &writer{tw: tar.NewWriter(w), follow: o.Follow, mayFollow: o.MayFollow, special: o.Special, links: map[fileID]string{}}
-	err = a.add(parent, base, name)
+	err = a.addEntry(parent, base, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &errMissing{src}
@@ -75,7 +75,7 @@ func Write(w io.Writer, src string, o WriteOptions) error {
 	case err != nil:
 		return fmt.Errorf("archive %s: %w", src, err)
 	}
-	return cmp.Or(a.tw.Close(), a.unread.err())
+	return cmp.Or(a.tw.Close(), a.unread.summary())
 }
 
 // errOdd reports that the source itself cannot be archived.
@@ -84,7 +84,7 @@ var errOdd = errors.New("it is a device, a pipe or a socket; only files, directo
 // errMissing reports that a path does not exist.
 type errMissing struct{ path string }
 
-func (m *errMissing) Error() string   { return "there is no " + m.path }
+func (m *errMissing) Error() string   { return m.path + " does not exist" }
 func (m *errMissing) Is(e error) bool { return e == fs.ErrNotExist }
 
 // unread counts the entries of a tree that could not be read.
@@ -93,12 +93,12 @@ type unread struct {
 	n     int
 }
 
-func (u *unread) add(err error) {
+func (u *unread) addError(err error) {
 	u.first = cmp.Or(u.first, err)
 	u.n++
 }
 
-func (u *unread) err() error {
+func (u *unread) summary() error {
 	switch u.n {
 	case 0:
 		return nil
@@ -195,9 +195,9 @@ type writer struct {
 	above   []fileID          // the current directory and those around it, to notice circles of links
 }
 
-// add archives one entry of an open directory.
-func (a *writer) add(parent int, base, name string) error {
-	f, target, err := a.open(parent, base)
+// addEntry archives one entry of an open directory.
+func (a *writer) addEntry(parent int, base, name string) error {
+	f, target, err := a.openEntry(parent, base)
 	if odd := (*oddKind)(nil); errors.As(err, &odd) {
 		return a.addOdd(odd, name)
 	}
@@ -227,14 +227,14 @@ func (a *writer) add(parent int, base, name string) error {
 	}
 	if info.IsDir() {
 		h.Name += "/"
-		return a.addDir(f, h, id(&st), name)
+		return a.addDir(f, h, fileIDOf(&st), name)
 	}
 	return a.addFile(f, h, &st)
 }
 
-// open opens a file or directory, or reads a symbolic link. It does not open another kind of
+// openEntry opens a file or directory, or reads a symbolic link. It does not open another kind of
 // file, or one that was swapped for something else meanwhile.
-func (a *writer) open(parent int, base string) (f *os.File, target string, err error) {
+func (a *writer) openEntry(parent int, base string) (f *os.File, target string, err error) {
 	how := unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	if a.follow {
 		if err := a.followed(parent, base); err != nil {
@@ -272,7 +272,7 @@ func (a *writer) open(parent int, base string) (f *os.File, target string, err e
 		return nil, "", err
 	}
 	f = os.NewFile(uintptr(rfd), base)
-	if err := unix.Fstat(rfd, &after); err != nil || id(&before) != id(&after) {
+	if err := unix.Fstat(rfd, &after); err != nil || fileIDOf(&before) != fileIDOf(&after) {
 		f.Close()
 		return nil, "", errChanged
 	}
@@ -342,12 +342,12 @@ func (a *writer) addDir(f *os.File, h *tar.Header, self fileID, name string) err
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, e := range entries {
-		err := a.add(int(f.Fd()), e.Name(), path.Join(name, e.Name()))
+		err := a.addEntry(int(f.Fd()), e.Name(), path.Join(name, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it vanished while we looked
 		}
 		if errors.Is(err, fs.ErrPermission) {
-			a.unread.add(err)
+			a.unread.addError(err)
 			continue
 		}
 		if err != nil {
@@ -360,11 +360,11 @@ func (a *writer) addDir(f *os.File, h *tar.Header, self fileID, name string) err
 // addFile copies exactly as many bytes as the header promises.
 func (a *writer) addFile(f *os.File, h *tar.Header, st *unix.Stat_t) error {
 	if st.Nlink > 1 {
-		if first, ok := a.links[id(st)]; ok {
+		if first, ok := a.links[fileIDOf(st)]; ok {
 			h.Typeflag, h.Linkname, h.Size = tar.TypeLink, first, 0
 			return a.tw.WriteHeader(h)
 		}
-		a.links[id(st)] = h.Name
+		a.links[fileIDOf(st)] = h.Name
 	}
 	if err := a.tw.WriteHeader(h); err != nil {
 		return err

@@ -20,13 +20,13 @@ type Workspaces struct {
 	Progress func(string)
 }
 
-// whole refuses a sandbox whose files are half of a checkpoint.
-func (ws *Workspaces) whole(sb *spec.Sandbox) error {
+// checkWhole refuses a sandbox whose files are half of a checkpoint.
+func (ws *Workspaces) checkWhole(sb *spec.Sandbox) error {
 	return checkpoint.Shelf{Dir: ws.Store.Sandbox(sb.ID).Checkpoints()}.CheckWhole(sb.Name)
 }
 
-// say tells the user the current step.
-func (ws *Workspaces) say(format string, args ...any) {
+// report tells the user the current step.
+func (ws *Workspaces) report(format string, args ...any) {
 	if ws.Progress != nil {
 		ws.Progress(fmt.Sprintf(format, args...))
 	}

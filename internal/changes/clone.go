@@ -22,7 +22,7 @@ func CheckCloned(sb *spec.Sandbox) error {
 		return nil
 	}
 	if err := clone.CheckName(sb.Name); err != nil {
-		return spec.Errorf(spec.ErrUsage, "what is fetched from a sandbox of the name %q could not be called so: %w", sb.Name, err).
+		return spec.Errorf(spec.ErrUsage, "git references cannot contain the sandbox name %q: %w", sb.Name, err).
 			WithHint("choose another with --name")
 	}
 	return nil
@@ -44,7 +44,7 @@ func (ws *Workspaces) MakeClones(ctx context.Context, sb *spec.Sandbox) func(sto
 		}
 		seen := map[string]string{}
 		for _, c := range all {
-			patience := time.AfterFunc(cloneNotice, func() { ws.say("cloning %s", c.Source) })
+			patience := time.AfterFunc(cloneNotice, func() { ws.report("cloning %s", c.Source) })
 			made, err := clone.Make(ctx, paths, c.Source, c.Dir)
 			patience.Stop()
 			if err != nil {
@@ -55,7 +55,7 @@ func (ws *Workspaces) MakeClones(ctx context.Context, sb *spec.Sandbox) func(sto
 				return err
 			}
 			if other := seen[rec.Git]; other != "" {
-				return spec.Errorf(spec.ErrUsage, "%s and %s are of one repository: what is fetched from their clones would have the same names", other, c.Source).
+				return spec.Errorf(spec.ErrUsage, "%s and %s belong to one repository: fetches from their clones would have the same names", other, c.Source).
 					WithHint("make a sandbox for each")
 			}
 			seen[rec.Git] = c.Source
@@ -71,12 +71,12 @@ func (ws *Workspaces) tellClone(c clone.Clone, made *clone.Made) {
 	if made.Branch != "" {
 		at = made.Branch + " at " + at
 	}
-	ws.say("cloned %s: %s; what is not committed is not in it", c.Source, at)
+	ws.report("cloned %s: %s; without uncommitted files", c.Source, at)
 	if made.Submodules > 0 {
-		ws.say("its %d submodules are empty inside; there: git submodule update --init", made.Submodules)
+		ws.report("its %d submodules are empty inside; there: git submodule update --init", made.Submodules)
 	}
 	if made.Pointers > 0 {
-		ws.say("%d files that git LFS keeps are pointers inside; there: git lfs pull", made.Pointers)
+		ws.report("%d files that git LFS keeps are pointers inside; there: git lfs pull", made.Pointers)
 	}
 }
 
@@ -102,7 +102,7 @@ func (ws *Workspaces) Cloned(sb *spec.Sandbox) ([]clone.Clone, error) {
 // repositories returns the repositories among the reviewed workspaces.
 func (ws *Workspaces) repositories(sb *spec.Sandbox) (list []clone.Clone, err error) {
 	if err := clone.CheckName(sb.Name); err != nil {
-		return nil, spec.Errorf(spec.ErrUsage, "what is fetched from a sandbox of the name %q could not be called so: %w", sb.Name, err)
+		return nil, spec.Errorf(spec.ErrUsage, "git references cannot contain the sandbox name %q: %w", sb.Name, err)
 	}
 	lock, err := store.WaitLock(ws.Store.Sandbox(sb.ID).CloneLock())
 	if err != nil {
@@ -136,7 +136,7 @@ func (ws *Workspaces) Fetch(ctx context.Context, sb *spec.Sandbox, c clone.Clone
 	}
 	defer lock.Unlock()
 	if sb.Mode() == spec.WorkspaceClone { // a start would finish the restore, and wait for this lock
-		if err := ws.whole(sb); err != nil {
+		if err := ws.checkWhole(sb); err != nil {
 			return nil, err
 		}
 	}

@@ -19,7 +19,7 @@ func (ws *Workspaces) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
 		return nil, err
 	}
 	if sb.Mode() == spec.WorkspaceClone {
-		return nil, spec.Errorf(spec.ErrUsage, "sandbox %s works on a clone of its own: what it commits is fetched, not applied", sb.Name).
+		return nil, spec.Errorf(spec.ErrUsage, "sandbox %s works on its own clone: its commits are fetched, not applied", sb.Name).
 			WithHint("bothy fetch %s, then for instance: git diff HEAD...bothy/%s, git merge bothy/%s", sb.Name, sb.Name, sb.Name)
 	}
 	if sb.Mode() != spec.WorkspaceReview {
@@ -29,7 +29,7 @@ func (ws *Workspaces) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
 	if err := hostpath.CheckShared(sb); err != nil {
 		return nil, err
 	}
-	if err := ws.whole(sb); err != nil {
+	if err := ws.checkWhole(sb); err != nil {
 		return nil, err
 	}
 	ws.finishApplies(sb)
@@ -53,7 +53,7 @@ func (ws *Workspaces) finishApplies(sb *spec.Sandbox) {
 		err = recoverAll(list)
 	}
 	if err != nil {
-		ws.say("what an interrupted apply began is not finished: %v", err)
+		ws.report("what an interrupted apply began is not finished: %v", err)
 	}
 }
 
@@ -73,7 +73,7 @@ func (ws *Workspaces) Pending(sb *spec.Sandbox) bool {
 	if sb.Broken != "" {
 		return true
 	}
-	if hostpath.CheckSources(sb) != nil || ws.whole(sb) != nil {
+	if hostpath.CheckSources(sb) != nil || ws.checkWhole(sb) != nil {
 		return true
 	}
 	ws.finishApplies(sb)
@@ -128,7 +128,7 @@ func (ws *Workspaces) CheckReviewed(sb *spec.Sandbox) error {
 	rules := workspace.Rules{State: ws.Store.Path()}
 	for _, m := range sb.Workspaces {
 		if sb.Reviews(m) && len(rules.HiddenNames(m)) > 0 {
-			return spec.Errorf(spec.ErrUsage, "changes in %s cannot be reviewed: Bothy's state directory, or what the kernel shows, lies in it", m.Source).
+			return spec.Errorf(spec.ErrUsage, "changes in %s cannot be reviewed: it contains Bothy's state directory, or a view of the kernel", m.Source).
 				WithHint("share a directory below, or set BOTHY_HOME to one outside of the workspace")
 		}
 	}
@@ -144,7 +144,7 @@ func (ws *Workspaces) reviewing(sb *spec.Sandbox, do func(stopped bool) error) e
 		return err
 	}
 	defer mine.Unlock()
-	if err := ws.whole(sb); err != nil { // a restore holds this lock, unless it was killed
+	if err := ws.checkWhole(sb); err != nil { // a restore holds this lock, unless it was killed
 		return err
 	}
 	lock, err := store.TryLock(d.Lock())

@@ -29,7 +29,7 @@ const maxAttrs = 64 << 10
 // of which belong to an overlay's layer. It returns none if there are none, or if they cannot be
 // read.
 func attributes(f *os.File) (list []manifest.Attr) {
-	file := self(int(f.Fd()))
+	file := fdPath(int(f.Fd()))
 	n, err := unix.Listxattr(file, nil)
 	if err != nil || n == 0 {
 		return nil
@@ -60,7 +60,7 @@ func attributes(f *os.File) (list []manifest.Attr) {
 // dressAttributes gives a file the attributes of an entry, and no others. It reports whether an
 // access control list could not be set.
 func dressAttributes(e *manifest.Entry, f *os.File) (narrowed bool, err error) {
-	file := self(int(f.Fd()))
+	file := fdPath(int(f.Fd()))
 	has := attributes(f)
 	for _, a := range has {
 		if slices.ContainsFunc(e.Attrs, func(b manifest.Attr) bool { return a.Name == b.Name }) {

@@ -28,16 +28,16 @@ func BenchmarkTake(b *testing.B) {
 	}
 	defer p.Close()
 	sources := []Source{{Name: "home", Dir: dir}}
-	known, _, err := take(sources, nil, p)
+	known, _, err := takeTrees(sources, nil, p)
 	if err == nil { // once more: new files may still change
-		known, _, err = take(sources, known, p)
+		known, _, err = takeTrees(sources, known, p)
 	}
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := take(sources, known, p); err != nil {
+		if _, _, err := takeTrees(sources, known, p); err != nil {
 			b.Fatal(err)
 		}
 	}

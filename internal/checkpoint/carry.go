@@ -63,7 +63,7 @@ func (s Shelf) Export(p Point, to *tar.Writer) error {
 	if err := to.WriteHeader(entryHeader(carriedPack, contents.size)); err != nil {
 		return err
 	}
-	if err := contents.write(to, packs); err != nil {
+	if err := contents.writeTo(to, packs); err != nil {
 		return fmt.Errorf("write contents: %w", err)
 	}
 	return exportLayer(layerDir, to)
@@ -116,7 +116,7 @@ func gather(trees []manifest.Tree) (c contents) {
 	return c
 }
 
-func (c contents) write(to io.Writer, packs *packfile.Packs) error {
+func (c contents) writeTo(to io.Writer, packs *packfile.Packs) error {
 	at := int64(0)
 	for _, p := range c.parts {
 		if _, err := io.CopyN(to, packfile.Zeros{}, p.at-at); err != nil {
@@ -210,9 +210,9 @@ func (s Shelf) Import(from *tar.Reader) (Point, error) {
 	return p, store.WriteJSON(filepath.Join(s.Dir, headName), s.headAt(carriedNumber))
 }
 
-// next reads the header of the next file. It refuses a file with holes, which Export does not
+// nextHeader reads the header of the next file. It refuses a file with holes, which Export does not
 // write: a small archive could claim one that fills any disk.
-func next(from *tar.Reader) (*tar.Header, error) {
+func nextHeader(from *tar.Reader) (*tar.Header, error) {
 	h, err := from.Next()
 	if err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func next(from *tar.Reader) (*tar.Header, error) {
 
 // nextEntry reads the next file, which must be small and have this name.
 func nextEntry(from *tar.Reader, name string, most int64) ([]byte, error) {
-	h, err := next(from)
+	h, err := nextHeader(from)
 	if err != nil {
 		return nil, endless(err)
 	}
@@ -246,7 +246,7 @@ func endless(err error) error {
 }
 
 func (s Shelf) importContents(from *tar.Reader, p Point) error {
-	h, err := next(from)
+	h, err := nextHeader(from)
 	if err != nil {
 		return endless(err)
 	}
@@ -277,7 +277,7 @@ func receive(path string, from io.Reader) error {
 // importLayer writes the files of a saved root layer, if there are any, and returns their size.
 func importLayer(from *tar.Reader, dir string) (size int64, err error) {
 	for {
-		h, err := next(from)
+		h, err := nextHeader(from)
 		if errors.Is(err, io.EOF) {
 			if size == 0 {
 				return 0, nil

@@ -341,10 +341,10 @@ func TestPass(t *testing.T) {
 		for range x.files {
 			now.files = append(now.files, &manifest.Entry{Size: x.size})
 		}
-		if now.few() != x.few {
-			t.Errorf("%s: few: %v", x.name, now.few())
+		if now.areFew() != x.few {
+			t.Errorf("%s: few: %v", x.name, now.areFew())
 		}
-		must(t, now.pass())
+		must(t, now.awaitClock())
 		for _, e := range now.files {
 			if e.Seen.Fresh != x.fresh {
 				t.Fatalf("%s: fresh: %v", x.name, e.Seen.Fresh)

@@ -24,7 +24,7 @@ func (p *putter) remove(d *os.File, name, at string, depth int) (kept bool, err 
 	switch {
 	case p.spared[at]:
 		return true, nil
-	case st.Mode&unix.S_IFMT != unix.S_IFDIR && !p.mayGo(at, &st), depth > maxDepth:
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR && !p.mayRemove(at, &st), depth > maxDepth:
 		p.skipped = append(p.skipped, path.Join(p.src.Dir, at))
 		return true, nil
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
@@ -59,7 +59,7 @@ func (p *putter) removeDir(d *os.File, name, at string, depth int) (kept bool, e
 		return true, err
 	}
 	defer f.Close()
-	if err := p.enter(f); err != nil {
+	if err := p.makeEnterable(f); err != nil {
 		return true, err
 	}
 	names, err := f.Readdirnames(-1)
@@ -68,7 +68,7 @@ func (p *putter) removeDir(d *os.File, name, at string, depth int) (kept bool, e
 	}
 	for _, n := range names {
 		left, err := p.remove(f, n, path.Join(at, n), depth+1)
-		if err := p.may(path.Join(at, n), err); err != nil {
+		if err := p.noteFailure(path.Join(at, n), err); err != nil {
 			return true, err
 		}
 		kept = kept || left || err != nil

@@ -15,7 +15,7 @@ import (
 // makes sure that nothing runs in the directories, and also holds the lock of the other's shelf.
 // If Hand is interrupted, that shelf is not [Shelf.Whole] until Hand was repeated.
 func (s Shelf) Hand(p Point, who string, theirs Shelf, sources []Source) error {
-	trees, packs, err := s.ready(p, sources)
+	trees, packs, err := s.openReady(p, sources)
 	if err != nil {
 		return err
 	}
@@ -27,19 +27,19 @@ func (s Shelf) Hand(p Point, who string, theirs Shelf, sources []Source) error {
 		return err
 	}
 	var now placed
-	if _, err := now.fill(trees, sources, packs); err != nil {
+	if _, err := now.putTrees(trees, sources, packs); err != nil {
 		return err
 	}
 	if err := syncAll(sources); err != nil {
 		return err
 	}
-	if err := now.pass(); err != nil {
+	if err := now.awaitClock(); err != nil {
 		return err
 	}
 	if err := store.WriteFile(s.knownOf(who), manifest.Encode(trees)); err != nil {
 		return err
 	}
-	return theirs.back()
+	return theirs.endRestore()
 }
 
 // BeginOf starts a checkpoint of the work that another sandbox did on handed-out files. The
@@ -48,7 +48,7 @@ func (s Shelf) BeginOf(who, cause string) (*Making, error) {
 	if err := s.Whole(); err != nil {
 		return nil, err
 	}
-	m, err := s.begin("", cause)
+	m, err := s.beginMaking("", cause)
 	if err == nil {
 		m.who, m.aside = who, true
 		m.known = s.stillKept(s.knownOf(who))

@@ -17,9 +17,9 @@ type relink struct {
 	last   int64
 }
 
-// found returns the state in which a file was seen before we removed names of it, if that is the
+// stateBefore returns the state in which a file was seen before we removed names of it, if that is the
 // only change since.
-func (r relinked) found(st *unix.Stat_t) manifest.Seen {
+func (r relinked) stateBefore(st *unix.Stat_t) manifest.Seen {
 	if l, ok := r[manifest.IDOf(st)]; ok && l.last == st.Ctim.Nano() {
 		return l.before
 	}
@@ -34,7 +34,7 @@ func (now *placed) noteLinks(was, is *unix.Stat_t) {
 	if now.relinked == nil {
 		now.relinked = relinked{}
 	}
-	now.relinked[manifest.IDOf(was)] = relink{before: now.relinked.found(was), last: is.Ctim.Nano()}
+	now.relinked[manifest.IDOf(was)] = relink{before: now.relinked.stateBefore(was), last: is.Ctim.Nano()}
 }
 
 // unlinking runs do, which removes a name of an open directory. If the file has other names, they

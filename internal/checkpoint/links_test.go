@@ -115,12 +115,12 @@ func TestWrittenAfterUnlinking(t *testing.T) {
 	p := &putter{src: b.sources()[0], before: map[string]*manifest.Entry{"b": &e}, placed: &placed{}}
 	must(t, p.unlinking(d, "a", &st, func() error { return os.Remove(b.path("a")) }))
 	must(t, unix.Lstat(b.path("b"), &st))
-	if !p.mayGo("b", &st) {
+	if !p.mayRemove("b", &st) {
 		t.Error("b may not go, although nobody has written to it")
 	}
 	b.write("b", "v2")
 	must(t, unix.Lstat(b.path("b"), &st))
-	if p.mayGo("b", &st) {
+	if p.mayRemove("b", &st) {
 		t.Error("b may go with what somebody has written to it")
 	}
 }

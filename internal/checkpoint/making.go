@@ -41,22 +41,22 @@ func (s Shelf) Begin(name, cause string) (*Making, error) {
 	if err := s.Whole(); err != nil {
 		return nil, err
 	}
-	return s.begin(name, cause)
+	return s.beginMaking(name, cause)
 }
 
 // BeginBefore starts a checkpoint of the present state before a restore of another one, even if
 // the present state is half of an interrupted restore.
 func (s Shelf) BeginBefore(p Point) (*Making, error) {
-	return s.begin("", "before going back to "+p.Name)
+	return s.beginMaking("", "before going back to "+p.Name)
 }
 
-func (s Shelf) begin(name, cause string) (*Making, error) {
-	there, err := s.sweep()
+func (s Shelf) beginMaking(name, cause string) (*Making, error) {
+	there, err := s.sweepStock()
 	if err != nil {
 		return nil, err
 	}
 	m := &Making{shelf: s}
-	number, err := s.next(name, there)
+	number, err := s.nextNumber(name, there)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (s Shelf) begin(name, cause string) (*Making, error) {
 	if name == "" {
 		m.point.Name = strconv.FormatInt(number, 10)
 	}
-	m.known = s.known()
+	m.known = s.knownFiles()
 	if m.dir, err = s.newDir(strconv.FormatInt(number, 10)); err != nil {
 		return nil, err
 	}
@@ -79,9 +79,9 @@ func errInterrupted() error {
 	return spec.Errorf(spec.ErrConflict, "going back to a checkpoint was interrupted").WithHint("start the sandbox, which finishes it, or restore again")
 }
 
-// next returns the number of a new checkpoint, greater than any before.
-func (s Shelf) next(name string, there stock) (int64, error) {
-	h := s.head()
+// nextNumber returns the number of a new checkpoint, greater than any before.
+func (s Shelf) nextNumber(name string, there stock) (int64, error) {
+	h := s.readHead()
 	number := max(h.Number, h.Last)
 	for _, d := range there.damaged {
 		number = max(number, d.Number)
@@ -100,8 +100,8 @@ func (s Shelf) next(name string, there stock) (int64, error) {
 	return number + 1, nil
 }
 
-// known returns the files that are known to be kept already. Others are kept again.
-func (s Shelf) known() []manifest.Tree {
+// knownFiles returns the files that are known to be kept already. Others are kept again.
+func (s Shelf) knownFiles() []manifest.Tree {
 	if trees := s.stillKept(filepath.Join(s.Dir, knownName)); trees != nil {
 		return trees
 	}
@@ -117,14 +117,14 @@ func (s Shelf) stillKept(path string) []manifest.Tree {
 	}
 	there := map[int64]bool{}
 	for i := range trees {
-		trees[i].Entries = slices.DeleteFunc(trees[i].Entries, func(e manifest.Entry) bool { return !s.has(e.Content, there) })
+		trees[i].Entries = slices.DeleteFunc(trees[i].Entries, func(e manifest.Entry) bool { return !s.hasContent(e.Content, there) })
 	}
 	return trees
 }
 
-// has reports whether contents are still kept. The checkpoints that had them may have been
+// hasContent reports whether contents are still kept. The checkpoints that had them may have been
 // removed.
-func (s Shelf) has(c manifest.Content, there map[int64]bool) bool {
+func (s Shelf) hasContent(c manifest.Content, there map[int64]bool) bool {
 	if len(c.Pieces) == 0 {
 		return true
 	}
@@ -139,7 +139,7 @@ func (s Shelf) has(c manifest.Content, there map[int64]bool) bool {
 
 // Warm keeps the files while the sandbox runs, so that little is left to do while it is paused.
 func (m *Making) Warm(sources []Source) error {
-	trees, _, err := take(sources, m.known, m.pack)
+	trees, _, err := takeTrees(sources, m.known, m.pack)
 	if err != nil {
 		return err
 	}
@@ -155,29 +155,29 @@ func (m *Making) Take(sources []Source) error {
 	if err := m.settle(); err != nil {
 		return err
 	}
-	trees, left, err := take(sources, m.known, m.pack)
+	trees, left, err := takeTrees(sources, m.known, m.pack)
 	if err != nil {
 		return err
 	}
 	if m.later = m.point.Unasked; m.later {
 		m.trees = trees
 	} else {
-		m.holds(trees)
+		m.setTrees(trees)
 	}
 	m.point.CreatedAt, m.point.Left, m.point.LeftShared = began.UTC(), left.all, left.shared
 	return nil
 }
 
-// holds sets the checkpoint's trees, and begins to bring them to the disk.
-func (m *Making) holds(trees []manifest.Tree) {
+// setTrees sets the checkpoint's trees, and begins to bring them to the disk.
+func (m *Making) setTrees(trees []manifest.Tree) {
 	m.trees = trees
 	taken := make(chan error, 1)
 	m.taken = taken
-	go func() { taken <- m.keep() }()
+	go func() { taken <- m.syncTrees() }()
 }
 
-// keep brings the list of the taken files and their new contents to the disk.
-func (m *Making) keep() error {
+// syncTrees brings the list of the taken files and their new contents to the disk.
+func (m *Making) syncTrees() error {
 	list := manifest.Encode(m.trees)
 	steps := []func() error{func() error { return writeFile(m.manifestPath(), list) }}
 	if !m.pack.IsEmpty() {
@@ -201,7 +201,7 @@ func (m *Making) settle() error {
 // Unchanged reports whether the taken trees, or else the warmed ones, equal those of the parent
 // checkpoint. It ignores the layer of the root.
 func (m *Making) Unchanged() (bool, error) {
-	parent, err := m.shelf.about(m.point.Parent)
+	parent, err := m.shelf.readPoint(m.point.Parent)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, manifest.ErrDamaged) {
 		return false, nil
 	}
@@ -235,7 +235,7 @@ func (m *Making) Layer() string {
 
 // ParentLayer returns [Shelf.Layer] of the parent checkpoint; "" also if there is none.
 func (m *Making) ParentLayer() string {
-	parent, err := m.shelf.about(m.point.Parent)
+	parent, err := m.shelf.readPoint(m.point.Parent)
 	if err != nil {
 		return ""
 	}
@@ -277,11 +277,11 @@ func (m *Making) End(failed error) (Point, error) {
 		m.pack.FreeUnused(m.trees)
 	}
 	if err == nil && m.later {
-		err = m.keep()
+		err = m.syncTrees()
 	}
 	var head *store.Draft
 	if err == nil {
-		head, err = m.write()
+		head, err = m.writeRest()
 	}
 	err = errors.Join(err, m.pack.Close())
 	if head != nil {
@@ -302,10 +302,10 @@ func (m *Making) End(failed error) (Point, error) {
 	return m.point, errors.Join(m.shelf.arrive(head, nil), store.SyncDir(m.shelf.Dir))
 }
 
-// write brings the rest of it to the disk. Unless the checkpoint is set aside, it returns a draft
+// writeRest brings the rest of it to the disk. Unless the checkpoint is set aside, it returns a draft
 // of the new head.
-func (m *Making) write() (head *store.Draft, err error) {
-	packs, err := m.sum()
+func (m *Making) writeRest() (head *store.Draft, err error) {
+	packs, err := m.sumContents()
 	if err != nil {
 		return nil, err
 	}
@@ -342,8 +342,8 @@ func (m *Making) write() (head *store.Draft, err error) {
 	return head, store.AtOnce(steps...)
 }
 
-// sum adds up the checkpoint's contents, and returns the packs that have them.
-func (m *Making) sum() (packs map[int64]bool, err error) {
+// sumContents adds up the checkpoint's contents, and returns the packs that have them.
+func (m *Making) sumContents() (packs map[int64]bool, err error) {
 	p := &m.point
 	packs = map[int64]bool{}
 	for _, t := range m.trees {
@@ -398,7 +398,7 @@ func writeFile(path string, data []byte) error {
 // BeginMerged starts a checkpoint of a merged state of the shelf. Its only new contents are
 // merged texts. Its root layer is that of one of the two states. Take is not needed.
 func (s Shelf) BeginMerged(p Point, merged merge.Merged, cause string) (*Making, error) {
-	m, err := s.begin("", cause)
+	m, err := s.beginMaking("", cause)
 	if err != nil {
 		return nil, err
 	}
@@ -410,6 +410,6 @@ func (s Shelf) BeginMerged(p Point, merged merge.Merged, cause string) (*Making,
 			return nil, err
 		}
 	}
-	m.holds(merged.Trees)
+	m.setTrees(merged.Trees)
 	return m, nil
 }

@@ -17,7 +17,7 @@ import (
 const tempPrefix = ".bothy-restore-"
 
 // errTaken says that another program writes to the directory.
-var errTaken = errors.New("somebody changes it just now")
+var errTaken = errors.New("another program is changing it")
 
 // replace puts a new file, or anything but a directory, in the place of an old one.
 func (p *putter) replace(d *os.File, name string, e *manifest.Entry) error {
@@ -46,14 +46,14 @@ func (p *putter) replace(d *os.File, name string, e *manifest.Entry) error {
 	return nil
 }
 
-// first opens the file that another is a name of.
-func (p *putter) first(rel string) (*os.File, error) {
-	return p.reach(rel, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+// openFirstName opens the file that another is a name of.
+func (p *putter) openFirstName(rel string) (*os.File, error) {
+	return p.openPath(rel, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
 }
 
-// reach opens a path step by step: the sandbox may have put a link in its way, and it may be
+// openPath opens a path step by step: the sandbox may have put a link in its way, and it may be
 // longer than one system call takes.
-func (p *putter) reach(rel string, how int) (*os.File, error) {
+func (p *putter) openPath(rel string, how int) (*os.File, error) {
 	steps := strings.Split(rel, "/")
 	at := p.top
 	for i, name := range steps {
@@ -78,7 +78,7 @@ func (p *putter) create(d *os.File, temp string, e *manifest.Entry) error {
 	at := int(d.Fd())
 	switch {
 	case e.Same != "":
-		f, err := p.first(e.Same)
+		f, err := p.openFirstName(e.Same)
 		if err != nil {
 			return err
 		}
@@ -87,9 +87,9 @@ func (p *putter) create(d *os.File, temp string, e *manifest.Entry) error {
 		if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 			return errors.Join(err, errTaken)
 		}
-		return unix.Linkat(unix.AT_FDCWD, self(int(f.Fd())), at, temp, unix.AT_SYMLINK_FOLLOW)
+		return unix.Linkat(unix.AT_FDCWD, fdPath(int(f.Fd())), at, temp, unix.AT_SYMLINK_FOLLOW)
 	case e.IsFile():
-		return p.file(d, temp, e)
+		return p.writeFile(d, temp, e)
 	case e.Kind() == unix.S_IFLNK:
 		if err := unix.Symlinkat(e.Target, at, temp); err != nil {
 			return err
@@ -127,18 +127,18 @@ func (p *putter) dressNode(d *os.File, name string, e *manifest.Entry) error {
 	if err != nil {
 		return err
 	}
-	return unix.Chmod(self(fd), p.permissions(e, narrowed))
+	return unix.Chmod(fdPath(fd), p.permissions(e, narrowed))
 }
 
-// file writes a new file.
-func (p *putter) file(d *os.File, temp string, e *manifest.Entry) error {
+// writeFile writes a new file.
+func (p *putter) writeFile(d *os.File, temp string, e *manifest.Entry) error {
 	f, err := openInNew(d, temp)
 	if err != nil {
 		return err
 	}
 	err = p.contents(f, e)
 	if err == nil {
-		err = p.dress(f, e)
+		err = p.setMetadata(f, e)
 	}
 	return errors.Join(err, f.Close())
 }
@@ -180,8 +180,8 @@ func (p *putter) contents(f *os.File, e *manifest.Entry) error {
 	return nil
 }
 
-// dress gives a file or directory its owner, attributes, permissions and time, where they differ.
-func (p *putter) dress(f *os.File, e *manifest.Entry) error {
+// setMetadata gives a file or directory its owner, attributes, permissions and time, where they differ.
+func (p *putter) setMetadata(f *os.File, e *manifest.Entry) error {
 	fd := int(f.Fd())
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -208,5 +208,5 @@ func (p *putter) dress(f *os.File, e *manifest.Entry) error {
 		return nil
 	}
 	times := []unix.Timespec{unix.NsecToTimespec(time.Now().UnixNano()), unix.NsecToTimespec(e.Modified)}
-	return unix.UtimesNanoAt(unix.AT_FDCWD, self(fd), times, 0)
+	return unix.UtimesNanoAt(unix.AT_FDCWD, fdPath(fd), times, 0)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
 )
 
-// self returns a path to an open file, even one opened with O_PATH.
-func self(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
+// fdPath returns a path to an open file, even one opened with O_PATH.
+func fdPath(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
 // dir is an open directory of a walk.
 type dir struct {
@@ -23,8 +23,8 @@ type dir struct {
 // change that.
 func isShut(e *manifest.Entry) bool { return e.Mode&0o100 == 0 && int(e.UID) == os.Geteuid() }
 
-// look runs a function that looks up names in the directory, even in a shut one.
-func (d dir) look(up func() error) error {
+// lookUp runs a function that looks up names in the directory, even in a shut one.
+func (d dir) lookUp(up func() error) error {
 	err := up()
 	if !d.shut || !errors.Is(err, unix.EACCES) {
 		return err
@@ -33,11 +33,11 @@ func (d dir) look(up func() error) error {
 	if err := unix.Fstat(int(d.Fd()), &st); err != nil {
 		return err
 	}
-	return lend(self(int(d.Fd())), &st, up)
+	return lendPermissions(fdPath(int(d.Fd())), &st, up)
 }
 
 func (d dir) openAnyway(name string, flags int) (f *os.File, err error) {
-	err = d.look(func() (err error) {
+	err = d.lookUp(func() (err error) {
 		f, err = openAnyway(d.File, name, flags)
 		return err
 	})
@@ -45,7 +45,7 @@ func (d dir) openAnyway(name string, flags int) (f *os.File, err error) {
 }
 
 func (d dir) readlink(name string) (target string, err error) {
-	err = d.look(func() (err error) {
+	err = d.lookUp(func() (err error) {
 		target, err = readlink(d.File, name)
 		return err
 	})
@@ -55,7 +55,7 @@ func (d dir) readlink(name string) (target string, err error) {
 // attributes returns the attributes of a name in the directory.
 func (d dir) attributes(name string) ([]manifest.Attr, error) {
 	var pin *os.File
-	err := d.look(func() (err error) {
+	err := d.lookUp(func() (err error) {
 		pin, err = openIn(d.File, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
 		return err
 	})
@@ -90,8 +90,8 @@ func openPinned(pin, flags int) (*os.File, error) {
 	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFDIR {
 		return nil, unix.EACCES
 	}
-	path, fd := self(pin), -1
-	err := lend(path, &st, func() (err error) {
+	path, fd := fdPath(pin), -1
+	err := lendPermissions(path, &st, func() (err error) {
 		fd, err = unix.Open(path, flags&^unix.O_NOFOLLOW, 0)
 		return err
 	})
@@ -106,9 +106,9 @@ func openPinned(pin, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// lend gives the owner of a file all permissions while a function runs. If another program
+// lendPermissions gives the owner of a file all permissions while a function runs. If another program
 // changes them meanwhile, its change stays.
-func lend(path string, st *unix.Stat_t, use func() error) error {
+func lendPermissions(path string, st *unix.Stat_t, use func() error) error {
 	had := st.Mode & 0o7777
 	lent := had | 0o700
 	if err := unix.Chmod(path, lent); err != nil {

@@ -139,7 +139,7 @@ func TestLend(t *testing.T) {
 			must(t, os.Chmod(b.path("file"), 0o044))
 			var st unix.Stat_t
 			must(t, unix.Stat(b.path("file"), &st))
-			must(t, lend(b.path("file"), &st, func() error {
+			must(t, lendPermissions(b.path("file"), &st, func() error {
 				if info, err := os.Stat(b.path("file")); err != nil || info.Mode() != 0o744 {
 					t.Errorf("%v, %v", err, info.Mode())
 				}

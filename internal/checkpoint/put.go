@@ -40,10 +40,10 @@ type placed struct {
 	relinked relinked
 }
 
-// put does that, and records in the tree how the files are seen now; the record holds once pass
+// putTree does that, and records in the tree how the files are seen now; the record holds once pass
 // has returned. It makes a missing directory of ours. For a directory shared with the host, it
 // returns the paths that it could not put back.
-func (now *placed) put(t *manifest.Tree, src Source, packs *packfile.Packs) (skipped []string, err error) {
+func (now *placed) putTree(t *manifest.Tree, src Source, packs *packfile.Packs) (skipped []string, err error) {
 	if _, err := os.Lstat(src.Dir); len(t.Entries) == 0 && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -53,7 +53,7 @@ func (now *placed) put(t *manifest.Tree, src Source, packs *packfile.Packs) (ski
 		}
 	}
 	p := &putter{src: src, packs: packs, entries: map[string][]*manifest.Entry{}, spared: map[string]bool{}, leads: map[string]bool{}, placed: now}
-	if p.top, err = src.open(); err != nil {
+	if p.top, err = src.openDir(); err != nil {
 		return nil, err
 	}
 	defer p.top.Close()
@@ -70,40 +70,40 @@ func (now *placed) put(t *manifest.Tree, src Source, packs *packfile.Packs) (ski
 		in := path.Dir(e.Path)
 		p.entries[in] = append(p.entries[in], e)
 		if e.Left {
-			p.spare(e.Path)
+			p.leaveAlone(e.Path)
 		}
 	}
 	for _, at := range src.Without {
-		p.spare(at)
+		p.leaveAlone(at)
 	}
 	if src.Before != nil {
 		p.before = make(map[string]*manifest.Entry, len(src.Before.Entries))
 		for i := range src.Before.Entries {
 			e := &src.Before.Entries[i]
 			if p.before[e.Path] = e; e.Left {
-				p.spare(e.Path)
+				p.leaveAlone(e.Path)
 			}
 		}
 	}
-	if err := p.enter(p.top); err != nil {
+	if err := p.makeEnterable(p.top); err != nil {
 		return nil, err
 	}
-	if err := p.fill(p.top, "."); err != nil {
+	if err := p.fillDirectory(p.top, "."); err != nil {
 		return p.skipped, err
 	}
-	if err := p.lock(); err != nil {
+	if err := p.lockDirectories(); err != nil {
 		return p.skipped, err
 	}
 	if len(t.Entries) > 0 {
-		if err := p.may("", p.dress(p.top, &t.Entries[0])); err != nil {
+		if err := p.noteFailure("", p.setMetadata(p.top, &t.Entries[0])); err != nil {
 			return p.skipped, err
 		}
 	}
 	return p.skipped, nil
 }
 
-// spare leaves a path as it is, and keeps its parent directories.
-func (p *putter) spare(at string) {
+// leaveAlone leaves a path as it is, and keeps its parent directories.
+func (p *putter) leaveAlone(at string) {
 	p.spared[at] = true
 	for at = path.Dir(at); at != "." && at != "/" && !p.leads[at]; at = path.Dir(at) {
 		p.leads[at] = true
@@ -121,8 +121,8 @@ const (
 	fewBytes = 256 << 10
 )
 
-// few reports whether there were no more files than that.
-func (now *placed) few() bool {
+// areFew reports whether there were no more files than that.
+func (now *placed) areFew() bool {
 	bytes := int64(0)
 	for _, e := range now.files {
 		bytes += e.Size
@@ -130,11 +130,11 @@ func (now *placed) few() bool {
 	return len(now.files) <= fewFiles && bytes <= fewBytes
 }
 
-// pass waits until later changes get another time. If it cannot, or the wait is not worth it, it
+// awaitClock waits until later changes get another time. If it cannot, or the wait is not worth it, it
 // marks the files as possibly changed.
-func (now *placed) pass() error {
+func (now *placed) awaitClock() error {
 	within := clockTime
-	if now.few() {
+	if now.areFew() {
 		within = 0
 	}
 	passed, err := passes(now.last, within)
@@ -160,16 +160,16 @@ func passes(last int64, within time.Duration) (bool, error) {
 	}
 }
 
-// lock gives the directories that no user may enter their permissions. Each was noted after its
+// lockDirectories gives the directories that no user may enter their permissions. Each was noted after its
 // contents.
-func (p *putter) lock() error {
+func (p *putter) lockDirectories() error {
 	for _, e := range p.locked {
-		f, err := p.reach(e.Path, asDirectory)
+		f, err := p.openPath(e.Path, asDirectory)
 		if err == nil {
-			err = p.dress(f, e)
+			err = p.setMetadata(f, e)
 			f.Close()
 		}
-		if err := p.may(e.Path, err); err != nil {
+		if err := p.noteFailure(e.Path, err); err != nil {
 			return err
 		}
 	}
@@ -185,9 +185,9 @@ type notPut struct {
 func (e *notPut) Error() string { return fmt.Sprintf("put back %q: %v", e.path, e.err) }
 func (e *notPut) Unwrap() error { return e.err }
 
-// may decides about a failure. In a directory of the host's the caller may not own every file,
+// noteFailure decides about a failure. In a directory of the host's the caller may not own every file,
 // and other programs may change some at the same moment: the rest is put back all the same.
-func (p *putter) may(at string, err error) error {
+func (p *putter) noteFailure(at string, err error) error {
 	if _, said := errors.AsType[*notPut](err); err == nil || said {
 		return err
 	}
@@ -203,8 +203,8 @@ func (p *putter) may(at string, err error) error {
 	return &notPut{at, err}
 }
 
-// fill makes an open directory equal its entries in the tree.
-func (p *putter) fill(d *os.File, at string) error {
+// fillDirectory makes an open directory equal its entries in the tree.
+func (p *putter) fillDirectory(d *os.File, at string) error {
 	names, err := d.Readdirnames(-1)
 	if err != nil {
 		return err
@@ -219,7 +219,7 @@ func (p *putter) fill(d *os.File, at string) error {
 		}
 		below := path.Join(at, name)
 		_, err := p.remove(d, name, below, 0)
-		if err := p.may(below, err); err != nil {
+		if err := p.noteFailure(below, err); err != nil {
 			return err
 		}
 	}
@@ -230,15 +230,15 @@ func (p *putter) fill(d *os.File, at string) error {
 			}
 			continue
 		}
-		if err := p.may(e.Path, p.place(d, e)); err != nil {
+		if err := p.noteFailure(e.Path, p.placeEntry(d, e)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// place puts one entry in place.
-func (p *putter) place(d *os.File, e *manifest.Entry) error {
+// placeEntry puts one entry in place.
+func (p *putter) placeEntry(d *os.File, e *manifest.Entry) error {
 	name := path.Base(e.Path)
 	var st unix.Stat_t
 	err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -262,7 +262,7 @@ func (p *putter) place(d *os.File, e *manifest.Entry) error {
 	if there && p.isThere(d, name, e, &st) {
 		return nil
 	}
-	if there && !p.mayGo(e.Path, &st) {
+	if there && !p.mayRemove(e.Path, &st) {
 		return errTaken
 	}
 	return p.unlinking(d, name, &st, func() error { return p.replace(d, name, e) })
@@ -272,8 +272,8 @@ func (p *putter) place(d *os.File, e *manifest.Entry) error {
 // that only that program has the new content.
 func (p *putter) guarded() bool { return p.before != nil && p.src.Shared }
 
-// mayGo reports whether a path still has the file that was there before.
-func (p *putter) mayGo(at string, st *unix.Stat_t) bool {
+// mayRemove reports whether a path still has the file that was there before.
+func (p *putter) mayRemove(at string, st *unix.Stat_t) bool {
 	if !p.guarded() {
 		return true
 	}
@@ -283,7 +283,7 @@ func (p *putter) mayGo(at string, st *unix.Stat_t) bool {
 	}
 	was := e.Seen
 	was.Fresh = false
-	return was == p.placed.relinked.found(st) && e.Modified == st.Mtim.Nano()
+	return was == p.placed.relinked.stateBefore(st) && e.Modified == st.Mtim.Nano()
 }
 
 // isThere reports whether a name is already as it should be.
@@ -292,7 +292,7 @@ func (p *putter) isThere(d *os.File, name string, e *manifest.Entry, st *unix.St
 	case e.Mode != st.Mode:
 		return false
 	case e.Same != "":
-		f, err := p.first(e.Same)
+		f, err := p.openFirstName(e.Same)
 		if err != nil {
 			return false
 		}
@@ -329,21 +329,21 @@ func (p *putter) directory(d *os.File, name string, e *manifest.Entry, there boo
 	if manifest.IDOf(&st).Device != p.device {
 		return nil // something is mounted there, which is not ours to change
 	}
-	if err := p.may(e.Path, p.enter(f)); err != nil {
+	if err := p.noteFailure(e.Path, p.makeEnterable(f)); err != nil {
 		return err
 	}
-	if err := p.fill(f, e.Path); err != nil {
+	if err := p.fillDirectory(f, e.Path); err != nil {
 		return err
 	}
 	if e.Mode&0o100 == 0 { // others may be names of files in it
 		p.locked = append(p.locked, e)
 		return nil
 	}
-	return p.dress(f, e)
+	return p.setMetadata(f, e)
 }
 
-// enter gives the owner of a directory the permission to work in it.
-func (p *putter) enter(d *os.File) error {
+// makeEnterable gives the owner of a directory the permission to work in it.
+func (p *putter) makeEnterable(d *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(d.Fd()), &st); err != nil || st.Mode&0o700 == 0o700 {
 		return err

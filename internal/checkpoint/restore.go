@@ -25,7 +25,7 @@ import (
 // its own writes to the disk. If the process ends earlier, [Shelf.Interrupted] reports it, and
 // the caller must run Restore again.
 func (s Shelf) Restore(p Point, sources []Source, between func() error) (skipped []string, err error) {
-	trees, packs, err := s.ready(p, sources)
+	trees, packs, err := s.openReady(p, sources)
 	if err != nil {
 		return nil, err
 	}
@@ -37,13 +37,13 @@ func (s Shelf) Restore(p Point, sources []Source, between func() error) (skipped
 		return nil, err
 	}
 	var now placed
-	if skipped, err = now.fill(trees, sources, packs); err != nil {
+	if skipped, err = now.putTrees(trees, sources, packs); err != nil {
 		return skipped, err
 	}
 	var at arrival
-	defer at.drop()
+	defer at.dropDrafts()
 	err = store.AtOnce(between, func() error { return syncAll(sources) }, func() (err error) {
-		if err = now.pass(); err == nil {
+		if err = now.awaitClock(); err == nil {
 			at, err = s.arriving(p.Number, trees)
 		}
 		return err
@@ -84,7 +84,7 @@ func (s Shelf) Interrupted() (*Back, error) {
 	if r.Handed {
 		return &Back{Trees: r.Trees, Handed: true}, nil
 	}
-	p, err := s.about(r.Number)
+	p, err := s.readPoint(r.Number)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, manifest.ErrDamaged) { // the user can restore another one
 		return &Back{Trees: r.Trees}, nil
 	}
@@ -129,8 +129,8 @@ func (s Shelf) CheckWhole(sandbox string) error {
 	return &spec.Error{Op: "use the files of " + sandbox, Err: half}
 }
 
-// ready checks that all needed contents exist, before anything is touched.
-func (s Shelf) ready(p Point, sources []Source) ([]manifest.Tree, *packfile.Packs, error) {
+// openReady checks that all needed contents exist, before anything is touched.
+func (s Shelf) openReady(p Point, sources []Source) ([]manifest.Tree, *packfile.Packs, error) {
 	trees, packs, err := s.readyFor(p, func(tree string) func(*manifest.Entry) bool {
 		i := slices.IndexFunc(sources, func(src Source) bool { return src.Name == tree })
 		if i < 0 {
@@ -167,7 +167,7 @@ func everything(*manifest.Entry) bool { return true }
 // everyTree is for readyFor: all files of all trees are needed.
 func everyTree(string) func(*manifest.Entry) bool { return everything }
 
-// readyFor is ready for other trees: wanted returns a function that selects the needed files of a
+// readyFor is openReady for other trees: wanted returns a function that selects the needed files of a
 // tree; nil means none. readyFor compares their contents with their sums. The caller closes the
 // packs.
 func (s Shelf) readyFor(p Point, wanted func(tree string) func(*manifest.Entry) bool) (_ []manifest.Tree, _ *packfile.Packs, err error) {
@@ -221,17 +221,17 @@ func damagedPoint(p Point, err error) error {
 func syncAll(sources []Source) error {
 	synced := map[uint64]bool{}
 	for _, src := range sources {
-		if err := src.sync(synced); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := src.syncFileSystem(synced); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("bring %s to the disk: %w", src.Dir, err)
 		}
 	}
 	return nil
 }
 
-// sync brings the file system of a directory to the disk, unless that was done. A program in the
+// syncFileSystem brings the file system of a directory to the disk, unless that was done. A program in the
 // sandbox may have removed its owner's permission to open it.
-func (s *Source) sync(done map[uint64]bool) error {
-	f, err := s.open()
+func (s *Source) syncFileSystem(done map[uint64]bool) error {
+	f, err := s.openDir()
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (s Shelf) arriving(number int64, trees []manifest.Tree) (at arrival, err er
 	return at, store.AtOnce(at.known.Sync, at.head.Sync)
 }
 
-func (at *arrival) drop() {
+func (at *arrival) dropDrafts() {
 	for _, d := range []*store.Draft{at.head, at.known} {
 		if d != nil {
 			d.Drop()
@@ -273,11 +273,11 @@ func (s Shelf) settle(at arrival) error {
 	if err := s.arrive(at.head, at.known); err != nil {
 		return err
 	}
-	return s.back()
+	return s.endRestore()
 }
 
-// back records that the directories are not half restored any more.
-func (s Shelf) back() error {
+// endRestore records that the directories are not half restored any more.
+func (s Shelf) endRestore() error {
 	if err := os.Remove(filepath.Join(s.Dir, intentName)); err != nil {
 		return err
 	}
@@ -286,23 +286,23 @@ func (s Shelf) back() error {
 
 // Fill fills the directories of a new sandbox from a checkpoint.
 func (s Shelf) Fill(p Point, sources []Source) error {
-	trees, packs, err := s.ready(p, sources)
+	trees, packs, err := s.openReady(p, sources)
 	if err != nil {
 		return err
 	}
 	defer packs.Close()
 	var unasked placed // the seen state of files is not recorded
-	_, err = unasked.fill(trees, sources, packs)
+	_, err = unasked.putTrees(trees, sources, packs)
 	return err
 }
 
-func (now *placed) fill(trees []manifest.Tree, sources []Source, packs *packfile.Packs) (skipped []string, err error) {
+func (now *placed) putTrees(trees []manifest.Tree, sources []Source, packs *packfile.Packs) (skipped []string, err error) {
 	for _, src := range sources {
 		i := slices.IndexFunc(trees, func(t manifest.Tree) bool { return t.Name == src.Name })
 		if i < 0 {
 			continue
 		}
-		some, err := now.put(&trees[i], src, packs)
+		some, err := now.putTree(&trees[i], src, packs)
 		skipped = append(skipped, some...)
 		if err != nil {
 			return skipped, fmt.Errorf("%s: %w", src.Dir, err)

@@ -99,12 +99,12 @@ func (s Shelf) packPath(number int64) string {
 func (s Shelf) Packs() *packfile.Packs { return packfile.Open(filepath.Join(s.Dir, packsName)) }
 
 // Lock takes the lock that callers of Begin, Restore, Fill or Remove must hold.
-func (s Shelf) Lock() (*store.Lock, error) { return s.lock(store.WaitLock) }
+func (s Shelf) Lock() (*store.Lock, error) { return s.lockWith(store.WaitLock) }
 
 // TryLock is Lock that does not wait: it may be store.ErrLocked.
-func (s Shelf) TryLock() (*store.Lock, error) { return s.lock(store.TryLock) }
+func (s Shelf) TryLock() (*store.Lock, error) { return s.lockWith(store.TryLock) }
 
-func (s Shelf) lock(how func(string) (*store.Lock, error)) (*store.Lock, error) {
+func (s Shelf) lockWith(how func(string) (*store.Lock, error)) (*store.Lock, error) {
 	for _, dir := range []string{s.Dir, filepath.Join(s.Dir, packsName)} {
 		err := os.Mkdir(dir, 0o700)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -147,7 +147,7 @@ func (s Shelf) All() (list []Point, damaged []Damaged, err error) {
 		if err != nil || n <= 0 || !e.IsDir() {
 			continue
 		}
-		p, err := s.about(n)
+		p, err := s.readPoint(n)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
 		case errors.Is(err, manifest.ErrDamaged):
@@ -163,16 +163,16 @@ func (s Shelf) All() (list []Point, damaged []Damaged, err error) {
 	return list, damaged, nil
 }
 
-// about reads the description of a checkpoint. A missing checkpoint is fs.ErrNotExist, an
+// readPoint reads the description of a checkpoint. A missing checkpoint is fs.ErrNotExist, an
 // unreadable description errDamaged.
-func (s Shelf) about(number int64) (Point, error) {
+func (s Shelf) readPoint(number int64) (Point, error) {
 	var p Point
 	path := filepath.Join(s.Path(number), aboutName)
 	if err := store.ReadJSON(path, &p); errors.Is(err, fs.ErrNotExist) {
 		if _, gone := os.Lstat(s.Path(number)); gone != nil { // it is created and removed as a whole
 			return p, err
 		}
-		return p, fmt.Errorf("there is no %s: %w", path, manifest.ErrDamaged)
+		return p, fmt.Errorf("%s is missing: %w", path, manifest.ErrDamaged)
 	} else if errors.Is(err, spec.ErrNewer) {
 		return p, err
 	} else if err != nil {
@@ -230,16 +230,16 @@ func (s Shelf) Before(p Point) (from Point, err error) {
 // CheckName refuses names that could be taken for a number, or do not print.
 func CheckName(name string) error {
 	if strings.Trim(name, "0123456789") == "" || spec.CheckName(name) != nil {
-		return spec.Errorf(spec.ErrUsage, "%q is no name for a checkpoint", name).
+		return spec.Errorf(spec.ErrUsage, "%q cannot name a checkpoint", name).
 			WithHint("it is as that of a sandbox, 2 to 63 letters, digits, '-' and '.' that begin and end with a letter or digit, and not digits alone: those are the numbers")
 	}
 	return nil
 }
 
 // Head returns the number of the checkpoint that the sandbox was last at; 0 for none.
-func (s Shelf) Head() int64 { return s.head().Number }
+func (s Shelf) Head() int64 { return s.readHead().Number }
 
-func (s Shelf) head() (h head) {
+func (s Shelf) readHead() (h head) {
 	_ = store.ReadJSON(filepath.Join(s.Dir, headName), &h) // a missing or damaged one is not an ancestor
 	return h
 }
@@ -276,7 +276,7 @@ func (s Shelf) newDir(name string) (string, error) {
 }
 
 // headAt returns the head once the sandbox is at a checkpoint.
-func (s Shelf) headAt(number int64) head { return head{number, max(s.head().Last, number)} }
+func (s Shelf) headAt(number int64) head { return head{number, max(s.readHead().Last, number)} }
 
 // draftHead writes that head, without moving it into place.
 func (s Shelf) draftHead(number int64) (*store.Draft, error) {
@@ -301,7 +301,7 @@ func (s Shelf) Remove(p Point) error {
 	if back, err := s.Interrupted(); err != nil || back != nil && !back.Handed && back.Point.Number == p.Number {
 		return errors.Join(err, errInterrupted())
 	}
-	if h := s.head(); h.Last < p.Number { // the head never lowers Last, unless the head was lost
+	if h := s.readHead(); h.Last < p.Number { // the head never lowers Last, unless the head was lost
 		if err := store.WriteJSON(filepath.Join(s.Dir, headName), head{h.Number, p.Number}); err != nil {
 			return err
 		}
@@ -340,7 +340,7 @@ func (s Shelf) Tidy() error {
 // Sweep removes leftovers of crashed commands, and contents that no checkpoint needs. The caller
 // holds the lock.
 func (s Shelf) Sweep() error {
-	_, err := s.sweep()
+	_, err := s.sweepStock()
 	return err
 }
 
@@ -351,8 +351,8 @@ type stock struct {
 	packs   []string // by their names
 }
 
-// sweep is Sweep that returns the remaining stock.
-func (s Shelf) sweep() (there stock, err error) {
+// sweepStock is Sweep that returns the remaining stock.
+func (s Shelf) sweepStock() (there stock, err error) {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {
 		return there, err

@@ -74,9 +74,9 @@ type taker struct {
 // left counts the names that could not be kept, and how many of them are the host's.
 type left struct{ all, shared int }
 
-// take walks through the sources. It does not copy files again that are as they were known.
-func take(sources []Source, known []manifest.Tree, p *packfile.Writer) ([]manifest.Tree, left, error) {
-	t := &taker{pack: p, known: index(known)}
+// takeTrees walks through the sources. It does not copy files again that are as they were known.
+func takeTrees(sources []Source, known []manifest.Tree, p *packfile.Writer) ([]manifest.Tree, left, error) {
+	t := &taker{pack: p, known: indexFiles(known)}
 	var trees []manifest.Tree
 	for _, s := range sources {
 		var now unix.Timespec
@@ -90,7 +90,7 @@ func take(sources []Source, known []manifest.Tree, p *packfile.Writer) ([]manife
 		if err := t.leaveOut(s); err != nil {
 			return nil, left{}, fmt.Errorf("keep %s: %w", s.Dir, err)
 		}
-		if err := t.top(); err != nil {
+		if err := t.takeTop(); err != nil {
 			return nil, left{}, fmt.Errorf("keep %s: %w", s.Dir, err)
 		}
 		trees = append(trees, t.tree)
@@ -115,8 +115,8 @@ func (t *taker) leaveOut(s Source) error {
 	return nil
 }
 
-// index finds files by their paths.
-func index(trees []manifest.Tree) map[string]map[string]*manifest.Entry {
+// indexFiles finds files by their paths.
+func indexFiles(trees []manifest.Tree) map[string]map[string]*manifest.Entry {
 	all := map[string]map[string]*manifest.Entry{}
 	for _, t := range trees {
 		files := make(map[string]*manifest.Entry, len(t.Entries))
@@ -130,9 +130,9 @@ func index(trees []manifest.Tree) map[string]map[string]*manifest.Entry {
 	return all
 }
 
-// top begins with a directory, whose path must not contain a link. A missing directory is empty.
-func (t *taker) top() error {
-	f, err := t.source.open()
+// takeTop begins with a directory, whose path must not contain a link. A missing directory is empty.
+func (t *taker) takeTop() error {
+	f, err := t.source.openDir()
 	if errors.Is(err, fs.ErrNotExist) && !t.source.Shared {
 		return nil
 	}
@@ -147,14 +147,14 @@ func (t *taker) top() error {
 	e := entryOf("", &st)
 	t.device = e.Seen.Device
 	e.Attrs = attributes(f)
-	if err := t.note(e); err != nil {
+	if err := t.noteEntry(e); err != nil {
 		return err
 	}
 	return t.within(dir{f, isShut(&e)}, "", 0)
 }
 
-// open opens the directory. A directory of the host may have been moved away.
-func (s *Source) open() (*os.File, error) {
+// openDir opens the directory. A directory of the host may have been moved away.
+func (s *Source) openDir() (*os.File, error) {
 	f, err := openTop(s.Dir)
 	if s.Shared {
 		err = spec.WorkspaceError(err)
@@ -164,7 +164,7 @@ func (s *Source) open() (*os.File, error) {
 
 // Reach checks that the directory exists, or can be made.
 func (s *Source) Reach() error {
-	f, err := s.open()
+	f, err := s.openDir()
 	if errors.Is(err, fs.ErrNotExist) && !s.Shared {
 		return nil
 	}
@@ -191,15 +191,15 @@ func openTop(name string) (*os.File, error) {
 	return d, err
 }
 
-// note adds an entry to the tree.
-func (t *taker) note(e manifest.Entry) error {
+// noteEntry adds an entry to the tree.
+func (t *taker) noteEntry(e manifest.Entry) error {
 	t.bytes += len(e.Path) + len(e.Target) + len(e.Same) + nameBytes
 	for _, a := range e.Attrs {
 		t.bytes += len(a.Name) + len(a.Value)
 	}
 	t.bytes += 16 * len(e.Content.Pieces)
 	if t.bytes > maxBytes {
-		return spec.Errorf(spec.ErrConflict, "to keep its names alone would take more than %d MiB of memory", maxBytes>>20).WithHint("remove what is not needed from inside, such as caches")
+		return spec.Errorf(spec.ErrConflict, "the names alone would take more than %d MiB of memory", maxBytes>>20).WithHint("remove files that are not needed, such as caches, inside")
 	}
 	t.tree.Entries = append(t.tree.Entries, e)
 	return nil
@@ -215,12 +215,12 @@ func (t *taker) within(d dir, at string, depth int) error {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		err := t.add(d, name, path.Join(at, name), depth)
+		err := t.addName(d, name, path.Join(at, name), depth)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it vanished while we looked
 		}
 		if errors.Is(err, unix.EACCES) { // no user may read it
-			err = t.leave(manifest.Entry{Path: path.Join(at, name)})
+			err = t.leaveOutName(manifest.Entry{Path: path.Join(at, name)})
 		}
 		if err != nil {
 			return err
@@ -229,10 +229,10 @@ func (t *taker) within(d dir, at string, depth int) error {
 	return nil
 }
 
-// add keeps one name of an open directory.
-func (t *taker) add(d dir, name, at string, depth int) error {
+// addName keeps one name of an open directory.
+func (t *taker) addName(d dir, name, at string, depth int) error {
 	var st unix.Stat_t
-	err := d.look(func() error { return unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	err := d.lookUp(func() error { return unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) })
 	if err != nil {
 		return err
 	}
@@ -241,11 +241,11 @@ func (t *taker) add(d dir, name, at string, depth int) error {
 	}
 	e := entryOf(at, &st)
 	if len(at) > maxPath {
-		return t.leave(e)
+		return t.leaveOutName(e)
 	}
 	if slices.Contains(t.source.Without, at) || e.Kind() == unix.S_IFSOCK { // a socket loses its listener
 		e.Left = true
-		return t.note(e)
+		return t.noteEntry(e)
 	}
 	switch e.Kind() {
 	case unix.S_IFDIR:
@@ -258,37 +258,37 @@ func (t *taker) add(d dir, name, at string, depth int) error {
 		e.Attrs, err = d.attributes(name)
 	case unix.S_IFCHR: // the mark of a deletion in an overlay's layer
 		if st.Rdev != 0 || t.source.Shared {
-			return t.leave(e)
+			return t.leaveOutName(e)
 		}
 	default:
-		return t.leave(e)
+		return t.leaveOutName(e)
 	}
 	if err != nil {
 		return err
 	}
-	return t.note(e)
+	return t.noteEntry(e)
 }
 
-// leave notes a name that cannot be kept.
-func (t *taker) leave(e manifest.Entry) error {
+// leaveOutName notes a name that cannot be kept.
+func (t *taker) leaveOutName(e manifest.Entry) error {
 	e.Left = true
 	t.left.all++
 	if t.source.Shared {
 		t.left.shared++
 	}
-	return t.note(e)
+	return t.noteEntry(e)
 }
 
 func (t *taker) addDir(d dir, name string, e manifest.Entry, depth int) error {
 	if depth >= maxDepth {
-		return t.leave(e)
+		return t.leaveOutName(e)
 	}
 	f, err := d.openAnyway(name, asDirectory)
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
-		return t.leave(e)
+		return t.leaveOutName(e)
 	}
 	if err != nil {
-		return gone(err)
+		return asNotExist(err)
 	}
 	defer f.Close()
 	var st unix.Stat_t
@@ -296,10 +296,10 @@ func (t *taker) addDir(d dir, name string, e manifest.Entry, depth int) error {
 		return err
 	}
 	if manifest.IDOf(&st).Device != t.device {
-		return t.leave(e) // another file system is mounted there
+		return t.leaveOutName(e) // another file system is mounted there
 	}
 	e.Attrs = attributes(f)
-	if err := t.note(e); err != nil {
+	if err := t.noteEntry(e); err != nil {
 		return err
 	}
 	return t.within(dir{f, isShut(&e)}, e.Path, depth+1)
@@ -310,7 +310,7 @@ func (t *taker) addFile(d dir, name string, e manifest.Entry, st *unix.Stat_t) e
 	if st.Nlink > 1 {
 		if first, ok := t.links[manifest.IDOf(st)]; ok {
 			e.Same = first
-			return t.note(e)
+			return t.noteEntry(e)
 		}
 	}
 	if k := t.known[t.tree.Name][e.Path]; k != nil && k.IsUnchanged(st) {
@@ -323,25 +323,25 @@ func (t *taker) addFile(d dir, name string, e manifest.Entry, st *unix.Stat_t) e
 	} else {
 		f, err := d.openAnyway(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC)
 		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
-			return t.leave(e)
+			return t.leaveOutName(e)
 		}
 		if err != nil {
-			return gone(err)
+			return asNotExist(err)
 		}
 		defer f.Close()
-		if err := t.keep(f, &e); err != nil {
+		if err := t.keepFile(f, &e); err != nil {
 			return fmt.Errorf("%q: %w", e.Path, err)
 		}
 	}
 	if st.Nlink > 1 {
 		t.links[manifest.IDOf(st)] = e.Path
 	}
-	return t.note(e)
+	return t.noteEntry(e)
 }
 
-// keep copies a file into the pack. Its entry describes the file as it is now, even if it
+// keepFile copies a file into the pack. Its entry describes the file as it is now, even if it
 // differed when its name was looked up.
-func (t *taker) keep(f *os.File, e *manifest.Entry) error {
+func (t *taker) keepFile(f *os.File, e *manifest.Entry) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err
@@ -351,7 +351,7 @@ func (t *taker) keep(f *os.File, e *manifest.Entry) error {
 	}
 	found := e.Seen
 	*e = entryOf(e.Path, &st)
-	if err := t.date(e, found); err != nil {
+	if err := t.noteFreshness(e, found); err != nil {
 		return err
 	}
 	// A write through a memory map does not change the file's times until the page is on its way
@@ -367,10 +367,10 @@ func (t *taker) keep(f *os.File, e *manifest.Entry) error {
 // dates it.
 const settleFrom = 4 << 20
 
-// date notes whether a file may change unnoticed from now on. A large file that changed since it
+// noteFreshness notes whether a file may change unnoticed from now on. A large file that changed since it
 // was found is not touched before the clock has moved on; otherwise it would be copied again
 // every time. Such a change may be our own, to give ourselves the permission to open it.
-func (t *taker) date(e *manifest.Entry, found manifest.Seen) (err error) {
+func (t *taker) noteFreshness(e *manifest.Entry, found manifest.Seen) (err error) {
 	age, coarse := freshTime, e.Seen.Changed%int64(time.Second) == 0
 	if coarse {
 		age = coarseTime
@@ -398,8 +398,8 @@ func entryOf(at string, st *unix.Stat_t) manifest.Entry {
 	return e
 }
 
-// gone turns the error for a file that was swapped meanwhile into fs.ErrNotExist.
-func gone(err error) error {
+// asNotExist turns the error for a file that was swapped meanwhile into fs.ErrNotExist.
+func asNotExist(err error) error {
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENXIO) {
 		return fs.ErrNotExist
 	}
@@ -432,7 +432,7 @@ func (t *taker) sumKept(d dir, name string, e *manifest.Entry) error {
 		return nil // it stays as it was
 	}
 	if err != nil {
-		return gone(err)
+		return asNotExist(err)
 	}
 	defer f.Close()
 	sum, err := t.pack.SumPieces(f, e.Content.Pieces)
@@ -441,7 +441,7 @@ func (t *taker) sumKept(d dir, name string, e *manifest.Entry) error {
 		err = unix.Fstat(int(f.Fd()), &st)
 	}
 	if err != nil || !e.IsUnchanged(&st) { // a program changes it just now
-		return t.keep(f, e)
+		return t.keepFile(f, e)
 	}
 	e.Content.Sum, e.Content.Summed = sum, true
 	return nil

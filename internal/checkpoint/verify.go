@@ -51,7 +51,7 @@ func (v *Verifier) Verify(p Point, read func(n int) error) (damage []error, err 
 		}
 	}
 	for _, dir := range []string{v.shelf.Layer(p), v.shelf.Memory(p)} {
-		bad, err := v.files(dir, read)
+		bad, err := v.checkFiles(dir, read)
 		if err != nil {
 			return nil, err
 		}
@@ -81,8 +81,8 @@ func (v *Verifier) content(e *manifest.Entry) (n int, err error) {
 	return n, err
 }
 
-// files checks a directory with sums; "" means none.
-func (v *Verifier) files(dir string, read func(n int) error) (damage []error, err error) {
+// checkFiles checks a directory with sums; "" means none.
+func (v *Verifier) checkFiles(dir string, read func(n int) error) (damage []error, err error) {
 	if dir == "" {
 		return nil, nil
 	}

@@ -27,7 +27,7 @@ func (c Clone) Adopt() error {
 	}
 	defer root.Close()
 	rec := &Record{Version: spec.Version, Git: repo.Git, At: time.Now().UTC()}
-	if rec.Branch, rec.Commit, err = repo.head(root); err != nil {
+	if rec.Branch, rec.Commit, err = repo.readHead(root); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// tips returns the commits of the branches that are taken.
-func (f *fetch) tips() []string {
+// wantedTips returns the commits of the branches that are taken.
+func (f *fetch) wantedTips() []string {
 	set := map[string]bool{}
 	for _, b := range f.Branches {
 		if b.Result != Refused {
@@ -21,10 +21,10 @@ func (f *fetch) tips() []string {
 // maxHaves bounds the commits that the sandbox is told not to send.
 const maxHaves = 256
 
-// haves returns commits that the user's repository may have whole.
-func (f *fetch) haves() ([]string, error) {
+// knownCommits returns commits that the user's repository may have whole.
+func (f *fetch) knownCommits() ([]string, error) {
 	list := append([]string{f.rec.Commit}, slices.Sorted(maps.Values(f.have))...)
-	branches, err := f.refs.list(heads)
+	branches, err := f.refs.listRefs(heads)
 	if err != nil {
 		return nil, err
 	}
@@ -33,18 +33,18 @@ func (f *fetch) haves() ([]string, error) {
 	return list[:min(len(list), maxHaves)], nil
 }
 
-// bring gets the commits of all branches, with everything they need, into the inbox or finds them
+// bringBranches gets the commits of all branches, with everything they need, into the inbox or finds them
 // in the user's repository. It refuses each branch that does not come whole, and returns an error
 // if none comes.
-func (f *fetch) bring(ctx context.Context) error {
+func (f *fetch) bringBranches(ctx context.Context) error {
 	if err := f.refuseMissing(ctx); err != nil {
 		return err
 	}
-	tips := f.tips()
+	tips := f.wantedTips()
 	if len(tips) == 0 {
 		return nil
 	}
-	haves, err := f.haves()
+	haves, err := f.knownCommits()
 	if err != nil {
 		return err
 	}
@@ -52,16 +52,16 @@ func (f *fetch) bring(ctx context.Context) error {
 		return err
 	}
 	b := &bringing{fetch: f, haves: haves, most: f.order.MaxBytes}
-	if err := b.all(ctx, tips); err != nil {
+	if err := b.bringAll(ctx, tips); err != nil {
 		return err
 	}
 	if b.came == 0 && len(haves) > 0 {
 		// The commits we claimed to have may not be whole: then everything is sent.
-		if err := f.inb.empty(); err != nil {
+		if err := f.inb.makeEmpty(); err != nil {
 			return err
 		}
 		b = &bringing{fetch: f, most: f.order.MaxBytes}
-		if err := b.all(ctx, tips); err != nil {
+		if err := b.bringAll(ctx, tips); err != nil {
 			return err
 		}
 	}
@@ -78,7 +78,7 @@ func (f *fetch) bring(ctx context.Context) error {
 
 // refuseMissing refuses branches whose commit the sandbox does not have.
 func (f *fetch) refuseMissing(ctx context.Context) error {
-	tips := f.tips()
+	tips := f.wantedTips()
 	here, err := f.inb.commits(ctx, tips)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ type bringing struct {
 	first    error            // of those
 }
 
-func (b *bringing) all(ctx context.Context, tips []string) error {
+func (b *bringing) bringAll(ctx context.Context, tips []string) error {
 	err := b.attempt(ctx, tips)
 	switch {
 	case err == nil:
@@ -131,23 +131,23 @@ func (b *bringing) all(ctx context.Context, tips []string) error {
 		return nil
 	}
 	half := len(tips) / 2
-	if err := b.all(ctx, tips[:half]); err != nil {
+	if err := b.bringAll(ctx, tips[:half]); err != nil {
 		return err
 	}
-	return b.all(ctx, tips[half:])
+	return b.bringAll(ctx, tips[half:])
 }
 
 // attempt gets some commits together. If they do not come, it leaves nothing of them in the
 // inbox.
 func (b *bringing) attempt(ctx context.Context, tips []string) error {
 	b.attempts++
-	before, err := b.inb.packs()
+	before, err := b.inb.packNames()
 	if err != nil {
 		return err
 	}
 	err = b.receive(ctx, tips)
 	if err == nil {
-		err = b.inb.whole(ctx, tips, b.haves)
+		err = b.inb.checkWhole(ctx, tips, b.haves)
 	}
 	if err != nil {
 		return errors.Join(err, b.inb.discard(before))

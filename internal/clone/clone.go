@@ -57,8 +57,8 @@ func Tree(dir string) string { return filepath.Join(dir, "tree") }
 
 func (c Clone) record() string { return filepath.Join(c.Dir, "record.json") }
 
-// inbox is the directory in which a pack is checked before it reaches the user's repository.
-func (c Clone) inbox() string { return filepath.Join(c.Dir, "inbox") }
+// inboxDir is the directory in which a pack is checked before it reaches the user's repository.
+func (c Clone) inboxDir() string { return filepath.Join(c.Dir, "inbox") }
 
 // Record is the host's own data about a clone, kept outside of the clone.
 type Record struct {
@@ -86,7 +86,7 @@ func (c Clone) Record() (*Record, error) {
 	return r, nil
 }
 
-func (c Clone) write(r *Record) error { return store.WriteJSON(c.record(), r) }
+func (c Clone) writeRecord(r *Record) error { return store.WriteJSON(c.record(), r) }
 
 // Fork prepares the place of another clone, which will get the files of this one. Nothing was
 // fetched from it, so all of its contents count as work.
@@ -99,7 +99,7 @@ func (c Clone) Fork(dir string) error {
 		return err
 	}
 	r.At, r.Fetched, r.Head, r.Unsaved = time.Now().UTC(), nil, "", true
-	return Clone{Dir: dir}.write(r)
+	return Clone{Dir: dir}.writeRecord(r)
 }
 
 // Arrive prepares the place of a clone that was made elsewhere, of another repository. Fetches
@@ -110,7 +110,7 @@ func (c Clone) Arrive(r *Record, into *Repository) error {
 	}
 	there := *r
 	there.Git, there.At, there.Fetched, there.Head, there.Unsaved = into.Git, time.Now().UTC(), nil, "", true
-	return c.write(&there)
+	return c.writeRecord(&there)
 }
 
 // Changed notes that a clone's files were replaced from outside: all of them count as work.
@@ -123,13 +123,13 @@ func (c Clone) Changed() error {
 		return err
 	}
 	r.Fetched, r.Head, r.Unsaved = nil, "", true
-	return c.write(r)
+	return c.writeRecord(r)
 }
 
 // clearInbox removes the inbox of an interrupted fetch.
 func (c Clone) clearInbox() error {
-	if _, err := os.Lstat(c.inbox()); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(c.inboxDir()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return store.RemoveTree(c.inbox())
+	return store.RemoveTree(c.inboxDir())
 }

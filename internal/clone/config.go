@@ -17,7 +17,7 @@ const maxConfig = 1 << 20
 // inherited returns the part of the user's configuration that the clone gets, as text. git reads
 // the configuration as data: it follows no include, and obeys no setting.
 func (g *git) inherited(ctx context.Context, config []byte, branch string) (string, error) {
-	out, err := g.run(ctx, bytes.NewReader(config), "config", "--file", "-", "--no-includes", "--null", "--list")
+	out, err := g.runGit(ctx, bytes.NewReader(config), "config", "--file", "-", "--no-includes", "--null", "--list")
 	if err != nil {
 		return "", err
 	}
@@ -36,7 +36,7 @@ func compose(list []setting, branch string) string {
 	var b strings.Builder
 	var kept []string
 	for _, s := range list {
-		section, name, key := parts(s.key)
+		section, name, key := splitKey(s.key)
 		if section != "remote" || key != "url" && key != "pushurl" {
 			continue
 		}
@@ -44,17 +44,17 @@ func compose(list []setting, branch string) string {
 		if !ok {
 			continue
 		}
-		head := "[remote " + quote(name) + "]\n"
+		head := "[remote " + quoteValue(name) + "]\n"
 		if key == "url" && !slices.Contains(kept, name) {
 			kept = append(kept, name)
-			head += "\tfetch = " + quote("+"+heads+"*:"+remotes+name+"/*") + "\n"
+			head += "\tfetch = " + quoteValue("+"+heads+"*:"+remotes+name+"/*") + "\n"
 		}
-		b.WriteString(head + "\t" + key + " = " + quote(address) + "\n")
+		b.WriteString(head + "\t" + key + " = " + quoteValue(address) + "\n")
 	}
 	b.WriteString(upstream(list, branch, kept))
 	for _, s := range list {
 		if s.key == "user.name" || s.key == "user.email" {
-			b.WriteString("[user]\n\t" + strings.TrimPrefix(s.key, "user.") + " = " + quote(s.value) + "\n")
+			b.WriteString("[user]\n\t" + strings.TrimPrefix(s.key, "user.") + " = " + quoteValue(s.value) + "\n")
 		}
 	}
 	return b.String()
@@ -64,7 +64,7 @@ func compose(list []setting, branch string) string {
 func upstream(list []setting, branch string, remotes []string) string {
 	var remote, merge string
 	for _, s := range list {
-		section, name, key := parts(s.key)
+		section, name, key := splitKey(s.key)
 		if section != "branch" || name != branch {
 			continue
 		}
@@ -75,15 +75,15 @@ func upstream(list []setting, branch string, remotes []string) string {
 			merge = s.value
 		}
 	}
-	if branch == "" || !slices.Contains(remotes, remote) || isRef(merge) != nil {
+	if branch == "" || !slices.Contains(remotes, remote) || checkRef(merge) != nil {
 		return ""
 	}
-	return "[branch " + quote(branch) + "]\n\tremote = " + quote(remote) + "\n\tmerge = " + quote(merge) + "\n"
+	return "[branch " + quoteValue(branch) + "]\n\tremote = " + quoteValue(remote) + "\n\tmerge = " + quoteValue(merge) + "\n"
 }
 
-// parts splits the key of a setting: section.name.key, where the name may have dots in it, and may be
+// splitKey splits the key of a setting: section.name.key, where the name may have dots in it, and may be
 // absent.
-func parts(key string) (section, name, last string) {
+func splitKey(key string) (section, name, last string) {
 	section, rest, ok := strings.Cut(key, ".")
 	if !ok {
 		return "", "", ""
@@ -94,9 +94,9 @@ func parts(key string) (section, name, last string) {
 	return section, "", rest
 }
 
-// quote writes a value, or the name of a section, in a configuration, and a path in a list of
+// quoteValue writes a value, or the name of a section, in a configuration, and a path in a list of
 // paths. The text has no control characters.
-func quote(s string) string {
+func quoteValue(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 

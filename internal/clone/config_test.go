@@ -76,12 +76,12 @@ func TestCompose(t *testing.T) {
 // TestNames checks that git accepts every name that isRef accepts; git's own rule is nowhere narrower.
 func TestNames(t *testing.T) {
 	for _, good := range []string{"refs/heads/main", "refs/heads/feature/x-1.2_y", "refs/heads/ümlaut", "refs/heads/a@b", "refs/heads/#1", "refs/heads/head"} {
-		if err := isRef(good); err != nil {
+		if err := checkRef(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
 	for _, bad := range []string{"", "main", "refs/heads/", "refs//a", "refs/heads/" + strings.Repeat("x", maxPart+1), "refs/heads/a\u3164", "refs/heads/a\ufe0f", "refs/heads/a\u202e"} {
-		if isRef(bad) == nil {
+		if checkRef(bad) == nil {
 			t.Errorf("%q is taken", bad)
 		}
 	}
@@ -102,7 +102,7 @@ func FuzzNames(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		if isRef(name) != nil {
+		if checkRef(name) != nil {
 			return
 		}
 		if out, err := tryGit(p.dir, "check-ref-format", name); err != nil {

@@ -88,22 +88,22 @@ func (c Clone) Fetch(ctx context.Context, inside Inside, o Order) (*Report, erro
 		return nil, err
 	}
 	f.More = list.more
-	if f.Staying, err = f.stays(list.heads); err != nil {
+	if f.Staying, err = f.findStaying(list.heads); err != nil {
 		return nil, err
 	}
 	f.compare(list.heads)
-	if err := f.inb.empty(); err != nil {
+	if err := f.inb.makeEmpty(); err != nil {
 		return nil, err
 	}
 	defer func() { _ = c.clearInbox() }()
-	if err := f.bring(ctx); err != nil {
+	if err := f.bringBranches(ctx); err != nil {
 		return nil, &spec.Error{Op: "take over what sandbox " + o.Sandbox + " sent", Err: err, Hint: spec.Hint(err)}
 	}
-	f.count(ctx)
+	f.countCommits(ctx)
 	if o.DryRun {
 		return &f.Report, nil
 	}
-	if err := f.keep(); err != nil {
+	if err := f.keepObjects(); err != nil {
 		return nil, &spec.Error{Op: "write to the repository " + f.repo.Git, Err: err, Hint: spec.Hint(err)}
 	}
 	return &f.Report, f.remember(began)
@@ -113,10 +113,10 @@ func (c Clone) Fetch(ctx context.Context, inside Inside, o Order) (*Report, erro
 func (c Clone) fetching(o Order) (*fetch, error) {
 	rec, err := c.Record()
 	if err != nil {
-		return nil, &spec.Error{Op: "read what is known of the clone", Err: err}
+		return nil, &spec.Error{Op: "read the record of the clone", Err: err}
 	}
 	f := &fetch{Clone: c, order: o, rec: rec}
-	if err := f.there(); err != nil {
+	if err := f.checkExists(); err != nil {
 		return nil, err
 	}
 	if f.repo, err = Locate(c.Source); err != nil {
@@ -126,13 +126,13 @@ func (c Clone) fetching(o Order) (*fetch, error) {
 		return nil, spec.Errorf(spec.ErrConflict, "the repository of %s is another one than was cloned: %s, then %s", c.Source, f.repo.Git, f.rec.Git).
 			WithHint(putBack, o.Sandbox)
 	}
-	if err := f.repo.alone(); err != nil {
+	if err := f.repo.checkAlone(); err != nil {
 		return nil, err
 	}
 	if f.root, err = openDir(f.repo.Git); err != nil {
 		return nil, err
 	}
-	if err := f.open(); err != nil {
+	if err := f.readRefs(); err != nil {
 		f.root.Close()
 		return nil, err
 	}
@@ -142,9 +142,9 @@ func (c Clone) fetching(o Order) (*fetch, error) {
 // putBack is the hint for a repository that was moved.
 const putBack = "put it back, or take the commits out as a file: bothy exec %s git bundle create /tmp/b --all, and bothy cp"
 
-// there fails if the repository is gone. The error is not the one that making a clone without a
+// checkExists fails if the repository is gone. The error is not the one that making a clone without a
 // repository gives.
-func (f *fetch) there() error {
+func (f *fetch) checkExists() error {
 	for _, path := range []string{filepath.Join(f.Source, ".git"), f.rec.Git} {
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 			return spec.Errorf(spec.ErrNotFound, "the repository that was cloned is gone: %s does not exist", path).WithHint(putBack, f.order.Sandbox)
@@ -153,34 +153,34 @@ func (f *fetch) there() error {
 	return nil
 }
 
-// open reads the references of the user's repository.
-func (f *fetch) open() (err error) {
+// readRefs reads the references of the user's repository.
+func (f *fetch) readRefs() (err error) {
 	if f.refs, err = openRefs(f.root); err != nil {
 		return err
 	}
 	for _, name := range []string{strings.TrimSuffix(Remotes, "/"), Remotes + f.order.Sandbox} {
 		if _, packed := f.refs.packed[name]; packed {
-			return spec.Errorf(spec.ErrConflict, "the reference %s is in the way of what is fetched", name).
+			return spec.Errorf(spec.ErrConflict, "the reference %s is in the way of the fetched ones", name).
 				WithHint("git -C %s update-ref -d %s removes it", f.Source, name)
 		}
 	}
-	for _, name := range []string{strings.TrimSuffix(f.base(), "/"), path.Join("logs", f.base()), packDir} {
-		dir, err := f.dir(name, false)
+	for _, name := range []string{strings.TrimSuffix(f.refPrefix(), "/"), path.Join("logs", f.refPrefix()), packDir} {
+		dir, err := f.openGitDir(name, false)
 		if err == nil {
 			dir.Close()
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if f.have, err = f.refs.list(f.base()); err != nil {
+	if f.have, err = f.refs.listRefs(f.refPrefix()); err != nil {
 		return err
 	}
-	f.inb, err = newInbox(f.order.Paths, f.inbox(), f.repo, f.root, f.rec.Commit)
+	f.inb, err = newInbox(f.order.Paths, f.inboxDir(), f.repo, f.root, f.rec.Commit)
 	return err
 }
 
-// base returns the prefix of this sandbox's references.
-func (f *fetch) base() string { return Remotes + f.order.Sandbox + "/" }
+// refPrefix returns the prefix of this sandbox's references.
+func (f *fetch) refPrefix() string { return Remotes + f.order.Sandbox + "/" }
 
 // refuse marks the branch as refused.
 func (b *Fetched) refuse(err error) {
@@ -190,9 +190,9 @@ func (b *Fetched) refuse(err error) {
 // compare judges each branch's name, and decides whether to fetch it.
 func (f *fetch) compare(list []head) {
 	for _, h := range list {
-		b := Fetched{Branch: h.branch, Ref: f.base() + h.branch, New: h.hash}
+		b := Fetched{Branch: h.branch, Ref: f.refPrefix() + h.branch, New: h.hash}
 		if h.branch == "" {
-			b.Ref = f.base() + "HEAD"
+			b.Ref = f.refPrefix() + "HEAD"
 		}
 		if h.current {
 			f.current = h.branch
@@ -201,7 +201,7 @@ func (f *fetch) compare(list []head) {
 		if f.order.Moved && !h.current && b.Old == "" && f.isTheirs(h) {
 			continue
 		}
-		switch err := f.takes(b); {
+		switch err := f.checkBranch(b); {
 		case h.bad != nil:
 			b.New = ""
 			b.refuse(h.bad)
@@ -230,12 +230,12 @@ func (f *fetch) isTheirs(h head) bool {
 // shellWords are characters with a meaning in a shell: names are copied into command lines.
 const shellWords = "`$;&|<>(){}'\"!#"
 
-// takes returns an error if a branch cannot be fetched under its name.
-func (f *fetch) takes(b Fetched) error {
+// checkBranch returns an error if a branch cannot be fetched under its name.
+func (f *fetch) checkBranch(b Fetched) error {
 	if b.Branch == "HEAD" || strings.HasPrefix(b.Branch, "HEAD/") {
-		return errors.New("a branch of this name would be mistaken for what is checked out")
+		return errors.New("a branch of this name would be mistaken for HEAD")
 	}
-	if err := isRef(b.Ref); err != nil {
+	if err := checkRef(b.Ref); err != nil {
 		return err
 	}
 	if strings.ContainsAny(b.Branch, shellWords) {
@@ -254,8 +254,8 @@ func (f *fetch) takes(b Fetched) error {
 	return nil
 }
 
-// count counts how the branches have changed. It refuses a branch for which git cannot tell.
-func (f *fetch) count(ctx context.Context) {
+// countCommits counts how the branches have changed. It refuses a branch for which git cannot tell.
+func (f *fetch) countCommits(ctx context.Context) {
 	for i := range f.Branches {
 		b := &f.Branches[i]
 		var err error
@@ -281,7 +281,7 @@ func (f *fetch) remember(began time.Time) error {
 	if rec.Fetched == nil {
 		rec.Fetched = map[string]string{}
 	}
-	rec.At, rec.Unsaved = began, !f.saved() || f.More
+	rec.At, rec.Unsaved = began, !f.isSaved() || f.More
 	for _, b := range f.Branches {
 		switch {
 		case b.Result == Refused:
@@ -295,5 +295,5 @@ func (f *fetch) remember(began time.Time) error {
 	if len(f.order.Branches) > 0 { // the others were not looked at
 		rec.Head = f.rec.Head
 	}
-	return f.write(&rec)
+	return f.writeRecord(&rec)
 }

@@ -75,7 +75,7 @@ func TestFetch(t *testing.T) {
 	if keep, _ := filepath.Glob(filepath.Join(p.dir, ".git/objects/pack/*.keep")); len(keep) > 0 {
 		t.Errorf("%v stay", keep)
 	}
-	if left, _ := os.ReadDir(c.inbox()); len(left) > 0 {
+	if left, _ := os.ReadDir(c.inboxDir()); len(left) > 0 {
 		t.Error("the inbox stays")
 	}
 	// Nothing new.

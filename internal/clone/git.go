@@ -35,7 +35,7 @@ func findGit(paths *hostpath.Guard) (string, error) {
 		return "", err
 	}
 	if err != nil {
-		return "", spec.Errorf(spec.ErrUsage, "there is no git on this host, which clones are made with: %w", err).
+		return "", spec.Errorf(spec.ErrUsage, "git, which makes clones, is not on this host: %w", err).
 			WithHint("install git, or use --workspace %s", spec.WorkspaceReview)
 	}
 	return path, nil
@@ -61,7 +61,7 @@ func (g *git) environment() []string {
 		env = append(env, "GIT_WORK_TREE="+g.tree)
 	}
 	if g.borrow != "" {
-		env = append(env, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+quote(g.borrow))
+		env = append(env, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoteValue(g.borrow))
 	}
 	return env
 }
@@ -83,19 +83,19 @@ func (g *git) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a git command, and returns its output.
-func (g *git) run(ctx context.Context, in io.Reader, args ...string) ([]byte, error) {
+// runGit runs a git command, and returns its output.
+func (g *git) runGit(ctx context.Context, in io.Reader, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	err := g.stream(ctx, in, &out, args...)
 	return out.Bytes(), err
 }
 
-// lines is run with lines as its input.
-func (g *git) lines(ctx context.Context, list []string, args ...string) ([]byte, error) {
-	return g.run(ctx, strings.NewReader(strings.Join(list, "\n")+"\n"), args...)
+// runWithLines is runGit with lines as its input.
+func (g *git) runWithLines(ctx context.Context, list []string, args ...string) ([]byte, error) {
+	return g.runGit(ctx, strings.NewReader(strings.Join(list, "\n")+"\n"), args...)
 }
 
-// stream is run for long input or output. Its limits apply before git reads the first byte.
+// stream is runGit for long input or output. Its limits apply before git reads the first byte.
 func (g *git) stream(ctx context.Context, in io.Reader, out io.Writer, args ...string) error {
 	cmd := g.command(ctx, args...)
 	var said tail
@@ -108,7 +108,7 @@ func (g *git) stream(ctx context.Context, in io.Reader, out io.Writer, args ...s
 		return fmt.Errorf("start git: %w", err)
 	}
 	if g.bounded {
-		err = bound(cmd.Process.Pid)
+		err = boundProcess(cmd.Process.Pid)
 	}
 	var fed error
 	if err == nil && in != nil {
@@ -135,7 +135,7 @@ func (g *git) stream(ctx context.Context, in io.Reader, out io.Writer, args ...s
 	return nil
 }
 
-func bound(pid int) error {
+func boundProcess(pid int) error {
 	for what, most := range map[int]uint64{unix.RLIMIT_DATA: maxMemory, unix.RLIMIT_CPU: maxCPU, unix.RLIMIT_CORE: 0} {
 		if err := unix.Prlimit(pid, what, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("bound git: %w", err)
@@ -179,8 +179,8 @@ func (t *tail) String() string {
 	return strings.Join(strings.Fields(strings.ToValidUTF8(string(t.text), "?")), " ")
 }
 
-// begin makes a git directory of ours.
-func begin(dir string, format string, more string) error {
+// makeGitDir makes a git directory of ours.
+func makeGitDir(dir string, format string, more string) error {
 	for _, d := range []string{"objects/pack", "objects/info", "refs/heads", "refs/tags", "info"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o777); err != nil {
 			return err

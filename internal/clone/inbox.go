@@ -25,7 +25,7 @@ type inbox struct {
 	format  string
 }
 
-// newInbox prepares an inbox; [inbox.empty] creates its directory.
+// newInbox prepares an inbox; [inbox.makeEmpty] creates its directory.
 func newInbox(paths *hostpath.Guard, dir string, repo *Repository, root *os.Root, commit string) (*inbox, error) {
 	program, err := findGit(paths)
 	if err != nil {
@@ -36,15 +36,15 @@ func newInbox(paths *hostpath.Guard, dir string, repo *Repository, root *os.Root
 	return b, err
 }
 
-// empty deletes the inbox and makes a new one.
-func (b *inbox) empty() error {
+// makeEmpty deletes the inbox and makes a new one.
+func (b *inbox) makeEmpty() error {
 	if err := store.RemoveTree(b.dir); err != nil {
 		return err
 	}
 	if err := os.Mkdir(b.dir, 0o700); err != nil {
 		return err
 	}
-	if err := begin(b.dir, b.format, ""); err != nil {
+	if err := makeGitDir(b.dir, b.format, ""); err != nil {
 		return err
 	}
 	if len(b.shallow) == 0 {
@@ -58,7 +58,7 @@ func (b *inbox) commits(ctx context.Context, list []string) ([]string, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	text, err := b.lines(ctx, list, "cat-file", "--batch-check=%(objectname) %(objecttype)")
+	text, err := b.runWithLines(ctx, list, "cat-file", "--batch-check=%(objectname) %(objecttype)")
 	return commitsOf(string(text), list), err
 }
 
@@ -70,7 +70,7 @@ var errTooLarge = errors.New("it is too large")
 func (b *inbox) receive(ctx context.Context, in *insider, want, have []string, most int64) (n int64, err error) {
 	order := strings.Join(without(want, have), "\n") + "\n"
 	pack := &counted{most: most}
-	err = in.talk(order, func(r io.Reader) error {
+	err = in.talkToGit(order, func(r io.Reader) error {
 		pack.Reader = r
 		err := b.stream(ctx, pack, io.Discard, "index-pack", "--stdin", "--fix-thin", "--strict", "--max-input-size="+strconv.FormatInt(most, 10))
 		if pack.over {
@@ -110,9 +110,9 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// whole checks that commits are there with everything they need. It assumes that the user's
+// checkWhole checks that commits are there with everything they need. It assumes that the user's
 // objects are whole.
-func (b *inbox) whole(ctx context.Context, tips, have []string) error {
+func (b *inbox) checkWhole(ctx context.Context, tips, have []string) error {
 	there, err := b.commits(ctx, tips)
 	if err != nil {
 		return err
@@ -120,8 +120,8 @@ func (b *inbox) whole(ctx context.Context, tips, have []string) error {
 	if len(there) != len(tips) {
 		return spec.Errorf(spec.ErrDenied, "the sandbox did not send %d of %d commits", len(tips)-len(there), len(tips))
 	}
-	if _, err := b.lines(ctx, without(tips, have), "rev-list", "--objects", "--quiet", "--stdin"); err != nil {
-		return spec.Errorf(spec.ErrDenied, "what was sent is not whole: %w", err).
+	if _, err := b.runWithLines(ctx, without(tips, have), "rev-list", "--objects", "--quiet", "--stdin"); err != nil {
+		return spec.Errorf(spec.ErrDenied, "the sandbox sent an incomplete history: %w", err).
 			WithHint("name the branches to fetch, without the one that lacks something, such as one of a shallow fetch")
 	}
 	return nil
@@ -134,11 +134,11 @@ func (b *inbox) between(ctx context.Context, old, now string) (come, gone int, e
 		return 0, 0, err
 	}
 	if len(there) == 0 { // the user does not have it any more
-		out, err := b.run(ctx, nil, "rev-list", "--count", now, "--")
+		out, err := b.runGit(ctx, nil, "rev-list", "--count", now, "--")
 		come, _ = strconv.Atoi(strings.TrimSpace(string(out)))
 		return come, 0, err
 	}
-	out, err := b.run(ctx, nil, "rev-list", "--left-right", "--count", old+"..."+now, "--")
+	out, err := b.runGit(ctx, nil, "rev-list", "--left-right", "--count", old+"..."+now, "--")
 	if err != nil {
 		return 0, 0, err
 	}
@@ -148,7 +148,7 @@ func (b *inbox) between(ctx context.Context, old, now string) (come, gone int, e
 
 // discard removes the packs that are not among those of before.
 func (b *inbox) discard(before []string) error {
-	now, err := b.packs()
+	now, err := b.packNames()
 	if err != nil {
 		return err
 	}
@@ -166,8 +166,8 @@ func (b *inbox) discard(before []string) error {
 	return nil
 }
 
-// packs returns the names of the received packs, without their endings.
-func (b *inbox) packs() ([]string, error) {
+// packNames returns the names of the received packs, without their endings.
+func (b *inbox) packNames() ([]string, error) {
 	list, err := filepath.Glob(filepath.Join(b.dir, "objects/pack/pack-*.idx"))
 	for i, p := range list {
 		list[i] = strings.TrimSuffix(filepath.Base(p), ".idx")

@@ -46,9 +46,9 @@ type listing struct {
 	more  bool // there are more than MaxBranches
 }
 
-// talk runs git in the sandbox, and passes its output to take. take must have read all of it when
+// talkToGit runs git in the sandbox, and passes its output to take. take must have read all of it when
 // it returns without an error.
-func (in *insider) talk(input string, take func(io.Reader) error, args ...string) error {
+func (in *insider) talkToGit(input string, take func(io.Reader) error, args ...string) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -122,9 +122,9 @@ func (r *impatient) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ask returns the answer of git in the sandbox, of at most so many bytes.
-func (in *insider) ask(input string, most int64, args ...string) (answer string, err error) {
-	err = in.talk(input, func(r io.Reader) error {
+// askGit returns the answer of git in the sandbox, of at most so many bytes.
+func (in *insider) askGit(input string, most int64, args ...string) (answer string, err error) {
+	err = in.talkToGit(input, func(r io.Reader) error {
 		data, err := io.ReadAll(io.LimitReader(r, most+1))
 		if err == nil && int64(len(data)) > most {
 			err = spec.Errorf(spec.ErrDenied, "git in the sandbox says more than %d KiB", most>>10)
@@ -146,18 +146,18 @@ func (in *insider) branches(names []string) (l listing, err error) {
 		args = append(args, "--sort=refname", "--sort=-HEAD", "--count="+strconv.Itoa(MaxBranches+1), heads)
 	}
 	for _, n := range names {
-		if err := isRef(heads + n); err != nil {
-			return l, spec.Errorf(spec.ErrUsage, "%q is no branch: %w", n, err)
+		if err := checkRef(heads + n); err != nil {
+			return l, spec.Errorf(spec.ErrUsage, "%q is not a branch: %w", n, err)
 		}
 		args = append(args, heads+n)
 	}
-	text, err := in.ask("", maxListing, args...)
+	text, err := in.askGit("", maxListing, args...)
 	if err != nil {
 		return l, err
 	}
 	at := false
 	for line := range strings.Lines(text) {
-		h, isHead := in.head(strings.TrimSuffix(line, "\n"))
+		h, isHead := in.parseHead(strings.TrimSuffix(line, "\n"))
 		if isHead && (h.bad == nil || len(names) == 0) {
 			l.heads, at = append(l.heads, h), at || h.current
 		}
@@ -169,8 +169,8 @@ func (in *insider) branches(names []string) (l listing, err error) {
 		l.heads, l.more = l.heads[:MaxBranches], true
 	}
 	for _, n := range names {
-		if !found(l.heads, n) {
-			return l, spec.Errorf(spec.ErrNotFound, "there is no branch %s in the sandbox", n)
+		if !hasBranch(l.heads, n) {
+			return l, spec.Errorf(spec.ErrNotFound, "the sandbox has no branch %s", n)
 		}
 	}
 	if !at && len(names) == 0 {
@@ -179,7 +179,7 @@ func (in *insider) branches(names []string) (l listing, err error) {
 	return l, err
 }
 
-func found(list []head, name string) bool {
+func hasBranch(list []head, name string) bool {
 	for _, h := range list {
 		if h.branch == name || strings.HasPrefix(h.branch, name+"/") {
 			return true
@@ -188,8 +188,8 @@ func found(list []head, name string) bool {
 	return false
 }
 
-// head reads a line of git's list. A warning about a broken reference names its branch, too.
-func (in *insider) head(line string) (h head, isHead bool) {
+// parseHead reads a line of git's list. A warning about a broken reference names its branch, too.
+func (in *insider) parseHead(line string) (h head, isHead bool) {
 	before, name, isHead := strings.Cut(line, heads)
 	mark, hash := before[:min(1, len(before))], strings.TrimSuffix(before[min(1, len(before)):], " ")
 	switch {
@@ -205,7 +205,7 @@ func (in *insider) isHash(s string) bool { return isHash(s) && len(s) == in.digi
 
 // detached adds the commit that is checked out without a branch.
 func (in *insider) detached(list []head) ([]head, error) {
-	text, err := in.ask("", maxRef, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+	text, err := in.askGit("", maxRef, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 	hash := strings.TrimSpace(text)
 	if hash == "" {
 		return list, nil // nothing is
@@ -221,7 +221,7 @@ func (in *insider) commits(list []string) ([]string, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	text, err := in.ask(strings.Join(list, "\n")+"\n", maxListing, "cat-file", "--batch-check=%(objectname) %(objecttype)")
+	text, err := in.askGit(strings.Join(list, "\n")+"\n", maxListing, "cat-file", "--batch-check=%(objectname) %(objecttype)")
 	if err != nil {
 		return nil, err
 	}

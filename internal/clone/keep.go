@@ -18,14 +18,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// keep moves the fetched objects into the user's repository: first packs, protected from git's
+// keepObjects moves the fetched objects into the user's repository: first packs, protected from git's
 // clean-up until references need them, then references.
-func (f *fetch) keep() (err error) {
-	names, err := f.inb.packs()
+func (f *fetch) keepObjects() (err error) {
+	names, err := f.inb.packNames()
 	if err != nil {
 		return err
 	}
-	dir, err := f.dir(packDir, true)
+	dir, err := f.openGitDir(packDir, true)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (f *fetch) pointAll() error {
 		if b.Result == Refused || b.Result == Unchanged {
 			continue
 		}
-		err := f.point(b)
+		err := f.pointRef(b)
 		if err == nil {
 			written++
 			continue
@@ -71,7 +71,7 @@ func (f *fetch) pointAll() error {
 	}
 	if f.current != "" {
 		if err := f.pointHead(); err != nil {
-			return fmt.Errorf("write %sHEAD: %w", f.base(), err)
+			return fmt.Errorf("write %sHEAD: %w", f.refPrefix(), err)
 		}
 	}
 	return nil
@@ -80,28 +80,28 @@ func (f *fetch) pointAll() error {
 // packDir is the directory of packs.
 const packDir = "objects/pack"
 
-// dir opens a directory of the user's git directory, step by step. A sandbox that could once
+// openGitDir opens a directory of the user's git directory, step by step. A sandbox that could once
 // write there may have left links that lead to the user's own files. If wanted is true, dir makes
 // the directory.
-func (f *fetch) dir(name string, wanted bool) (*os.Root, error) {
+func (f *fetch) openGitDir(name string, wanted bool) (*os.Root, error) {
 	at, err := f.root.OpenRoot(".")
 	for step := range strings.SplitSeq(name, "/") {
 		if err != nil {
 			return nil, err
 		}
 		var next *os.Root
-		next, err = enter(at, step, wanted)
+		next, err = enterDir(at, step, wanted)
 		_ = at.Close()
 		at = next
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			err = spec.Errorf(spec.ErrDenied, "%s in %s: %w", name, f.repo.Git, err).WithHint("look at it, and remove what git did not make")
+			err = spec.Errorf(spec.ErrDenied, "%s in %s: %w", name, f.repo.Git, err).WithHint("look at it, and remove files that git did not make")
 		}
 	}
 	return at, err
 }
 
-// enter opens a directory in another.
-func enter(at *os.Root, name string, wanted bool) (*os.Root, error) {
+// enterDir opens a directory in another.
+func enterDir(at *os.Root, name string, wanted bool) (*os.Root, error) {
 	if wanted {
 		if err := at.Mkdir(name, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
@@ -112,7 +112,7 @@ func enter(at *os.Root, name string, wanted bool) (*os.Root, error) {
 		return nil, err
 	}
 	if !seen.IsDir() {
-		return nil, fmt.Errorf("%q is no directory", name)
+		return nil, fmt.Errorf("%q is not a directory", name)
 	}
 	next, err := at.OpenRoot(name)
 	if err != nil {
@@ -130,7 +130,7 @@ func (f *fetch) keepPack(dir *os.Root, name string) error {
 	if _, err := dir.Lstat(name + ".idx"); err == nil {
 		return nil
 	}
-	if err := place(dir, name+".keep", strings.NewReader("bothy fetch "+f.order.Sandbox+"\n")); err != nil {
+	if err := writeReadOnly(dir, name+".keep", strings.NewReader("bothy fetch "+f.order.Sandbox+"\n")); err != nil {
 		return err
 	}
 	for _, ending := range []string{".pack", ".rev", ".idx"} {
@@ -141,7 +141,7 @@ func (f *fetch) keepPack(dir *os.Root, name string) error {
 		if err != nil {
 			return err
 		}
-		err = place(dir, name+ending, from)
+		err = writeReadOnly(dir, name+ending, from)
 		from.Close()
 		if err != nil {
 			return err
@@ -150,8 +150,8 @@ func (f *fetch) keepPack(dir *os.Root, name string) error {
 	return syncIn(dir)
 }
 
-// place writes a read-only file.
-func place(dir *os.Root, name string, from io.Reader) error {
+// writeReadOnly writes a read-only file.
+func writeReadOnly(dir *os.Root, name string, from io.Reader) error {
 	// git uses such names for files that it may clean up.
 	tmp := "tmp_bothy_" + store.NewID()
 	to, err := dir.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
@@ -183,16 +183,16 @@ func syncIn(dir *os.Root) error {
 	return d.Sync()
 }
 
-// point sets a reference to a commit.
-func (f *fetch) point(b *Fetched) error {
-	return f.replace(b.Ref, b.New, func() error { return f.log(b) })
+// pointRef sets a reference to a commit.
+func (f *fetch) pointRef(b *Fetched) error {
+	return f.replace(b.Ref, b.New, func() error { return f.logOldCommit(b) })
 }
 
 // pointHead sets the sandbox's reference HEAD to the branch that is checked out in the sandbox.
 func (f *fetch) pointHead() error {
 	for _, b := range f.Branches {
 		if b.Branch == f.current && b.Result != Refused {
-			return f.replace(f.base()+"HEAD", "ref: "+b.Ref, func() error { return nil })
+			return f.replace(f.refPrefix()+"HEAD", "ref: "+b.Ref, func() error { return nil })
 		}
 	}
 	return nil
@@ -200,7 +200,7 @@ func (f *fetch) pointHead() error {
 
 // replace writes a reference's new text by git's rules: its lock, its log, a rename.
 func (f *fetch) replace(ref, text string, log func() error) error {
-	dir, err := f.dir(path.Dir(ref), true)
+	dir, err := f.openGitDir(path.Dir(ref), true)
 	if err != nil {
 		return err
 	}
@@ -257,10 +257,10 @@ func removeEmpty(dir *os.Root, name string) error {
 	return dir.Remove(name)
 }
 
-// log records the reference's earlier commit: git keeps that for a while, whatever the sandbox
+// logOldCommit records the reference's earlier commit: git keeps that for a while, whatever the sandbox
 // has put in its place.
-func (f *fetch) log(b *Fetched) error {
-	dir, err := f.dir(path.Join("logs", path.Dir(b.Ref)), true)
+func (f *fetch) logOldCommit(b *Fetched) error {
+	dir, err := f.openGitDir(path.Join("logs", path.Dir(b.Ref)), true)
 	if err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ func (f *fetch) log(b *Fetched) error {
 	name := path.Base(b.Ref)
 	_ = removeEmpty(dir, name)
 	if info, err := dir.Lstat(name); err == nil && !info.Mode().IsRegular() {
-		return spec.Errorf(spec.ErrDenied, "the log of %s in %s is no regular file", b.Ref, f.repo.Git).WithHint("look at it, and remove what git did not make")
+		return spec.Errorf(spec.ErrDenied, "the log of %s in %s is not a regular file", b.Ref, f.repo.Git).WithHint("look at it, and remove files that git did not make")
 	}
 	to, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o666)
 	if err != nil {

@@ -45,7 +45,7 @@ func making(ctx context.Context, paths *hostpath.Guard, workspace, dir string) (
 	if err != nil {
 		return nil, err
 	}
-	if err := repo.alone(); err != nil {
+	if err := repo.checkAlone(); err != nil {
 		return nil, err
 	}
 	root, err := openDir(repo.Git)
@@ -57,21 +57,21 @@ func making(ctx context.Context, paths *hostpath.Guard, workspace, dir string) (
 		git:  &git{program: program, path: paths.Path(), dir: filepath.Join(Tree(dir), ".git"), borrow: repo.objects()},
 		root: root,
 	}
-	if m.Branch, m.Commit, err = repo.head(root); err != nil {
+	if m.Branch, m.Commit, err = repo.readHead(root); err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context) error{m.begin, m.choose, m.copy, m.checkOut, m.lookFor} {
+	for _, step := range []func(context.Context) error{m.beginClone, m.choose, m.copyObjects, m.checkOut, m.lookFor} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
 	}
 	c := Clone{Dir: dir}
-	err = c.write(&Record{Version: spec.Version, Git: repo.Git, Branch: m.Branch, Commit: m.Commit, At: time.Now().UTC()})
+	err = c.writeRecord(&Record{Version: spec.Version, Git: repo.Git, Branch: m.Branch, Commit: m.Commit, At: time.Now().UTC()})
 	return &m.Made, err
 }
 
-// head returns the checked-out branch, without its prefix, and the commit.
-func (r *Repository) head(common *os.Root) (branch, commit string, err error) {
+// readHead returns the checked-out branch, without its prefix, and the commit.
+func (r *Repository) readHead(common *os.Root) (branch, commit string, err error) {
 	own, err := openDir(r.own)
 	if err != nil {
 		return "", "", err
@@ -90,7 +90,7 @@ func (r *Repository) head(common *os.Root) (branch, commit string, err error) {
 	}
 	branch, ok := strings.CutPrefix(ref, heads)
 	if !ok {
-		return "", "", spec.Errorf(spec.ErrUsage, "what is checked out in %s is no branch", r.Dir).WithHint("git -C %s switch BRANCH", r.Dir)
+		return "", "", spec.Errorf(spec.ErrUsage, "%s has something other than a branch checked out", r.Dir).WithHint("git -C %s switch BRANCH", r.Dir)
 	}
 	all, err := openRefs(common)
 	if err != nil {
@@ -111,9 +111,9 @@ type maker struct {
 	root *os.Root // the user's git directory
 }
 
-// begin makes the git directory.
-func (m *maker) begin(ctx context.Context) error {
-	if err := begin(m.dir, formatOf(m.Commit), ""); err != nil {
+// beginClone makes the git directory.
+func (m *maker) beginClone(ctx context.Context) error {
+	if err := makeGitDir(m.dir, formatOf(m.Commit), ""); err != nil {
 		return err
 	}
 	config, err := readIn(m.root, "config", maxConfig)
@@ -124,7 +124,7 @@ func (m *maker) begin(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read its configuration: %w", err)
 	}
-	if err := begin(m.dir, formatOf(m.Commit), more); err != nil {
+	if err := makeGitDir(m.dir, formatOf(m.Commit), more); err != nil {
 		return err
 	}
 	shallow, err := readShallow(m.root)
@@ -159,7 +159,7 @@ func (m *maker) choose(ctx context.Context) error {
 	}
 	list := map[string]string{}
 	for _, prefix := range []string{tags, remotes} {
-		some, err := all.list(prefix)
+		some, err := all.listRefs(prefix)
 		if err != nil {
 			return fmt.Errorf("list its references: %w", err)
 		}
@@ -168,10 +168,10 @@ func (m *maker) choose(ctx context.Context) error {
 	maps.DeleteFunc(list, func(name, hash string) bool {
 		return strings.HasPrefix(name, Remotes) || strings.HasSuffix(name, "/HEAD") || len(hash) != len(m.Commit)
 	})
-	if err := m.pack(list); err != nil || len(list) == 0 {
+	if err := m.packRefs(list); err != nil || len(list) == 0 {
 		return err
 	}
-	out, err := m.run(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname)", "--merged="+m.Commit)
+	out, err := m.runGit(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname)", "--merged="+m.Commit)
 	if err != nil {
 		return broken(err, m.Commit)
 	}
@@ -182,11 +182,11 @@ func (m *maker) choose(ctx context.Context) error {
 			chosen[name] = hash
 		}
 	}
-	return m.pack(chosen)
+	return m.packRefs(chosen)
 }
 
-// pack writes references into the clone.
-func (m *maker) pack(list map[string]string) error {
+// packRefs writes references into the clone.
+func (m *maker) packRefs(list map[string]string) error {
 	var b strings.Builder
 	b.WriteString("# pack-refs with: sorted \n")
 	for _, name := range slices.Sorted(maps.Keys(list)) {
@@ -201,9 +201,9 @@ func broken(err error, commit string) error {
 		WithHint("git fsck tells whether it is whole; one that was cloned with a filter has to be completed first: git fetch --refetch --no-filter")
 }
 
-// copy copies the objects. Afterwards the clone is complete and borrows no objects.
-func (m *maker) copy(ctx context.Context) error {
-	_, err := m.lines(ctx, []string{m.Commit}, "pack-objects", "--revs", "--include-tag", "--delta-base-offset", "--quiet",
+// copyObjects copies the objects. Afterwards the clone is complete and borrows no objects.
+func (m *maker) copyObjects(ctx context.Context) error {
+	_, err := m.runWithLines(ctx, []string{m.Commit}, "pack-objects", "--revs", "--include-tag", "--delta-base-offset", "--quiet",
 		filepath.Join(m.dir, "objects/pack/pack"))
 	if err != nil {
 		return broken(err, m.Commit)
@@ -227,7 +227,7 @@ func (m *maker) copy(ctx context.Context) error {
 // fetches nothing.
 func (m *maker) checkOut(ctx context.Context) error {
 	m.tree = filepath.Dir(m.dir)
-	_, err := m.run(ctx, nil, "read-tree", "--reset", "-u", m.Commit)
+	_, err := m.runGit(ctx, nil, "read-tree", "--reset", "-u", m.Commit)
 	if err != nil {
 		return fmt.Errorf("check out %s: %w", m.Commit[:12], err)
 	}
@@ -236,25 +236,25 @@ func (m *maker) checkOut(ctx context.Context) error {
 
 // lookFor counts submodules and LFS pointers, whose contents the files lack.
 func (m *maker) lookFor(ctx context.Context) error {
-	out, err := m.run(ctx, nil, "ls-files", "--stage", "-z")
+	out, err := m.runGit(ctx, nil, "ls-files", "--stage", "-z")
 	if err != nil {
 		return err
 	}
 	entries := bufio.NewScanner(bytes.NewReader(out))
 	entries.Buffer(nil, 1<<20)
-	entries.Split(zeros)
+	entries.Split(splitZeros)
 	for entries.Scan() {
 		if strings.HasPrefix(entries.Text(), "160000 ") {
 			m.Submodules++
 		}
 	}
-	out, err = m.run(ctx, nil, "ls-files", "-z", "--", ":(attr:filter=lfs)")
+	out, err = m.runGit(ctx, nil, "ls-files", "-z", "--", ":(attr:filter=lfs)")
 	m.Pointers = bytes.Count(out, []byte{0})
 	return errors.Join(entries.Err(), err)
 }
 
-// zeros is a split function for entries that end with a zero byte.
-func zeros(data []byte, _ bool) (int, []byte, error) {
+// splitZeros is a split function for entries that end with a zero byte.
+func splitZeros(data []byte, _ bool) (int, []byte, error) {
 	i := bytes.IndexByte(data, 0)
 	if i < 0 {
 		return 0, nil, nil

@@ -248,7 +248,7 @@ func TestE3Exchanged(t *testing.T) {
 		root.Close()
 		t.Error("a link was followed")
 	}
-	if _, _, err := r.head(nil); err == nil {
+	if _, _, err := r.readHead(nil); err == nil {
 		t.Error("HEAD was read through a link")
 	}
 }

@@ -80,7 +80,7 @@ func referred(root *os.Root, rec *Record) error {
 	if err != nil {
 		return err
 	}
-	list, err := all.list("refs/")
+	list, err := all.listRefs("refs/")
 	if err != nil {
 		return err
 	}
@@ -98,15 +98,15 @@ func referred(root *os.Root, rec *Record) error {
 			others = append(others, hash)
 		}
 	}
-	if len(others) > 0 && !rec.had(others) {
+	if len(others) > 0 && !rec.hasObjects(others) {
 		return errWork
 	}
 	return nil
 }
 
-// had reports whether the host has all of these objects: one of the user's references is at each,
+// hasObjects reports whether the host has all of these objects: one of the user's references is at each,
 // or it was fetched.
-func (r *Record) had(objects []string) bool {
+func (r *Record) hasObjects(objects []string) bool {
 	has := map[string]bool{}
 	for hash := range maps.Values(r.Fetched) {
 		has[hash] = true
@@ -114,7 +114,7 @@ func (r *Record) had(objects []string) bool {
 	if root, err := openDir(r.Git); err == nil {
 		defer root.Close()
 		if theirs, err := openRefs(root); err == nil {
-			list, _ := theirs.list("refs/")
+			list, _ := theirs.listRefs("refs/")
 			for hash := range maps.Values(list) {
 				has[hash] = true
 			}

@@ -55,7 +55,7 @@ func openRefs(root *os.Root) (*refs, error) {
 		hash, name, ok := strings.Cut(strings.TrimRight(line, "\n"), " ")
 		switch {
 		case !ok || !isHash(hash): // a comment, or the object of a tag
-		case isRef(name) != nil:
+		case checkRef(name) != nil:
 			r.broken = true
 		default:
 			r.packed[name] = hash
@@ -87,7 +87,7 @@ func readIn(root *os.Root, name string, most int64) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, fmt.Errorf("%s is no regular file", name))
+		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file", name))
 	}
 	return store.ReadAll(f, most)
 }
@@ -97,10 +97,10 @@ func target(text []byte) (ref, hash string, err error) {
 	line := strings.TrimRight(string(text), "\r\n \t")
 	if name, ok := strings.CutPrefix(line, "ref:"); ok {
 		name = strings.TrimSpace(name)
-		return name, "", isRef(name)
+		return name, "", checkRef(name)
 	}
 	if !isHash(line) {
-		return "", "", errors.New("it is no reference")
+		return "", "", errors.New("it is not a reference")
 	}
 	return "", line, nil
 }
@@ -127,9 +127,9 @@ func (r *refs) resolve(name string) (string, error) {
 	return "", fmt.Errorf("%s names a reference that names another, and so on", name)
 }
 
-// list returns the references below a prefix, without those that name others. For a broken
+// listRefs returns the references below a prefix, without those that name others. For a broken
 // reference it returns the packed value, if it has one.
-func (r *refs) list(prefix string) (map[string]string, error) {
+func (r *refs) listRefs(prefix string) (map[string]string, error) {
 	found, seen := map[string]string{}, 0
 	for name, hash := range r.packed {
 		if strings.HasPrefix(name, prefix) {
@@ -151,7 +151,7 @@ func (r *refs) list(prefix string) (map[string]string, error) {
 			return fs.SkipDir
 		case d.IsDir() || strings.HasSuffix(name, ".lock"): // one is being written, or was
 			return nil
-		case !d.Type().IsRegular() || isRef(name) != nil:
+		case !d.Type().IsRegular() || checkRef(name) != nil:
 			r.broken = true
 			return nil
 		case len(found) > maxRefs:
@@ -188,9 +188,9 @@ const (
 	maxPart = 200
 )
 
-// isRef returns an error for a bad name of a reference: one that git refuses, or one that looks
+// checkRef returns an error for a bad name of a reference: one that git refuses, or one that looks
 // like something else when it is shown.
-func isRef(name string) error {
+func checkRef(name string) error {
 	parts := strings.Split(name, "/")
 	switch {
 	case !strings.HasPrefix(name, "refs/"):
@@ -198,7 +198,7 @@ func isRef(name string) error {
 	case len(name) > maxName:
 		return errors.New("its name is too long")
 	case !utf8.ValidString(name):
-		return errors.New("its name is no UTF-8")
+		return errors.New("its name is not UTF-8")
 	case strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.HasSuffix(name, "."):
 		return errors.New("git takes no such name")
 	}
@@ -218,4 +218,4 @@ func isRef(name string) error {
 }
 
 // CheckName returns an error if references fetched from a sandbox cannot bear its name.
-func CheckName(sandbox string) error { return isRef(Remotes + sandbox) }
+func CheckName(sandbox string) error { return checkRef(Remotes + sandbox) }

@@ -28,12 +28,12 @@ func Locate(dir string) (*Repository, error) {
 	info, err := os.Lstat(at)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, none(dir)
+		return nil, errNoRepository(dir)
 	case err != nil:
 		return nil, &spec.Error{Op: "look for a repository", Err: err}
 	case info.IsDir():
 		r := &Repository{Dir: dir, Git: at, own: at}
-		return r, r.check()
+		return r, r.checkFormat()
 	case info.Mode().IsRegular():
 		return linked(dir, at)
 	}
@@ -41,10 +41,10 @@ func Locate(dir string) (*Repository, error) {
 		WithHint("share a clone of the repository: git clone %s ELSEWHERE", dir)
 }
 
-// none returns the error and its hint for a directory that has no repository of its own.
-func none(dir string) error {
+// errNoRepository returns the error and its hint for a directory that has no repository of its own.
+func errNoRepository(dir string) error {
 	if gitdir.IsGitDir(dir) {
-		return spec.Errorf(spec.ErrUsage, "%s is a bare repository: there are no files to work on", dir).
+		return spec.Errorf(spec.ErrUsage, "%s is a bare repository: it has no files to work on", dir).
 			WithHint("share a clone of it: git clone %s ELSEWHERE", dir)
 	}
 	for d := filepath.Dir(dir); ; d = filepath.Dir(d) {
@@ -56,7 +56,7 @@ func none(dir string) error {
 			break
 		}
 	}
-	return spec.Errorf(spec.ErrUsage, "%s is no git repository: there is nothing to clone", dir).
+	return spec.Errorf(spec.ErrUsage, "%s is not a git repository: there is nothing to clone", dir).
 		WithHint("make it one (git init, git add, git commit), or use --workspace %s", spec.WorkspaceReview)
 }
 
@@ -72,22 +72,22 @@ func linked(dir, at string) (*Repository, error) {
 	}
 	own, err := filepath.EvalSymlinks(text)
 	if err != nil {
-		return nil, astray("what it leads to is not there")
+		return nil, astray("its target does not exist")
 	}
 	common := filepath.Dir(filepath.Dir(own))
 	back, err := gitdir.Pointer(filepath.Join(own, "gitdir"), own, "")
 	if err != nil || back != at || filepath.Base(filepath.Dir(own)) != "worktrees" {
-		return nil, astray("what it leads to, " + own + ", does not lead back as that of a working tree does")
+		return nil, astray("its target " + own + " does not lead back as that of a working tree does")
 	}
 	if shared, err := gitdir.Pointer(filepath.Join(own, "commondir"), own, ""); err != nil || shared != common {
-		return nil, astray("what it leads to, " + own + ", is no part of a repository")
+		return nil, astray("its target " + own + " is not a part of a repository")
 	}
 	r := &Repository{Dir: dir, Git: common, own: own}
-	return r, r.check()
+	return r, r.checkFormat()
 }
 
-// check fails if the repository has a format that this package cannot read and write.
-func (r *Repository) check() error {
+// checkFormat fails if the repository has a format that this package cannot read and write.
+func (r *Repository) checkFormat() error {
 	if _, err := os.Lstat(filepath.Join(r.Git, "reftable")); err == nil {
 		return spec.Errorf(spec.ErrUsage, "%s keeps its references as a reftable, which is not understood", r.Git).
 			WithHint("git -C %s refs migrate --ref-format=files", r.Dir)
@@ -95,11 +95,11 @@ func (r *Repository) check() error {
 	for _, name := range []string{"objects", "refs"} {
 		info, err := os.Lstat(filepath.Join(r.Git, name))
 		if err != nil {
-			return spec.Errorf(spec.ErrUsage, "%s is no git repository: %w", r.Git, err).
+			return spec.Errorf(spec.ErrUsage, "%s is not a git repository: %w", r.Git, err).
 				WithHint("git -C %s fsck tells more; or use --workspace %s", r.Dir, spec.WorkspaceReview)
 		}
 		if !info.IsDir() {
-			return spec.Errorf(spec.ErrDenied, "%s in %s is no directory", name, r.Git).
+			return spec.Errorf(spec.ErrDenied, "%s in %s is not a directory", name, r.Git).
 				WithHint("share a clone of the repository: git clone %s ELSEWHERE", r.Dir)
 		}
 	}
@@ -122,10 +122,10 @@ func openDir(path string) (*os.Root, error) {
 // objects returns the directory of its objects.
 func (r *Repository) objects() string { return filepath.Join(r.Git, "objects") }
 
-// alone refuses a repository that borrows the objects of another, in git's way or by links. The
+// checkAlone refuses a repository that borrows the objects of another, in git's way or by links. The
 // copy must contain only this repository's objects, even if an attacker could write to its
 // references.
-func (r *Repository) alone() error {
+func (r *Repository) checkAlone() error {
 	for _, dir := range []string{".", "info", "pack"} {
 		entries, err := os.ReadDir(filepath.Join(r.objects(), dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

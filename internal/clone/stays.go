@@ -26,13 +26,13 @@ type Staying struct {
 	Unknown bool
 }
 
-// saved reports whether nothing stays that only git's answer reveals; Pending sees references
+// isSaved reports whether nothing stays that only git's answer reveals; Pending sees references
 // again.
-func (s Staying) saved() bool { return s.Uncommitted == 0 && len(s.Submodules) == 0 && !s.Unknown }
+func (s Staying) isSaved() bool { return s.Uncommitted == 0 && len(s.Submodules) == 0 && !s.Unknown }
 
-// stays asks git in the sandbox for the work that a fetch leaves behind.
-func (f *fetch) stays(list []head) (s Staying, err error) {
-	theirs, _ := f.refs.list("refs/") // as far as they are looked at
+// findStaying asks git in the sandbox for the work that a fetch leaves behind.
+func (f *fetch) findStaying(list []head) (s Staying, err error) {
+	theirs, _ := f.refs.listRefs("refs/") // as far as they are looked at
 	has := map[string]bool{f.rec.Commit: true}
 	for hash := range maps.Values(theirs) {
 		has[hash] = true
@@ -67,7 +67,7 @@ func (c Clone) hasSubmodules() bool {
 // uncommitted counts the uncommitted files; -1 if unknown. A changed submodule counts as one,
 // unless its new commit is committed.
 func (in *insider) uncommitted() int {
-	text, err := in.ask("", maxStatus, "status", "--porcelain", "--no-renames", "--ignore-submodules=none")
+	text, err := in.askGit("", maxStatus, "status", "--porcelain", "--no-renames", "--ignore-submodules=none")
 	if err != nil {
 		return -1
 	}
@@ -77,7 +77,7 @@ func (in *insider) uncommitted() int {
 // others lists references other than local and remote branches, at objects that the host does not
 // have.
 func (in *insider) others(has map[string]bool) (list []string, err error) {
-	err = in.talk("", func(r io.Reader) error {
+	err = in.talkToGit("", func(r io.Reader) error {
 		lines := bufio.NewScanner(r)
 		for seen := 0; lines.Scan(); seen++ {
 			hash, name, _ := strings.Cut(lines.Text(), " ")
@@ -102,13 +102,13 @@ const ofSubmodule = `n=$(git rev-list -n 1 --exclude='refs/remotes/*' --exclude=
 // submodules lists the submodules with commits that none of their remote branches has. A fetch
 // does not bring their commits.
 func (in *insider) submodules() ([]string, error) {
-	text, err := in.ask("", maxListing, "submodule", "--quiet", "foreach", "--recursive", ofSubmodule)
+	text, err := in.askGit("", maxListing, "submodule", "--quiet", "foreach", "--recursive", ofSubmodule)
 	if err != nil || text == "" {
 		return nil, err
 	}
 	text, ended := strings.CutSuffix(text, "\x00")
 	if !ended {
-		return nil, errors.New("what git in the sandbox says is no list of directories")
+		return nil, errors.New("git in the sandbox did not answer with a list of directories")
 	}
 	return strings.Split(text, "\x00"), nil
 }

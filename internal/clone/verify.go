@@ -20,7 +20,7 @@ import (
 )
 
 // ErrDamaged says that an object, or a pack of objects, does not match its name or its checksum.
-var ErrDamaged = errors.New("it is damaged: it is not what was written")
+var ErrDamaged = errors.New("it is damaged: its content changed after it was written")
 
 // Damage reads all objects of a private clone, in which the sandbox may have made anything, and
 // returns the damaged files. It does not run git. It calls read with the number of bytes read; an

@@ -91,7 +91,7 @@ func (w *Watcher) Run(ctx context.Context, take func([]Change)) {
 		}
 		_ = w.f.SetReadDeadline(time.Now().Add(pause))
 		for err == nil {
-			w.parse(buf[:n], &b)
+			w.parseEvents(buf[:n], &b)
 			n, err = w.f.Read(buf)
 		}
 		if !os.IsTimeout(err) {
@@ -103,7 +103,7 @@ func (w *Watcher) Run(ctx context.Context, take func([]Change)) {
 	}
 }
 
-func (w *Watcher) parse(events []byte, b *batch) {
+func (w *Watcher) parseEvents(events []byte, b *batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(events) >= unix.SizeofInotifyEvent {
@@ -117,7 +117,7 @@ func (w *Watcher) parse(events []byte, b *batch) {
 		if mask&unix.IN_IGNORED != 0 {
 			delete(w.dirs, wd)
 		} else if ok && len(name) > 0 {
-			b.add(Change{dir, string(name), mask & (nameEvents | fileEvents | unix.IN_ISDIR), cookie})
+			b.addChange(Change{dir, string(name), mask & (nameEvents | fileEvents | unix.IN_ISDIR), cookie})
 		}
 	}
 }
@@ -128,7 +128,7 @@ type batch struct {
 	seen map[string]uint32 // events of a file since something happened to its name
 }
 
-func (b *batch) add(c Change) {
+func (b *batch) addChange(c Change) {
 	path := c.Dir + "/" + c.Name
 	if b.seen == nil {
 		b.seen = map[string]uint32{}

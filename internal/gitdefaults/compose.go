@@ -9,7 +9,7 @@ func (p *Person) Config(ignore string, signs bool) []byte {
 	var b strings.Builder
 	line := func(section, key, value string) {
 		if value != "" {
-			b.WriteString("[" + section + "]\n\t" + key + " = " + quote(value) + "\n")
+			b.WriteString("[" + section + "]\n\t" + key + " = " + quoteValue(value) + "\n")
 		}
 	}
 	line("user", "name", p.Name)
@@ -38,7 +38,7 @@ func (p *Person) Config(ignore string, signs bool) []byte {
 		"[include]\n\tpath = /etc/gitconfig\n" + b.String())
 }
 
-// quote writes a value, which must not contain control characters.
-func quote(s string) string {
+// quoteValue writes a value, which must not contain control characters.
+func quoteValue(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

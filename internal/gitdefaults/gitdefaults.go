@@ -51,16 +51,16 @@ const keys = `^(user\.(name|email|signingkey)|core\.excludesfile|gpg\.format|(co
 // Ask asks the host's git. Without git the result is nil.
 func Ask(ctx context.Context, paths *hostpath.Guard, home, dir string) (*Person, error) {
 	a := &asker{paths: paths, home: home}
-	out, err := a.run(ctx, dir)
+	out, err := a.runGit(ctx, dir)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) && dir != "/" {
 		// The error may be in the repository's own configuration, which anyone who works there may have
 		// written.
-		out, err = a.run(ctx, "/")
+		out, err = a.runGit(ctx, "/")
 	}
 	if err != nil {
 		return nil, err
 	}
-	return a.person(parse(out)), nil
+	return a.person(parseSettings(out)), nil
 }
 
 // asker asks on behalf of one person.
@@ -72,8 +72,8 @@ type asker struct {
 // passed are the variables that tell where the person's configuration is.
 var passed = []string{"XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"}
 
-// run returns git's answer in a directory.
-func (a *asker) run(ctx context.Context, dir string) ([]byte, error) {
+// runGit returns git's answer in a directory.
+func (a *asker) runGit(ctx context.Context, dir string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	cmd, err := a.paths.Command(ctx, "git", "--no-pager", "config", "--includes", "--show-scope", "--show-origin", "--null", "--get-regexp", keys)
@@ -116,9 +116,9 @@ func (b *bounded) Write(p []byte) (int, error) {
 // setting is one setting of the person.
 type setting struct{ origin, value string }
 
-// parse keeps the last value of each setting in the person's files or the system's, not in the
+// parseSettings keeps the last value of each setting in the person's files or the system's, not in the
 // repository's.
-func parse(out []byte) map[string]setting {
+func parseSettings(out []byte) map[string]setting {
 	list := map[string]setting{}
 	words := strings.Split(string(out), "\x00")
 	for ; len(words) >= 3; words = words[3:] {
@@ -140,8 +140,8 @@ func (a *asker) person(list map[string]setting) *Person {
 	p := &Person{}
 	take := func(key, what string) string {
 		s, ok := list[key]
-		if ok && !clean(s.value) {
-			leave(&p.Left, "%s: it has control characters in it, or is longer than %d bytes", what, maxValue)
+		if ok && !isClean(s.value) {
+			noteLeft(&p.Left, "%s: it has control characters in it, or is longer than %d bytes", what, maxValue)
 			return ""
 		}
 		return s.value
@@ -152,12 +152,12 @@ func (a *asker) person(list map[string]setting) *Person {
 	return p
 }
 
-func leave(left *[]string, format string, args ...any) {
+func noteLeft(left *[]string, format string, args ...any) {
 	*left = append(*left, fmt.Sprintf(format, args...))
 }
 
-// clean accepts one line of text.
-func clean(s string) bool {
+// isClean accepts one line of text.
+func isClean(s string) bool {
 	return len(s) <= maxValue && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
@@ -173,45 +173,45 @@ func (a *asker) ignored(list map[string]setting, p *Person) []byte {
 		if s.value == "" {
 			return nil
 		}
-		if path = a.named(s, what, &p.Left); path == "" {
+		if path = a.namedPath(s, what, &p.Left); path == "" {
 			return nil
 		}
 	}
-	data, err := a.read(path, maxIgnore)
+	data, err := a.readFile(path, maxIgnore)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err == nil && bytes.IndexByte(data, 0) >= 0:
-		err = errors.New("it is no text")
+		err = errors.New("it is not text")
 	}
 	if err != nil {
-		leave(&p.Left, "%s: %v", what, err)
+		noteLeft(&p.Left, "%s: %v", what, err)
 		return nil
 	}
 	return data
 }
 
-// named returns the path that a setting names. A setting that a sandbox may have made is not followed:
+// namedPath returns the path that a setting names. A setting that a sandbox may have made is not followed:
 // it could name any of the person's files.
-func (a *asker) named(s setting, what string, left *[]string) string {
+func (a *asker) namedPath(s setting, what string, left *[]string) string {
 	if a.paths.WrittenAt(s.origin) {
-		leave(left, "%s: a sandbox writes to %s, where it is set", what, s.origin)
+		noteLeft(left, "%s: a sandbox writes to %s, where it is set", what, s.origin)
 		return ""
 	}
 	path := s.value
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		path = filepath.Join(a.home, rest)
 	}
-	if !filepath.IsAbs(path) || !clean(path) {
-		leave(left, "%s: %q is no path from the root or from ~/", what, s.value)
+	if !filepath.IsAbs(path) || !isClean(path) {
+		noteLeft(left, "%s: %q is not a path from the root or from ~/", what, s.value)
 		return ""
 	}
 	return path
 }
 
-// read reads a file that the person's configuration names. It follows no link that a sandbox may have
+// readFile reads a file that the person's configuration names. It follows no link that a sandbox may have
 // made.
-func (a *asker) read(path string, most int64) ([]byte, error) {
+func (a *asker) readFile(path string, most int64) ([]byte, error) {
 	if err := hostpath.Answers(path); err != nil {
 		return nil, err
 	}

@@ -29,19 +29,19 @@ func (a *asker) signing(list map[string]setting, p *Person) {
 	const what = "your key for signatures (user.signingKey)"
 	text, literal := strings.CutPrefix(s.value, "key::")
 	if !literal && !strings.HasPrefix(s.value, "ssh-") {
-		path := a.named(s, what, &p.Signing.Left)
+		path := a.namedPath(s, what, &p.Signing.Left)
 		if path == "" {
 			return
 		}
 		var err error
 		if text, err = a.publicKey(path); err != nil {
-			leave(&p.Signing.Left, "%s: %v", what, err)
+			noteLeft(&p.Signing.Left, "%s: %v", what, err)
 			return
 		}
 	}
 	key, ok := plainKey(text)
 	if !ok {
-		leave(&p.Signing.Left, "%s: it is no public key of SSH", what)
+		noteLeft(&p.Signing.Left, "%s: it is not a public key of SSH", what)
 		return
 	}
 	p.Signing.Key = "key::" + key
@@ -70,12 +70,12 @@ func plainKey(line string) (string, bool) {
 // is not read.
 func (a *asker) publicKey(path string) (string, error) {
 	if !strings.HasSuffix(path, ".pub") {
-		text, err := a.read(path+".pub", maxKeyFile)
+		text, err := a.readFile(path+".pub", maxKeyFile)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return string(text), err
 		}
 	}
-	text, err := a.read(path, maxKeyFile)
+	text, err := a.readFile(path, maxKeyFile)
 	return string(text), err
 }
 

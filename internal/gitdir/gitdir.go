@@ -38,7 +38,7 @@ func Find(dir string) (*Place, error) {
 	info, err := os.Lstat(at)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return above(dir), nil
+		return findAbove(dir), nil
 	case err != nil:
 		return nil, err
 	case info.IsDir():
@@ -58,11 +58,11 @@ func Find(dir string) (*Place, error) {
 	if err != nil || within(dir, own) {
 		return nil, nil
 	}
-	return led(dir, own), nil
+	return judgeTarget(dir, own), nil
 }
 
-// led judges the git directory that a file leads to.
-func led(dir, own string) *Place {
+// judgeTarget judges the git directory that a file leads to.
+func judgeTarget(dir, own string) *Place {
 	common := filepath.Dir(filepath.Dir(own))
 	if back, err := Pointer(filepath.Join(own, "gitdir"), own, ""); err == nil && back == filepath.Join(dir, ".git") && filepath.Base(filepath.Dir(own)) == "worktrees" {
 		if shared, err := Pointer(filepath.Join(own, "commondir"), own, ""); err == nil && shared == common && IsGitDir(common) {
@@ -75,8 +75,8 @@ func led(dir, own string) *Place {
 	return &Place{Astray, own}
 }
 
-// above finds the repository that contains a directory.
-func above(dir string) *Place {
+// findAbove finds the repository that contains a directory.
+func findAbove(dir string) *Place {
 	if IsGitDir(dir) { // a bare one
 		return nil
 	}

@@ -53,7 +53,7 @@ func AnswersWithin(path string, limit time.Duration) error {
 	if at == "" {
 		return nil
 	}
-	answered, err := asking.ask(at, path, limit)
+	answered, err := asking.askPath(at, path, limit)
 	if err == nil && !answered {
 		err = spec.Errorf(spec.ErrSandbox, "%s does not answer: the file system mounted at %s seems to hang", path, at).
 			WithHint("bring its server back, or unmount it: umount -l %s", at)
@@ -122,9 +122,9 @@ func (a *askers) mounts() (*mounts, error) {
 	return table, nil
 }
 
-// ask reports whether a path answers. This process has at most one process that looks at a file system.
+// askPath reports whether a path answers. This process has at most one process that looks at a file system.
 // While a process of another command hangs there, none is started: it would hang, too.
-func (a *askers) ask(at, path string, limit time.Duration) (answered bool, err error) {
+func (a *askers) askPath(at, path string, limit time.Duration) (answered bool, err error) {
 	one, err := a.process(at, path, limit)
 	if one == nil || err != nil {
 		return false, err
@@ -147,10 +147,10 @@ func (a *askers) process(at, path string, limit time.Duration) (*asker, error) {
 	if one := a.last[at]; one != nil && one.counts() {
 		return one, nil
 	}
-	if hangs(at, limit) {
+	if hangsElsewhere(at, limit) {
 		return nil, nil
 	}
-	one, err := start(at, path)
+	one, err := startAsker(at, path)
 	if err != nil {
 		return nil, err
 	}
@@ -178,9 +178,9 @@ func (a *asker) counts() bool {
 // its file system answers.
 const giveUp = 15 * time.Second
 
-// start starts a process that looks at a path. It inherits no open file of this process. So a program
+// startAsker starts a process that looks at a path. It inherits no open file of this process. So a program
 // that waits for this process does not wait for the new one.
-func start(at, path string) (*asker, error) {
+func startAsker(at, path string) (*asker, error) {
 	self, err := program.Self()
 	if err != nil {
 		return nil, err
@@ -209,9 +209,9 @@ func sinceBoot() int64 {
 	return now.Nano()
 }
 
-// hangs reports whether a process of the caller has looked at a file system for longer than limit, and
+// hangsElsewhere reports whether a process of the caller has looked at a file system for longer than limit, and
 // still does.
-func hangs(at string, limit time.Duration) bool {
+func hangsElsewhere(at string, limit time.Duration) bool {
 	all, _ := os.ReadDir("/proc")
 	for _, entry := range all {
 		if _, err := strconv.Atoi(entry.Name()); err == nil && hangsAt(filepath.Join("/proc", entry.Name()), at, limit) {
@@ -221,7 +221,7 @@ func hangs(at string, limit time.Duration) bool {
 	return false
 }
 
-// hangsAt is hangs for one process. Its name is read first: the command line of another process that
+// hangsAt is hangsElsewhere for one process. Its name is read first: the command line of another process that
 // hangs may not be readable.
 func hangsAt(proc, at string, limit time.Duration) bool {
 	name, err := os.ReadFile(filepath.Join(proc, "comm"))

@@ -59,7 +59,7 @@ func (m mount) toCover(id uint64) bool {
 	case err != nil:
 		return true
 	}
-	return s.is(unix.S_IFDIR) && (s.mount == id || s.mount == 0)
+	return s.isKind(unix.S_IFDIR) && (s.mount == id || s.mount == 0)
 }
 
 // mayOpenUp reports whether a path is inaccessible to the caller only because of the mode of one of the

@@ -34,11 +34,11 @@ func (g *Guard) OpenDir(path string) (top string, dir *os.Root, err error) {
 		return "", nil, speakOf(failed, path)
 	}
 	defer os.NewFile(uintptr(fd), p.Top).Close()
-	return "", nil, p.refusal(fd, path, cause(err))
+	return "", nil, p.refusal(fd, path, causeOf(err))
 }
 
-// cause removes the name that os.Root gives a path from its error.
-func cause(err error) error {
+// causeOf removes the name that os.Root gives a path from its error.
+func causeOf(err error) error {
 	if wrong, ok := errors.AsType[*fs.PathError](err); ok {
 		return wrong.Err
 	}

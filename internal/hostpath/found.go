@@ -22,8 +22,8 @@ func LookUp(path string) (*spec.Mounted, error) {
 		return nil, err
 	}
 	defer f.Close()
-	s, err := look(int(f.Fd()), "", unix.AT_EMPTY_PATH)
-	if err != nil || !s.is(unix.S_IFDIR) {
+	s, err := lookBelow(int(f.Fd()), "", unix.AT_EMPTY_PATH)
+	if err != nil || !s.isKind(unix.S_IFDIR) {
 		return nil, err
 	}
 	return &spec.Mounted{Source: path, Device: s.id.Device, Inode: s.id.Inode, Birth: s.id.Birth}, nil

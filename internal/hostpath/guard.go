@@ -69,9 +69,9 @@ func Live(sb *spec.Sandbox) (list []spec.Mount) {
 // Written returns the directories that the guard knows.
 func (g *Guard) Written() []Directory { return g.written }
 
-// among reports whether a directory is one that a sandbox writes to. crossed is set if it is the root of
+// isWritten reports whether a directory is one that a sandbox writes to. crossed is set if it is the root of
 // a mount, which may be a part of such a directory.
-func (g *Guard) among(path string, s seen, crossed bool) (bool, error) {
+func (g *Guard) isWritten(path string, s seen, crossed bool) (bool, error) {
 	for _, d := range g.written {
 		if d.Path == path && !d.Former || d.Same(s.id) {
 			return true, nil

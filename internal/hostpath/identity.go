@@ -28,7 +28,7 @@ func (a Identity) Same(b Identity) bool {
 
 // IdentityOf returns the identity of an open file.
 func IdentityOf(fd int) (Identity, error) {
-	s, err := look(fd, "", unix.AT_EMPTY_PATH)
+	s, err := lookBelow(fd, "", unix.AT_EMPTY_PATH)
 	return s.id, err
 }
 
@@ -40,7 +40,7 @@ type seen struct {
 	mount uint64 // the kernel's number of the mount it is in
 }
 
-func (s seen) is(kind uint32) bool { return s.mode&unix.S_IFMT == kind }
+func (s seen) isKind(kind uint32) bool { return s.mode&unix.S_IFMT == kind }
 
 // changeable reports whether the caller may change the file.
 func (s seen) changeable(path string) bool {
@@ -48,9 +48,11 @@ func (s seen) changeable(path string) bool {
 }
 
 // lookAt looks at a path, without following a link at its end.
-func lookAt(path string) (seen, error) { return look(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW) }
+func lookAt(path string) (seen, error) {
+	return lookBelow(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW)
+}
 
-func look(dir int, path string, flags int) (seen, error) {
+func lookBelow(dir int, path string, flags int) (seen, error) {
 	var x unix.Statx_t
 	const want = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_UID | unix.STATX_INO | unix.STATX_BTIME | unix.STATX_MNT_ID
 	if err := unix.Statx(dir, path, flags|unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, want, &x); err != nil {

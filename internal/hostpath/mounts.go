@@ -74,7 +74,7 @@ func (m *mounts) spotOf(path string) spot {
 			best = one
 		}
 	}
-	return best.spot(path)
+	return best.spotFor(path)
 }
 
 // spotIn returns where a path is in the mount with this number.
@@ -83,10 +83,10 @@ func (m *mounts) spotIn(id uint64, path string) spot {
 	if !ok || !within(one.at, path) {
 		return m.spotOf(path)
 	}
-	return one.spot(path)
+	return one.spotFor(path)
 }
 
-func (m mount) spot(path string) spot {
+func (m mount) spotFor(path string) spot {
 	rel, err := filepath.Rel(m.at, path)
 	if err != nil || m.device == "" {
 		return spot{}

@@ -21,7 +21,7 @@ func (g *Guard) Open(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	fd, err := p.open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	fd, err := p.openPlace(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (g *Guard) OpenRegular(path string) (*os.File, error) {
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		_ = f.Close()
-		return nil, errors.Join(err, fmt.Errorf("%s is no regular file", path))
+		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file", path))
 	}
 	return f, nil
 }
@@ -78,7 +78,7 @@ func (g *Guard) handle(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	fd, err := p.open(path, unix.O_PATH)
+	fd, err := p.openPlace(path, unix.O_PATH)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (g *Guard) handle(path string) (*os.File, error) {
 func OpenReal(path string, flags int) (*os.File, error) {
 	fd, err := openat(unix.AT_FDCWD, path, flags, unix.RESOLVE_NO_SYMLINKS)
 	if errors.Is(err, unix.ELOOP) {
-		return nil, spec.Errorf(spec.ErrDenied, "a symbolic link has come into the path %s just now", path).WithHint("see what it is, and run the command again")
+		return nil, spec.Errorf(spec.ErrDenied, "a symbolic link has come into the path %s just now", path).WithHint("look at it, and run the command again")
 	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -108,8 +108,8 @@ func OpenRealRoot(path string) (*os.Root, error) {
 	return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 }
 
-// open opens a place. named is the user's path.
-func (p Place) open(named string, flags int) (int, error) {
+// openPlace opens a place. named is the user's path.
+func (p Place) openPlace(named string, flags int) (int, error) {
 	if p.Top == "" {
 		how := uint64(unix.RESOLVE_NO_SYMLINKS)
 		if p.opened {

@@ -101,7 +101,7 @@ func (g *Guard) startable(file string, depth int) error {
 	if err != nil {
 		return err
 	}
-	fd, err := p.open(file, unix.O_PATH)
+	fd, err := p.openPlace(file, unix.O_PATH)
 	if err != nil {
 		return err
 	}

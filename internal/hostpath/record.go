@@ -82,32 +82,32 @@ func Remember(ctx context.Context, s *store.Store, dirs []Record) error {
 		return err
 	}
 	for _, d := range dirs {
-		r.add(d)
+		r.addDirectory(d)
 	}
-	r.bound()
+	r.boundSize()
 	return store.WriteJSON(s.Written(), r)
 }
 
-// add adds a directory as its newest entry.
-func (r *record) add(d Record) {
+// addDirectory adds a directory as its newest entry.
+func (r *record) addDirectory(d Record) {
 	r.Directories = slices.DeleteFunc(r.Directories, func(old Record) bool {
 		return old.Path == d.Path && old.Same(d.Identity) // a reboot may have renumbered its device
 	})
 	r.Directories = append(r.Directories, d)
 }
 
-// bound drops entries if there are too many.
-func (r *record) bound() {
+// boundSize drops entries if there are too many.
+func (r *record) boundSize() {
 	if len(r.Directories) > manyDirectories {
-		r.Directories = slices.DeleteFunc(r.Directories, gone)
+		r.Directories = slices.DeleteFunc(r.Directories, isGone)
 	}
 	if n := len(r.Directories) - mostDirectories; n > 0 {
 		r.Directories = r.Directories[n:]
 	}
 }
 
-// gone reports whether nothing is at the path of a directory.
-func gone(d Record) bool {
+// isGone reports whether nothing is at the path of a directory.
+func isGone(d Record) bool {
 	_, err := os.Lstat(d.Path)
 	return errors.Is(err, fs.ErrNotExist)
 }

@@ -36,7 +36,7 @@ func (g *Guard) Find(path string) (Place, error) {
 	w := walk{guard: g, named: path}
 	at, rest, err := startOf(path)
 	if err == nil {
-		err = w.to(at, rest)
+		err = w.walkTo(at, rest)
 	}
 	if err != nil {
 		return Place{}, speakOf(err, path)
@@ -80,24 +80,24 @@ type walk struct {
 	place  Place
 }
 
-func (w *walk) to(at string, todo []string) error {
+func (w *walk) walkTo(at string, todo []string) error {
 	w.todo = todo
-	if err := w.enter(at); err != nil {
+	if err := w.enterRoot(at); err != nil {
 		return err
 	}
-	for len(w.todo) > 0 && !w.stops() {
+	for len(w.todo) > 0 && !w.stopsHere() {
 		name := w.todo[0]
 		w.todo = w.todo[1:]
 		var err error
 		switch name {
 		case "", ".":
-			if !w.here.is(unix.S_IFDIR) {
+			if !w.here.isKind(unix.S_IFDIR) {
 				err = unix.ENOTDIR
 			}
 		case "..":
-			err = w.jump(filepath.Dir(w.at))
+			err = w.followTarget(filepath.Dir(w.at))
 		default:
-			err = w.step(name)
+			err = w.stepInto(name)
 		}
 		if err != nil {
 			return err
@@ -116,9 +116,9 @@ func (w *walk) to(at string, todo []string) error {
 	return nil
 }
 
-// stops reports whether the walk ends here. It is false for a directory above one that a sandbox writes
+// stopsHere reports whether the walk ends here. It is false for a directory above one that a sandbox writes
 // to.
-func (w *walk) stops() bool {
+func (w *walk) stopsHere() bool {
 	if w.place.Top == "" {
 		return false
 	}
@@ -132,8 +132,8 @@ func (w *walk) stops() bool {
 	return true
 }
 
-// enter moves to the root of the disk.
-func (w *walk) enter(root string) error {
+// enterRoot moves to the root of the disk.
+func (w *walk) enterRoot(root string) error {
 	s, err := lookAt(root)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (w *walk) enter(root string) error {
 // nothing: a sandbox has no more rights than its caller.
 func (w *walk) arrive(at string, s seen, crossed bool) error {
 	if !w.within {
-		written, err := w.guard.among(at, s, crossed)
+		written, err := w.guard.isWritten(at, s, crossed)
 		if err != nil {
 			return err
 		}
@@ -154,15 +154,15 @@ func (w *walk) arrive(at string, s seen, crossed bool) error {
 	}
 	w.at, w.here, w.place.within = at, s, w.within
 	w.place.written = w.within && s.changeable(at)
-	if w.place.written && s.is(unix.S_IFDIR) {
+	if w.place.written && s.isKind(unix.S_IFDIR) {
 		w.place.Top, w.place.top = at, s.id
 	}
 	return nil
 }
 
-// step moves to a name in the directory.
-func (w *walk) step(name string) error {
-	if !w.here.is(unix.S_IFDIR) {
+// stepInto moves to a name in the directory.
+func (w *walk) stepInto(name string) error {
+	if !w.here.isKind(unix.S_IFDIR) {
 		return unix.ENOTDIR
 	}
 	next := filepath.Join(w.at, name)
@@ -173,7 +173,7 @@ func (w *walk) step(name string) error {
 	if err != nil {
 		return err
 	}
-	if !s.is(unix.S_IFLNK) {
+	if !s.isKind(unix.S_IFLNK) {
 		return w.arrive(next, s, s.mount != w.here.mount)
 	}
 	if w.links++; w.links > MaxLinks {
@@ -183,36 +183,36 @@ func (w *walk) step(name string) error {
 	if err != nil {
 		return err
 	}
-	if magic(w.at) {
-		return w.magic(next, target)
+	if hasMagicLinks(w.at) {
+		return w.followMagic(next, target)
 	}
-	return w.jump(target)
+	return w.followTarget(target)
 }
 
-// jump continues with the target of a link.
-func (w *walk) jump(target string) error {
+// followTarget continues with the target of a link.
+func (w *walk) followTarget(target string) error {
 	w.todo = append(strings.Split(target, "/"), w.todo...)
 	if !filepath.IsAbs(target) {
 		return nil
 	}
-	return w.enter("/")
+	return w.enterRoot("/")
 }
 
-// magic reports whether links in a directory are the kernel's own. Their text may differ from their
+// hasMagicLinks reports whether links in a directory are the kernel's own. Their text may differ from their
 // target. /proc itself has ordinary links.
-func magic(dir string) bool {
+func hasMagicLinks(dir string) bool {
 	var st unix.Statfs_t
 	return unix.Statfs(dir, &st) == nil && st.Type == unix.PROC_SUPER_MAGIC && dir != "/proc" && filepath.Base(dir) != "proc"
 }
 
-// magic follows a link of the kernel. It opens anything but a directory through the link: the caller, or
+// followMagic follows a link of the kernel. It opens anything but a directory through the link: the caller, or
 // another process, already has it open.
-func (w *walk) magic(link, target string) error {
-	to, err := look(unix.AT_FDCWD, link, 0)
+func (w *walk) followMagic(link, target string) error {
+	to, err := lookBelow(unix.AT_FDCWD, link, 0)
 	if err != nil {
 		return err
 	}
-	if !to.is(unix.S_IFDIR) {
+	if !to.isKind(unix.S_IFDIR) {
 		if len(w.todo) > 0 {
 			return unix.ENOTDIR
 		}
@@ -224,7 +224,7 @@ func (w *walk) magic(link, target string) error {
 	if err != nil || by.id != to.id || !filepath.IsAbs(target) { // in another mount namespace, or deleted
 		return &fs.PathError{Op: "open", Path: link, Err: unix.EXDEV}
 	}
-	return w.jump(target)
+	return w.followTarget(target)
 }
 
 // speakOf makes an error name the path that the user asked for.

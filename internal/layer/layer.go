@@ -33,17 +33,17 @@ func (s Store) Current() (string, error) {
 	if err != nil || n == 0 {
 		return "", err
 	}
-	return s.path(savePrefix, n), nil
+	return s.pathOf(savePrefix, n), nil
 }
 
 // First returns the directory for the first save of a new sandbox; the caller makes it.
-func (s Store) First() string { return s.path(savePrefix, 1) }
+func (s Store) First() string { return s.pathOf(savePrefix, 1) }
 
 // Add lets write fill an empty directory, adds the sums of its files and makes it the newest save. It
 // returns the size on disk in bytes. The caller removes the previous save with tidy, so that a user need
 // not wait for that.
 func (s Store) Add(write func(dir string) error) (size int64, tidy func(), err error) {
-	return s.add(func(dir string) error {
+	return s.addSave(func(dir string) error {
 		if err := write(dir); err != nil {
 			return err
 		}
@@ -51,22 +51,22 @@ func (s Store) Add(write func(dir string) error) (size int64, tidy func(), err e
 	})
 }
 
-// add is Add without sums, unless write makes them.
-func (s Store) add(write func(dir string) error) (size int64, tidy func(), err error) {
+// addSave is Add without sums, unless write makes them.
+func (s Store) addSave(write func(dir string) error) (size int64, tidy func(), err error) {
 	n, err := s.newest()
 	if err != nil {
 		return 0, nil, err
 	}
-	work := s.path(workPrefix, n+1)
+	work := s.pathOf(workPrefix, n+1)
 	if err := os.RemoveAll(work); err != nil {
 		return 0, nil, err
 	}
 	if err := os.Mkdir(work, 0o700); err != nil {
 		return 0, nil, err
 	}
-	size, err = s.fill(work, write)
+	size, err = s.fillWork(work, write)
 	if err == nil {
-		err = os.Rename(work, s.path(savePrefix, n+1))
+		err = os.Rename(work, s.pathOf(savePrefix, n+1))
 	}
 	if err == nil {
 		err = store.SyncDir(s.Dir)
@@ -77,7 +77,7 @@ func (s Store) add(write func(dir string) error) (size int64, tidy func(), err e
 	}
 	return size, func() {
 		if n > 0 {
-			_ = os.RemoveAll(s.path(savePrefix, n)) // tried again by Sweep
+			_ = os.RemoveAll(s.pathOf(savePrefix, n)) // tried again by Sweep
 		}
 	}, nil
 }
@@ -87,7 +87,7 @@ func (s Store) add(write func(dir string) error) (size int64, tidy func(), err e
 func (s Store) Adopt(dir string) error {
 	if dir != "" {
 		// A save without sums gets none: they would vouch for contents that were never checked.
-		_, tidy, err := s.add(func(work string) error { return linkInto(dir, work) })
+		_, tidy, err := s.addSave(func(work string) error { return linkInto(dir, work) })
 		if err == nil {
 			tidy()
 		}
@@ -98,7 +98,7 @@ func (s Store) Adopt(dir string) error {
 		if err != nil || current == "" {
 			return err
 		}
-		gone := s.path(workPrefix, 0) // a partial save does not count
+		gone := s.pathOf(workPrefix, 0) // a partial save does not count
 		if err := errors.Join(os.RemoveAll(gone), os.Rename(current, gone), store.SyncDir(s.Dir), os.RemoveAll(gone)); err != nil {
 			return err
 		}
@@ -212,7 +212,7 @@ func copyFile(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-func (s Store) fill(dir string, write func(string) error) (int64, error) {
+func (s Store) fillWork(dir string, write func(string) error) (int64, error) {
 	if err := write(dir); err != nil {
 		return 0, err
 	}
@@ -236,7 +236,7 @@ func (s Store) Sweep() error {
 	}
 	var errs []error
 	for _, e := range entries {
-		old := strings.HasPrefix(e.Name(), savePrefix) && e.Name() != filepath.Base(s.path(savePrefix, n))
+		old := strings.HasPrefix(e.Name(), savePrefix) && e.Name() != filepath.Base(s.pathOf(savePrefix, n))
 		if old || strings.HasPrefix(e.Name(), workPrefix) || strings.HasPrefix(e.Name(), filestorePrefix) {
 			errs = append(errs, os.RemoveAll(filepath.Join(s.Dir, e.Name())))
 		}
@@ -266,6 +266,6 @@ func (s Store) newest() (int, error) {
 	return slices.Max(all), nil
 }
 
-func (s Store) path(prefix string, n int) string {
+func (s Store) pathOf(prefix string, n int) string {
 	return filepath.Join(s.Dir, prefix+strconv.Itoa(n))
 }

@@ -115,7 +115,7 @@ func TestSave(t *testing.T) {
 	for n := 1; n <= 12; n++ { // 9 to 10: not in alphabetical order
 		size, err := s.Save(writing(n))
 		must(t, err)
-		sum, err := os.Stat(filepath.Join(s.path(savePrefix, n), sums.Name))
+		sum, err := os.Stat(filepath.Join(s.pathOf(savePrefix, n), sums.Name))
 		must(t, err)
 		if want := int64(2*100*len(fmt.Sprint(n)+"\n")) + sum.Size(); size != want {
 			t.Errorf("save %d takes %d bytes, want %d", n, size, want)

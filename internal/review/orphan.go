@@ -29,7 +29,7 @@ type orphan struct {
 
 // withdrawn returns the conflict of a file that the host deleted and the sandbox changed or
 // replaced: the host had the name when the layer began, and does not have it any more. If that is
-// unknown, or the name came later, the overlay's mark of a copy decides; for files, adopt finds
+// unknown, or the name came later, the overlay's mark of a copy decides; for files, findOrigins finds
 // that out at the end. The sandbox cannot move a directory that is a copy.
 func (l *View) withdrawn(p place, name string, c Change) string {
 	k, noted := l.Record.Find(c.Path)

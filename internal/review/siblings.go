@@ -56,8 +56,8 @@ func (w Workspace) byPath() (*View, map[string]Change, error) {
 	return l, changes, err
 }
 
-// dirOf returns where a path is read: in the layer that changed it, or on the host.
-func dirOf(l *View, changes map[string]Change, p string) *beneath.Dir {
+// directoryOf returns where a path is read: in the layer that changed it, or on the host.
+func directoryOf(l *View, changes map[string]Change, p string) *beneath.Dir {
 	if _, ok := changes[p]; ok {
 		return l.Upper
 	}
@@ -74,10 +74,10 @@ func (s *Siblings) Close() {
 }
 
 // Old returns the directory to read a path of this workspace in.
-func (s *Siblings) Old(p string) *beneath.Dir { return dirOf(s.a, s.ofA, p) }
+func (s *Siblings) Old(p string) *beneath.Dir { return directoryOf(s.a, s.ofA, p) }
 
 // Now returns the directory to read a path of the other workspace in.
-func (s *Siblings) Now(p string) *beneath.Dir { return dirOf(s.b, s.ofB, p) }
+func (s *Siblings) Now(p string) *beneath.Dir { return directoryOf(s.b, s.ofB, p) }
 
 // Changes lists the other's differences from this one. Flags are those that an apply of the other
 // would have: a path that is as on the host brings nothing there.
@@ -95,7 +95,7 @@ func (s *Siblings) Changes() ([]Change, error) {
 		if !inB {
 			c.New = a.Old
 		}
-		same, err := s.same(c)
+		same, err := s.hasSame(c)
 		if errors.Is(err, fs.ErrNotExist) { // it was removed just now
 			same, err = false, nil
 		}
@@ -117,8 +117,8 @@ func (s *Siblings) Changes() ([]Change, error) {
 	return l.list, nil
 }
 
-// same reports whether both have the same at a path, apart from permissions.
-func (s *Siblings) same(c Change) (bool, error) {
+// hasSame reports whether both have the same at a path, apart from permissions.
+func (s *Siblings) hasSame(c Change) (bool, error) {
 	switch {
 	case c.Old.Form != c.New.Form:
 		return false, nil

@@ -41,8 +41,8 @@ type View struct {
 	Workspace
 	Upper, Host *beneath.Dir
 	Record      *record.Record
-	names       *record.Names   // see had
-	Temps       map[string]bool // see underway
+	names       *record.Names   // see Had
+	Temps       map[string]bool // of an apply; see [record.Layer.Underway]
 	list        []Change
 	orphans     []orphan
 	hashed      int64 // bytes; see renames
@@ -109,7 +109,7 @@ func (l *View) FindChanges() ([]Change, error) {
 
 func (l *View) addChange(c Change, head heads) error {
 	if len(l.list) >= maxChanges {
-		return spec.Errorf(nil, "there are more than %d changes", maxChanges).WithHint("name a part of it that is removed inside first, such as what was installed or built")
+		return spec.Errorf(nil, "there are more than %d changes", maxChanges).WithHint("first remove installed or built files inside")
 	}
 	c.Flags = l.repositories.Flags(risk.Case{
 		Path: c.Path, Old: c.Old, New: c.New, SameContent: c.Kind == Mode, OldHead: head.old, NewHead: head.now,

@@ -16,18 +16,18 @@ import (
 
 // Export writes a template as a tar archive. A slow reader does not block other commands.
 func (s Shelf) Export(name string, w io.Writer) error {
-	r, err := s.read(name)
+	r, err := s.openReading(name)
 	if err != nil {
 		return err
 	}
-	defer r.close()
-	return archive.Write(w, r.path("."), archive.WriteOptions{Name: "."})
+	defer r.endReading()
+	return archive.Write(w, r.filePath("."), archive.WriteOptions{Name: "."})
 }
 
 // Import reads an archive of Export to its end. Anyone may have made it, and gVisor gets its layer. The
 // name replaces the one in the archive, unless it is empty.
 func (s Shelf) Import(r io.Reader, name string) (Template, error) {
-	return s.add(name, func(dir string) (Template, error) {
+	return s.addTemplate(name, func(dir string) (Template, error) {
 		if err := extract(r, dir); err != nil {
 			return Template{}, err
 		}
@@ -37,12 +37,12 @@ func (s Shelf) Import(r io.Reader, name string) (Template, error) {
 		if err := onlyOurs(dir); err != nil {
 			return Template{}, err
 		}
-		t, err := s.about(dir)
+		t, err := s.readAbout(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			return t, spec.Errorf(spec.ErrUsage, "the archive holds no template: it has no %s", aboutName).WithHint("bothy save -o FILE makes one")
 		}
 		if err == nil {
-			err = t.check()
+			err = t.checkFields()
 		}
 		if err == nil && name == "" {
 			t.Name, err = NewName(t.Name)
@@ -105,7 +105,7 @@ func extract(r io.Reader, dir string) error {
 	defer root.Close()
 	if err := archive.Extract(r, root, archive.ExtractOptions{NoHoles: true}); err != nil {
 		if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return spec.Errorf(spec.ErrUsage, "this is no whole archive of a template: %w", err)
+			return spec.Errorf(spec.ErrUsage, "this is not a complete archive of a template: %w", err)
 		}
 		return err
 	}

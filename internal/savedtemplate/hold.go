@@ -11,14 +11,14 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// lock is held for moments, while a template appears, is found, or disappears.
-func (s Shelf) lock() (*store.Lock, error) {
+// lockShelf is held for moments, while a template appears, is found, or disappears.
+func (s Shelf) lockShelf() (*store.Lock, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
 	}
 	lock, err := store.WaitLock(filepath.Join(s.Dir, lockName))
 	if err == nil {
-		s.sweep()
+		s.sweepLeftovers()
 	}
 	return lock, err
 }
@@ -32,12 +32,12 @@ type reading struct {
 	held  *store.Lock
 }
 
-// read finds a template for a caller that reads it until close.
-func (s Shelf) read(name string) (*reading, error) {
+// openReading finds a template for a caller that reads it until close.
+func (s Shelf) openReading(name string) (*reading, error) {
 	if _, err := s.Find(name); err != nil {
 		return nil, err // do not make a shelf for it
 	}
-	lock, err := s.lock()
+	lock, err := s.lockShelf()
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (s Shelf) read(name string) (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	held, err := store.ShareLock(s.held()) // an exclusive holder also holds the other lock
+	held, err := store.ShareLock(s.heldPath()) // an exclusive holder also holds the other lock
 	if err != nil {
 		_ = dir.Close()
 		return nil, err
@@ -58,39 +58,39 @@ func (s Shelf) read(name string) (*reading, error) {
 	return &reading{t, s, dir, held}, nil
 }
 
-// path returns the path of a file of the template, which also works in a process that works for this
+// filePath returns the path of a file of the template, which also works in a process that works for this
 // one.
-func (r *reading) path(name string) string {
+func (r *reading) filePath(name string) string {
 	return fmt.Sprintf("/proc/%d/fd/%d/%s", os.Getpid(), r.dir.Fd(), name)
 }
 
-// layer returns the directory of its root layer, or "" if it has no changes.
-func (r *reading) layer() string {
-	path := r.path(layerName)
+// layerDir returns the directory of its root layer, or "" if it has no changes.
+func (r *reading) layerDir() string {
+	path := r.filePath(layerName)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
 	return path
 }
 
-// close ends the reading, and removes templates that were discarded meanwhile.
-func (r *reading) close() {
+// endReading ends the reading, and removes templates that were discarded meanwhile.
+func (r *reading) endReading() {
 	_ = r.dir.Close()
 	r.held.Unlock()
 	if len(r.shelf.discarded()) == 0 {
 		return
 	}
-	if lock, err := r.shelf.lock(); err == nil { // this sweeps
+	if lock, err := r.shelf.lockShelf(); err == nil { // this sweeps
 		lock.Unlock()
 	}
 }
 
-// held is the lock file of all readers of templates.
-func (s Shelf) held() string { return filepath.Join(s.Dir, heldName) }
+// heldPath is the lock file of all readers of templates.
+func (s Shelf) heldPath() string { return filepath.Join(s.Dir, heldName) }
 
-// begin makes a directory for a new template. No sweep removes it as long as its lock is held.
-func (s Shelf) begin() (dir string, mine *store.Lock, err error) {
-	lock, err := s.lock()
+// beginNew makes a directory for a new template. No sweep removes it as long as its lock is held.
+func (s Shelf) beginNew() (dir string, mine *store.Lock, err error) {
+	lock, err := s.lockShelf()
 	if err != nil {
 		return "", nil, err
 	}
@@ -104,7 +104,7 @@ func (s Shelf) begin() (dir string, mine *store.Lock, err error) {
 
 // finish moves a complete template into place.
 func (s Shelf) finish(dir, name string) error {
-	lock, err := s.lock()
+	lock, err := s.lockShelf()
 	if err != nil {
 		return err
 	}
@@ -112,13 +112,13 @@ func (s Shelf) finish(dir, name string) error {
 	if err := os.Remove(filepath.Join(dir, lockName)); err != nil {
 		return err
 	}
-	return s.put(dir, name)
+	return s.putInPlace(dir, name)
 }
 
-// put moves a complete template into place. Between the two renames the name does not exist; after a
+// putInPlace moves a complete template into place. Between the two renames the name does not exist; after a
 // crash there, the next sweep restores the old one.
-func (s Shelf) put(dir, name string) error {
-	old := filepath.Join(s.Dir, oldPrefix+file(name))
+func (s Shelf) putInPlace(dir, name string) error {
+	old := filepath.Join(s.Dir, oldPrefix+fileName(name))
 	err := os.Rename(s.Path(name), old)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !fresh {
@@ -138,7 +138,7 @@ func (s Shelf) discard(at string) error {
 	if err := s.setAside(at); err != nil {
 		return err
 	}
-	return errors.Join(store.SyncDir(s.Dir), s.clear())
+	return errors.Join(store.SyncDir(s.Dir), s.removeDiscarded())
 }
 
 // setAside moves something to a place where clear finds it. Other templates there may still have
@@ -147,10 +147,10 @@ func (s Shelf) setAside(at string) error {
 	return os.Rename(at, filepath.Join(s.Dir, endPrefix+store.NewID()))
 }
 
-// clear removes discarded templates, unless a command reads templates: then that command removes them,
+// removeDiscarded removes discarded templates, unless a command reads templates: then that command removes them,
 // or the next one.
-func (s Shelf) clear() error {
-	held, err := store.TryLock(s.held())
+func (s Shelf) removeDiscarded() error {
+	held, err := store.TryLock(s.heldPath())
 	if errors.Is(err, store.ErrLocked) {
 		return nil
 	}
@@ -175,9 +175,9 @@ func (s Shelf) discarded() (list []string) {
 	return list
 }
 
-// sweep removes leftovers of crashed commands, and restores a template that one was about to
+// sweepLeftovers removes leftovers of crashed commands, and restores a template that one was about to
 // replace.
-func (s Shelf) sweep() {
+func (s Shelf) sweepLeftovers() {
 	entries, _ := os.ReadDir(s.Dir)
 	for _, e := range entries {
 		at := filepath.Join(s.Dir, e.Name())
@@ -193,7 +193,7 @@ func (s Shelf) sweep() {
 			_ = store.RemoveTree(at)
 		}
 	}
-	_ = s.clear()
+	_ = s.removeDiscarded()
 }
 
 // beingMade reports whether a command makes a template in a directory.

@@ -25,7 +25,7 @@ func (s Shelf) Leftovers() ([]Leftover, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !s.left(e.Name()) })
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !s.isLeftover(e.Name()) })
 	if err != nil || len(entries) == 0 {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (s Shelf) Leftovers() ([]Leftover, error) {
 	}
 	var list []Leftover
 	for _, e := range entries {
-		list = append(list, Leftover{filepath.Join(s.Dir, e.Name()), locked || s.busy(e.Name())})
+		list = append(list, Leftover{filepath.Join(s.Dir, e.Name()), locked || s.isBusy(e.Name())})
 	}
 	return list, nil
 }
@@ -48,7 +48,7 @@ func (s Shelf) RemoveLeftover(path string) error {
 	lock, err := store.TryLock(filepath.Join(s.Dir, lockName))
 	if err == nil {
 		defer lock.Unlock()
-		s.sweep()
+		s.sweepLeftovers()
 		if _, err = os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -59,8 +59,8 @@ func (s Shelf) RemoveLeftover(path string) error {
 	return spec.Errorf(spec.ErrConflict, "a template is being made or read").WithHint("try again when that is done")
 }
 
-// left reports whether a directory is a template being made, or an old template.
-func (s Shelf) left(entry string) bool {
+// isLeftover reports whether a directory is a template being made, or an old template.
+func (s Shelf) isLeftover(entry string) bool {
 	if name, old := strings.CutPrefix(entry, oldPrefix); old { // unless it is to be restored
 		_, err := os.Lstat(filepath.Join(s.Dir, name))
 		return !errors.Is(err, fs.ErrNotExist)
@@ -68,12 +68,12 @@ func (s Shelf) left(entry string) bool {
 	return strings.HasPrefix(entry, newPrefix) || strings.HasPrefix(entry, endPrefix)
 }
 
-// busy reports whether a command fills a directory, or may read it. The caller holds the lock.
-func (s Shelf) busy(entry string) bool {
+// isBusy reports whether a command fills a directory, or may read it. The caller holds the lock.
+func (s Shelf) isBusy(entry string) bool {
 	if strings.HasPrefix(entry, newPrefix) {
 		return beingMade(filepath.Join(s.Dir, entry))
 	}
-	held, err := store.TryLock(s.held())
+	held, err := store.TryLock(s.heldPath())
 	if err == nil {
 		held.Unlock()
 	}

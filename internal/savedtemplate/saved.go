@@ -74,12 +74,12 @@ func Name(name string) (string, error) {
 		name += ":latest"
 	}
 	path, tag, _ := strings.Cut(name, ":")
-	ok := len(name) <= maxName && word(tag, isTag)
+	ok := len(name) <= maxName && isWord(tag, isTagRune)
 	for part := range strings.SplitSeq(path, "/") {
-		ok = ok && word(part, isPart)
+		ok = ok && isWord(part, isPartRune)
 	}
 	if !ok {
-		return "", spec.Errorf(spec.ErrUsage, "%q is no name for a template", name).
+		return "", spec.Errorf(spec.ErrUsage, "%q cannot name a template", name).
 			WithHint("names look like my-tools, my-tools:v2 or team/tools:v2, in small letters")
 	}
 	return name, nil
@@ -103,25 +103,25 @@ func NewName(name string) (string, error) {
 // maxName is the maximum length in bytes: the name is also that of a directory.
 const maxName = 200
 
-// word reports whether a part of a name has only these characters, and does not begin with a dot or a
+// isWord reports whether a part of a name has only these characters, and does not begin with a dot or a
 // dash.
-func word(s string, is func(rune) bool) bool {
+func isWord(s string, is func(rune) bool) bool {
 	return s != "" && s[0] != '.' && s[0] != '-' && !strings.ContainsFunc(s, func(r rune) bool { return !is(r) })
 }
 
-func isPart(r rune) bool {
+func isPartRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
 }
 
-func isTag(r rune) bool { return isPart(r) || r >= 'A' && r <= 'Z' }
+func isTagRune(r rune) bool { return isPartRune(r) || r >= 'A' && r <= 'Z' }
 
 // slash replaces a slash in the name of a directory. Names never contain it.
 const slash = "%"
 
-func file(name string) string { return strings.ReplaceAll(name, "/", slash) }
+func fileName(name string) string { return strings.ReplaceAll(name, "/", slash) }
 
 // Path returns the directory of a template.
-func (s Shelf) Path(name string) string { return filepath.Join(s.Dir, file(name)) }
+func (s Shelf) Path(name string) string { return filepath.Join(s.Dir, fileName(name)) }
 
 // List returns all templates, sorted by name. A template that cannot be read is listed as broken.
 func (s Shelf) List() ([]Template, error) {
@@ -138,7 +138,7 @@ func (s Shelf) List() ([]Template, error) {
 		if full, err := Name(name); err != nil || full != name {
 			continue // not a template
 		}
-		t, err := s.load(name)
+		t, err := s.loadTemplate(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed meanwhile
 		}
@@ -158,10 +158,10 @@ func (s Shelf) Find(name string) (Template, error) {
 	if err != nil {
 		return Template{}, err
 	}
-	t, err := s.load(name)
+	t, err := s.loadTemplate(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = none(name)
+		err = errNone(name)
 	case err != nil:
 		err = spec.Errorf(spec.ErrConflict, "template %s is broken: %w", name, err).WithHint("bothy template rm %s removes it", name)
 	}
@@ -174,7 +174,7 @@ func None(err error) bool {
 	return errors.Is(err, spec.ErrNotFound) || errors.Is(err, spec.ErrUsage)
 }
 
-func none(name string) error {
+func errNone(name string) error {
 	return spec.Errorf(spec.ErrNotFound, "no template %q", name).WithHint("bothy template ls shows what there is, bothy save makes one from a sandbox")
 }
 
@@ -185,19 +185,19 @@ func (s Shelf) Locate(name string) (string, error) {
 		return "", err
 	}
 	if _, err = os.Lstat(s.Path(name)); errors.Is(err, fs.ErrNotExist) {
-		err = none(name)
+		err = errNone(name)
 	}
 	return name, err
 }
 
-// load reads the description of a template. A missing template is fs.ErrNotExist.
-func (s Shelf) load(name string) (Template, error) {
-	t, err := s.about(s.Path(name))
+// loadTemplate reads the description of a template. A missing template is fs.ErrNotExist.
+func (s Shelf) loadTemplate(name string) (Template, error) {
+	t, err := s.readAbout(s.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(s.Path(name)); err != nil {
 			return t, err
 		}
-		t, err = s.about(s.Path(name)) // it may have moved to its place just now
+		t, err = s.readAbout(s.Path(name)) // it may have moved to its place just now
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -205,12 +205,12 @@ func (s Shelf) load(name string) (Template, error) {
 	case err == nil && t.Name != name:
 		err = fmt.Errorf("its %s is that of %q", aboutName, t.Name)
 	case err == nil && t.Base != spec.TemplateHost && image.CheckDigest(t.Base) != nil:
-		err = fmt.Errorf("its %s does not say what it lies over", aboutName)
+		err = fmt.Errorf("its %s does not name its base", aboutName)
 	}
 	return t, err
 }
 
-func (s Shelf) about(dir string) (Template, error) {
+func (s Shelf) readAbout(dir string) (Template, error) {
 	var t Template
 	path := filepath.Join(dir, aboutName)
 	if err := store.ReadJSON(path, &t); err != nil {
@@ -227,7 +227,7 @@ func (s Shelf) about(dir string) (Template, error) {
 // home, from which strip removes files that do not belong in a template. It replaces one with the same
 // name.
 func (s Shelf) Save(t Template, from, home string, strip func(home *os.Root) error) (Template, error) {
-	return s.add(t.Name, func(dir string) (Template, error) {
+	return s.addTemplate(t.Name, func(dir string) (Template, error) {
 		if err := layer.Link(from, filepath.Join(dir, layerName)); err != nil {
 			return t, err
 		}
@@ -243,10 +243,10 @@ func (s Shelf) Save(t Template, from, home string, strip func(home *os.Root) err
 	})
 }
 
-// add lets fill make a template in a directory, completes it and moves it into place. Other commands
+// addTemplate lets fill make a template in a directory, completes it and moves it into place. Other commands
 // need not wait while it is filled: a home may be large.
-func (s Shelf) add(name string, fill func(dir string) (Template, error)) (Template, error) {
-	dir, mine, err := s.begin()
+func (s Shelf) addTemplate(name string, fill func(dir string) (Template, error)) (Template, error) {
+	dir, mine, err := s.beginNew()
 	if err != nil {
 		return Template{}, err
 	}
@@ -316,7 +316,7 @@ func (s Shelf) Remove(name string) error {
 	if _, err := s.Locate(name); err != nil {
 		return err // without making a shelf
 	}
-	lock, err := s.lock()
+	lock, err := s.lockShelf()
 	if err != nil {
 		return err
 	}
@@ -331,23 +331,23 @@ func (s Shelf) Remove(name string) error {
 // Fill makes a new sandbox start from a template. The directories exist, except first, for the first
 // save of the root layer; Fill makes it only if the template has a layer.
 func (s Shelf) Fill(name, first, home string) error {
-	r, err := s.read(name)
+	r, err := s.openReading(name)
 	if err != nil {
 		return err
 	}
-	defer r.close()
-	if err := layer.Link(r.layer(), first); err != nil {
+	defer r.endReading()
+	if err := layer.Link(r.layerDir(), first); err != nil {
 		return fmt.Errorf("template %s: %w", r.Name, err)
 	}
-	if err := copyTree(r.path(homeName), home); err != nil {
+	if err := copyTree(r.filePath(homeName), home); err != nil {
 		return fmt.Errorf("template %s: %w", r.Name, err)
 	}
-	if err := sums.CheckTree(r.path(sums.Name), home, nil); err != nil && !errors.Is(err, sums.ErrNone) {
+	if err := sums.CheckTree(r.filePath(sums.Name), home, nil); err != nil && !errors.Is(err, sums.ErrNone) {
 		return (&spec.Error{Op: "use template " + r.Name, Err: fmt.Errorf("its home has %w", err)}).
 			WithHint("save it again from a sandbox, or remove it: bothy template rm %s", r.Name)
 	}
 	now := time.Now()
-	_ = os.Chtimes(r.path(aboutName), now, now) // only prune uses it
+	_ = os.Chtimes(r.filePath(aboutName), now, now) // only prune uses it
 	return nil
 }
 
@@ -363,16 +363,16 @@ func (s Shelf) Used(t Template) time.Time {
 // Use calls a function with a template, the directory of its root layer ("" if it has none), and that of
 // its home. They do not change meanwhile, and other commands do not wait.
 func (s Shelf) Use(name string, do func(t Template, layer, home string) error) error {
-	r, err := s.read(name)
+	r, err := s.openReading(name)
 	if err != nil {
 		return err
 	}
-	defer r.close()
-	return do(r.Template, r.layer(), r.path(homeName))
+	defer r.endReading()
+	return do(r.Template, r.layerDir(), r.filePath(homeName))
 }
 
-// check rejects a description that Save does not write: all of it comes from an archive.
-func (t Template) check() error {
+// checkFields rejects a description that Save does not write: all of it comes from an archive.
+func (t Template) checkFields() error {
 	bad := func(what, is string) error {
 		return spec.Errorf(spec.ErrDenied, "the archive holds no template: its %s is %.100q", what, is)
 	}
@@ -390,7 +390,7 @@ func (t Template) check() error {
 			return bad("base's name", t.BaseName)
 		}
 	}
-	if t.Agent != "" && (len(t.Agent) > maxAgent || !word(t.Agent, isPart)) {
+	if t.Agent != "" && (len(t.Agent) > maxAgent || !isWord(t.Agent, isPartRune)) {
 		return bad("agent", t.Agent)
 	}
 	for _, p := range t.Places {

@@ -35,7 +35,7 @@ const (
 var ErrNone = errors.New("it is not sealed")
 
 // ErrOther reports that the file was made with another key.
-var ErrOther = errors.New("it belongs to somebody else: it was made with another key")
+var ErrOther = errors.New("it belongs to another person: it was made with another key")
 
 // ErrDamaged reports that a file was changed or is incomplete.
 var ErrDamaged = errors.New("it is damaged, or not whole")
@@ -67,8 +67,8 @@ func newSealer(key, salt []byte) (*sealer, error) {
 	return &sealer{aead: aead}, err
 }
 
-// nonce returns the 12 bytes: three zeros, the chunk's number, and whether it is the last.
-func (s *sealer) nonce(last bool) []byte {
+// nextNonce returns the 12 bytes: three zeros, the chunk's number, and whether it is the last.
+func (s *sealer) nextNonce(last bool) []byte {
 	n := make([]byte, s.aead.NonceSize())
 	binary.BigEndian.PutUint64(n[len(n)-9:], s.count)
 	if last {
@@ -107,7 +107,7 @@ func NewWriter(to io.Writer, key []byte) (*Writer, error) {
 func (w *Writer) Write(p []byte) (n int, err error) {
 	for len(p) > 0 {
 		if len(w.buf) == chunkSize { // a full chunk is the last if nothing follows
-			if err := w.flush(false); err != nil {
+			if err := w.writeChunk(false); err != nil {
 				return n, err
 			}
 		}
@@ -117,14 +117,14 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-func (w *Writer) flush(last bool) error {
-	_, err := w.to.Write(w.s.aead.Seal(nil, w.s.nonce(last), w.buf, nil))
+func (w *Writer) writeChunk(last bool) error {
+	_, err := w.to.Write(w.s.aead.Seal(nil, w.s.nextNonce(last), w.buf, nil))
 	w.buf = w.buf[:0]
 	return err
 }
 
 // Close writes the remaining bytes.
-func (w *Writer) Close() error { return w.flush(true) }
+func (w *Writer) Close() error { return w.writeChunk(true) }
 
 // Reader decrypts. It returns [io.EOF] only at the end of a complete file. All bytes before it are as
 // they were written.
@@ -138,7 +138,7 @@ type Reader struct {
 // NewReader begins to read a file.
 func NewReader(from io.Reader, key []byte) (*Reader, error) {
 	head := make([]byte, len(magic)+idSize+saltSize)
-	if _, err := io.ReadFull(from, head); err != nil && !isEnd(err) {
+	if _, err := io.ReadFull(from, head); err != nil && !isEndOfFile(err) {
 		return nil, err
 	}
 	rest, ok := bytes.CutPrefix(head, []byte(magic))
@@ -159,14 +159,16 @@ func NewReader(from io.Reader, key []byte) (*Reader, error) {
 	return &Reader{from: bufio.NewReaderSize(from, 2*chunkSize), s: s}, nil
 }
 
-func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+func isEndOfFile(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
 
 func (r *Reader) Read(p []byte) (int, error) {
 	for len(r.left) == 0 {
 		if r.over {
 			return 0, io.EOF
 		}
-		if err := r.next(); err != nil {
+		if err := r.openChunk(); err != nil {
 			return 0, err
 		}
 	}
@@ -175,11 +177,11 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next opens a chunk. The last one is known by its nonce, and nothing follows it.
-func (r *Reader) next() error {
+// openChunk opens a chunk. The last one is known by its nonce, and nothing follows it.
+func (r *Reader) openChunk() error {
 	chunk := make([]byte, chunkSize+r.s.aead.Overhead())
 	n, err := io.ReadFull(r.from, chunk)
-	if err != nil && !isEnd(err) {
+	if err != nil && !isEndOfFile(err) {
 		return err
 	}
 	_, err = r.from.Peek(1)
@@ -187,7 +189,7 @@ func (r *Reader) next() error {
 		return err
 	}
 	r.over = err != nil
-	r.left, err = r.s.aead.Open(chunk[:0], r.s.nonce(r.over), chunk[:n], nil)
+	r.left, err = r.s.aead.Open(chunk[:0], r.s.nextNonce(r.over), chunk[:n], nil)
 	if err != nil {
 		r.over, r.left = false, nil
 		return ErrDamaged

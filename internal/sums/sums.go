@@ -44,7 +44,7 @@ const readSize = 256 << 10
 
 var (
 	// ErrDamaged reports that a file differs from its sums.
-	ErrDamaged = errors.New("it is damaged: it is not what was written")
+	ErrDamaged = errors.New("it is damaged: its content changed after it was written")
 	// ErrNone reports that a directory has no sums: an older version wrote it.
 	ErrNone = errors.New("it has no checksums")
 )
@@ -127,7 +127,7 @@ func Open(dir string) (*Files, error) {
 		return nil, err
 	}
 	files := &Files{files: map[string]*File{}}
-	if err := files.open(dir, body); err != nil {
+	if err := files.openFiles(dir, body); err != nil {
 		files.Close()
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func unknownHead(path string, file []byte, head string) error {
 	return fmt.Errorf("%s: %w", filepath.Base(path), ErrDamaged)
 }
 
-func (s *Files) open(dir string, body []byte) error {
+func (s *Files) openFiles(dir string, body []byte) error {
 	list, pages, _ := bytes.Cut(body, []byte("\n\n"))
 	for line := range bytes.Lines(list) {
 		var size int64
@@ -220,14 +220,14 @@ func (s *Files) File(name string) *File { return s.files[name] }
 func (s *Files) Check(read func(n int) error) error {
 	buf := make([]byte, readSize)
 	for _, name := range s.names {
-		if err := s.files[name].check(buf, read); err != nil {
+		if err := s.files[name].checkPages(buf, read); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *File) check(buf []byte, read func(n int) error) error {
+func (f *File) checkPages(buf []byte, read func(n int) error) error {
 	for off := int64(0); off < f.size; {
 		n, err := f.ReadAt(buf, off)
 		if err != nil && !errors.Is(err, io.EOF) {

@@ -24,7 +24,7 @@ func (r Rules) personal(real string) string {
 	if r.Home != "" && r.keepsKeys(real) {
 		return "holds keys and secrets of yours"
 	}
-	for name, home := range homes() {
+	for name, home := range homesByName() {
 		if real == home || slices.ContainsFunc(keyDirs, func(dir string) bool { return Within(filepath.Join(home, dir), real) }) {
 			return "holds keys and secrets of " + name
 		}
@@ -46,9 +46,9 @@ const (
 	nobody      = 65534
 )
 
-// homes returns the home directories of people by name. It follows links above a home, but does not
+// homesByName returns the home directories of people by name. It follows links above a home, but does not
 // access the home itself: it may be a mount that does not answer.
-func homes() map[string]string {
+func homesByName() map[string]string {
 	accounts, _ := passwd.Read()
 	found, above := map[string]string{}, map[string]string{}
 	for _, a := range accounts {

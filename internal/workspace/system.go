@@ -32,9 +32,9 @@ func (r Rules) noProject(m spec.Mount) string {
 	switch {
 	case hostpath.SameFile(real, "/"):
 		return "is the whole disk: the sandbox would see every key and secret on it"
-	case r.Home != "" && holds(real, r.Home):
+	case r.Home != "" && holdsPath(real, r.Home):
 		return "holds your whole home directory: the sandbox would see every key and secret in it"
-	case r.State != "" && holds(real, r.State):
+	case r.State != "" && holdsPath(real, r.State):
 		return "holds Bothy's state directory " + r.State
 	}
 	switch {
@@ -46,8 +46,8 @@ func (r Rules) noProject(m spec.Mount) string {
 	return ""
 }
 
-// holds reports whether a path is a directory or in it.
-func holds(dir, path string) bool {
+// holdsPath reports whether a path is a directory or in it.
+func holdsPath(dir, path string) bool {
 	for at := realOr(path); ; at = filepath.Dir(at) {
 		if hostpath.SameFile(dir, at) || at == dir { // of a path that does not exist, only the names are known
 			return true

@@ -40,7 +40,7 @@ func (r Rules) Parse(arg string) (spec.Mount, error) {
 		target = WholeDisk
 	}
 	m := spec.Mount{Source: real, Target: target, ReadOnly: ro}
-	if err := r.judge(m); err != nil {
+	if err := r.checkMount(m); err != nil {
 		return m, err
 	}
 	if why := r.personal(real); why != "" && !r.Force {
@@ -89,7 +89,7 @@ func (r Rules) ParseVolume(arg string) (spec.Mount, error) {
 		dst = real
 	}
 	m := spec.Mount{Source: real, Target: filepath.Clean(dst), ReadOnly: ro}
-	return m, r.judge(m)
+	return m, r.checkMount(m)
 }
 
 // Again checks a mount that was decided elsewhere. The source must still be at its path, and it must be
@@ -102,7 +102,7 @@ func (r Rules) Again(m spec.Mount) error {
 	if real != m.Source {
 		return spec.Errorf(spec.ErrConflict, "%s leads to %s here", m.Source, real)
 	}
-	return r.judge(m)
+	return r.checkMount(m)
 }
 
 // Show returns a read-only mount of a path at another one in the sandbox. The path may not
@@ -116,13 +116,13 @@ func (r Rules) Show(path, target string) (spec.Mount, error) {
 	real, err := r.resolve(path)
 	if err == nil && real != plain {
 		err = spec.Errorf(spec.ErrDenied, "there is a symbolic link in it").
-			WithHint("share what it leads to: -v SRC:DST:ro")
+			WithHint("share its target: -v SRC:DST:ro")
 	}
 	if err != nil {
 		return spec.Mount{}, err
 	}
 	m := spec.Mount{Source: real, Target: target, ReadOnly: true}
-	return m, r.judge(m)
+	return m, r.checkMount(m)
 }
 
 // ShellWord quotes a path for a shell, to be copied.
@@ -174,7 +174,7 @@ func (r Rules) resolve(path string) (string, error) {
 			WithHint("devices and sockets of the host are never shared")
 	}
 	if strings.ContainsAny(real, "\n\x00") || !utf8.ValidString(real) {
-		return "", spec.Errorf(spec.ErrUsage, "%q cannot be shared: its name has a line break in it, or is no UTF-8", real).
+		return "", spec.Errorf(spec.ErrUsage, "%q cannot be shared: its name has a line break in it, or is not UTF-8", real).
 			WithHint("rename it, or share the directory above")
 	}
 	return real, nil
@@ -186,15 +186,15 @@ var kernelTrees = []string{"/proc", "/sys", "/dev"}
 // sharedMemory is an ordinary file system, despite its path.
 const sharedMemory = "/dev/shm"
 
-// judge rejects mounts that share too much. Some are rejected even with force.
-func (r Rules) judge(m spec.Mount) error {
+// checkMount rejects mounts that share too much. Some are rejected even with force.
+func (r Rules) checkMount(m spec.Mount) error {
 	real := m.Source
 	inState, err := r.inState(real)
 	if err != nil {
 		return &spec.Error{Op: "look at " + real, Err: err}
 	}
 	if inState {
-		return spec.Errorf(spec.ErrDenied, "%s lies in Bothy's own state directory", real).
+		return spec.Errorf(spec.ErrDenied, "%s is inside Bothy's own state directory", real).
 			WithHint("choose a directory outside %s", r.State)
 	}
 	if tree := kernelTree(real); tree != "" {
@@ -238,7 +238,7 @@ func ParsePrivate(arg string, mounts []spec.Mount) (string, error) {
 	}
 	path = filepath.Clean(path)
 	if !utf8.ValidString(path) || strings.ContainsAny(path, "\n\x00") {
-		return "", spec.Errorf(spec.ErrUsage, "private path %q has a line break in it, or is no UTF-8", arg)
+		return "", spec.Errorf(spec.ErrUsage, "private path %q has a line break in it, or is not UTF-8", arg)
 	}
 	for _, m := range mounts {
 		rel, err := filepath.Rel(m.Target, path)
@@ -246,7 +246,7 @@ func ParsePrivate(arg string, mounts []spec.Mount) (string, error) {
 			continue
 		}
 		if info, err := os.Lstat(filepath.Join(m.Source, rel)); err == nil && !info.IsDir() {
-			return "", spec.Errorf(spec.ErrUsage, "private path %s is no directory on the host", path)
+			return "", spec.Errorf(spec.ErrUsage, "private path %s is not a directory on the host", path)
 		}
 		return path, nil
 	}
@@ -284,9 +284,9 @@ func checkMode(sb *spec.Sandbox) error {
 	alone, none := "", ""
 	switch sb.Mode() {
 	case spec.WorkspaceReview:
-		alone, none = "only changes in directories can be reviewed", "there is no directory whose changes could be reviewed"
+		alone, none = "only changes in directories can be reviewed", "no directory is shared whose changes could be reviewed"
 	case spec.WorkspaceClone:
-		alone, none = "only directories can be cloned", "there is no directory that could be cloned"
+		alone, none = "only directories can be cloned", "no directory is shared that could be cloned"
 	default:
 		return nil
 	}
@@ -298,7 +298,7 @@ func checkMode(sb *spec.Sandbox) error {
 		any = true
 		if info, err := os.Stat(m.Source); err == nil && !info.IsDir() {
 			return spec.Errorf(spec.ErrUsage, "%s is a file: %s", m.Source, alone).
-				WithHint("share it read-only (%s:ro), or the directory it lies in", m.Source)
+				WithHint("share it read-only (%s:ro), or the directory around it", m.Source)
 		}
 	}
 	if !any {
@@ -317,7 +317,7 @@ func (r Rules) Hidden(m spec.Mount) ([]string, error) {
 	}
 	mounted, err := hostpath.MountsToCover(m.Source, state)
 	if err != nil {
-		return nil, &spec.Error{Op: "look for what is mounted below " + m.Source, Err: err}
+		return nil, &spec.Error{Op: "look for mounts below " + m.Source, Err: err}
 	}
 	for _, at := range mounted {
 		inside, err := insideOf(m, at)

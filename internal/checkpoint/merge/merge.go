@@ -58,7 +58,7 @@ func Trees(base, ours, theirs []manifest.Tree, packs *packfile.Packs, how Mergin
 			}
 			return how.Below(o.Name, path)
 		}
-		if err := m.merge(&out, o); err != nil {
+		if err := m.mergeTree(&out, o); err != nil {
 			return Merged{}, fmt.Errorf("%s: %w", o.Name, err)
 		}
 	}
@@ -96,7 +96,7 @@ type merger struct {
 	room   *int64            // for texts that are still to be read
 }
 
-func (m *merger) merge(out *Merged, o manifest.Tree) error {
+func (m *merger) mergeTree(out *Merged, o manifest.Tree) error {
 	mine, err := m.changed(m.ours)
 	if err != nil {
 		return err

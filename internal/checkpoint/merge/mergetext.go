@@ -50,11 +50,11 @@ func (m *merger) mergeText(at string) (*manifest.Entry, error) {
 	if was == nil || err != nil || was.Mode != o.Mode {
 		return nil, err
 	}
-	mine, err := m.read(o)
+	mine, err := m.readText(o)
 	if mine == nil || err != nil {
 		return nil, err
 	}
-	other, err := m.read(t)
+	other, err := m.readText(t)
 	if other == nil || err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (m *merger) baseText(at string) (*Text, error) {
 		if !m.isText(e) || !slices.Equal(telling(e.Attrs), telling(m.ours[at].Attrs)) {
 			return nil, nil
 		}
-		return m.read(e)
+		return m.readText(e)
 	}
 	if len(telling(m.ours[at].Attrs)) > 0 {
 		return nil, nil
@@ -106,8 +106,8 @@ func (m *merger) baseText(at string) (*Text, error) {
 	return t, err
 }
 
-// read reads the kept contents of a file; nil if they are not text, or exceed the remaining room.
-func (m *merger) read(e *manifest.Entry) (*Text, error) {
+// readText reads the kept contents of a file; nil if they are not text, or exceed the remaining room.
+func (m *merger) readText(e *manifest.Entry) (*Text, error) {
 	if *m.room -= e.Size; *m.room < 0 {
 		return nil, nil
 	}

@@ -82,7 +82,7 @@ func (p *Writer) Add(f *os.File, size int64) (manifest.Content, error) {
 		}
 		// The sum is of the copy: programs may change the file meanwhile.
 		if c.Sum, err = p.summer.addSum(c.Sum, p.f, p.size, n); err != nil {
-			return c, fmt.Errorf("sum what was copied into the checkpoint: %w", err)
+			return c, fmt.Errorf("sum the copy in the checkpoint: %w", err)
 		}
 		p.size += n
 		if n > 0 {
@@ -107,7 +107,7 @@ func (p *Writer) AddText(text string) (manifest.Content, error) {
 	}
 	var err error
 	if c.Sum, err = p.summer.addSum(0, p.f, p.size, n); err != nil {
-		return c, fmt.Errorf("sum what was written into the checkpoint: %w", err)
+		return c, fmt.Errorf("sum the text in the checkpoint: %w", err)
 	}
 	p.size += n
 	c.Pieces = []manifest.Piece{{Length: n}}

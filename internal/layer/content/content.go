@@ -69,14 +69,14 @@ type span struct {
 
 // Open reads a save, without the files' contents.
 func Open(dir string) (*Layer, error) {
-	l, err := open(dir)
+	l, err := openFiles(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read the root layer: %w", err)
 	}
 	return l, nil
 }
 
-func open(dir string) (*Layer, error) {
+func openFiles(dir string) (*Layer, error) {
 	text, err := store.ReadFile(filepath.Join(dir, "fscheckpoint.pb"), 0, maxManifest)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func open(dir string) (*Layer, error) {
 		return nil, err
 	}
 	l := &Layer{Files: map[string]*File{}}
-	if l.held, err = m.spans(meta); err != nil {
+	if l.held, err = m.readSpans(meta); err != nil {
 		return nil, err
 	}
 	tree, err := store.OpenRegular(filepath.Join(dir, "multitar.img"), 0)
@@ -98,7 +98,7 @@ func open(dir string) (*Layer, error) {
 		return nil, err
 	}
 	defer tree.Close()
-	if err := l.read(io.NewSectionReader(tree, m.tarStart, m.tarEnd-m.tarStart)); err != nil {
+	if err := l.readTree(io.NewSectionReader(tree, m.tarStart, m.tarEnd-m.tarStart)); err != nil {
 		return nil, err
 	}
 	l.pages, err = store.OpenRegular(filepath.Join(dir, "pages.img"), 0)
@@ -112,8 +112,8 @@ func refuse(format string, args ...any) error {
 	return spec.Errorf(spec.ErrDenied, format, args...)
 }
 
-// read reads the tree.
-func (l *Layer) read(r io.Reader) error {
+// readTree reads the tree.
+func (l *Layer) readTree(r io.Reader) error {
 	links := map[string]string{}
 	for tr := tar.NewReader(r); ; {
 		h, err := tr.Next()
@@ -123,7 +123,7 @@ func (l *Layer) read(r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		name, err := l.name(h.Name)
+		name, err := l.localName(h.Name)
 		if err != nil {
 			return err
 		}
@@ -131,28 +131,28 @@ func (l *Layer) read(r io.Reader) error {
 			links[name] = h.Linkname
 			continue
 		}
-		f, err := l.file(h, tr)
+		f, err := l.readFile(h, tr)
 		if err != nil {
 			return fmt.Errorf("%q: %w", name, err)
 		}
 		l.Files[name] = f
 	}
 	for name, to := range links {
-		to, err := l.name(to)
+		to, err := l.localName(to)
 		if err != nil {
 			return err
 		}
 		f := l.Files[to]
 		if f == nil || f.Type == tar.TypeDir {
-			return refuse("%q is another name of %q, which is no file", name, to)
+			return refuse("%q is another name of %q, which is not a file", name, to)
 		}
 		l.Files[name] = f
 	}
 	return nil
 }
 
-// name returns a path of the archive in the form of Files.
-func (l *Layer) name(name string) (string, error) {
+// localName returns a path of the archive in the form of Files.
+func (l *Layer) localName(name string) (string, error) {
 	name = strings.TrimSuffix(strings.TrimPrefix(name, "."), "/")
 	name = strings.Clone(strings.TrimPrefix(name, "/")) // Clone, because the name is part of the header
 	for part := range strings.SplitSeq(name, "/") {
@@ -175,7 +175,7 @@ const (
 	opaqueXattr = "trusted.overlay.opaque"
 )
 
-func (l *Layer) file(h *tar.Header, r io.Reader) (*File, error) {
+func (l *Layer) readFile(h *tar.Header, r io.Reader) (*File, error) {
 	const most = 1<<32 - 2
 	if h.Uid < 0 || h.Gid < 0 || h.Uid > most || h.Gid > most {
 		return nil, refuse("its owner %d:%d cannot be", h.Uid, h.Gid)
@@ -183,7 +183,7 @@ func (l *Layer) file(h *tar.Header, r io.Reader) (*File, error) {
 	f := &File{Type: h.Typeflag, Mode: h.Mode & 0o7777, UID: h.Uid, GID: h.Gid, Mtime: h.ModTime}
 	switch h.Typeflag {
 	case tar.TypeReg:
-		if err := l.parts(f, h.Size, r); err != nil {
+		if err := l.readParts(f, h.Size, r); err != nil {
 			return nil, err
 		}
 	case tar.TypeSymlink:
@@ -232,11 +232,11 @@ func (l *Layer) xattrs(f *File, h *tar.Header) error {
 // partSize is the number of bytes that describe a part.
 const partSize = 24
 
-// parts reads the positions of a file's content.
-func (l *Layer) parts(f *File, size int64, r io.Reader) error {
+// readParts reads the positions of a file's content.
+func (l *Layer) readParts(f *File, size int64, r io.Reader) error {
 	n := (size - 8) / partSize
 	if size < 8 || (size-8)%partSize != 0 {
-		return refuse("what it says of its content has %d bytes", size)
+		return refuse("the description of its content has %d bytes", size)
 	}
 	if l.pieces += n; l.pieces > maxParts {
 		return refuse("the content of the files is in more than %d parts", maxParts)
@@ -280,7 +280,7 @@ type reader struct {
 func (r *reader) ReadAt(p []byte, off int64) (int, error) {
 	for n := 0; n < len(p); {
 		at := uint64(off) + uint64(n)
-		step, err := r.some(p[n:], at)
+		step, err := r.readSome(p[n:], at)
 		if err != nil {
 			return n, err
 		}
@@ -289,7 +289,7 @@ func (r *reader) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-func (r *reader) some(p []byte, at uint64) (int, error) {
+func (r *reader) readSome(p []byte, at uint64) (int, error) {
 	i, in := slices.BinarySearchFunc(r.f.parts, at, func(x part, at uint64) int { return compare(x.start, x.end, at) })
 	if !in {
 		if i < len(r.f.parts) {

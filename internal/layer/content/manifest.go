@@ -112,8 +112,8 @@ func ofRoot(text []byte) (root bool, err error) {
 	return root, err
 }
 
-// spans reads pages_meta.img: which parts of the memory are in the pages.
-func (m manifest) spans(meta []byte) (list []span, err error) {
+// readSpans reads pages_meta.img: which parts of the memory are in the pages.
+func (m manifest) readSpans(meta []byte) (list []span, err error) {
 	const size = 8
 	if m.metaStart > m.metaEnd || m.metaEnd > uint64(len(meta)) || m.metaEnd-m.metaStart < size {
 		return nil, errWire

@@ -78,8 +78,8 @@ func (l *job) applyOrders(orders []Order, settled bool) ([]Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := p.begin()
-	err = a.doAll()
+	a := p.startApplying()
+	err = a.carryOutAll()
 	if werr := a.finishRecord(); err == nil {
 		err = werr
 	}

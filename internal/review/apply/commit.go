@@ -38,8 +38,8 @@ type applying struct {
 	links   *links
 }
 
-// begin begins to carry out a plan.
-func (p *plan) begin() *applying {
+// startApplying begins to carry out a plan.
+func (p *plan) startApplying() *applying {
 	return &applying{
 		plan: p, nonce: newNonce(), written: time.Now(), links: linksOf(p.orders), made: map[string]bool{}, quiet: map[string]uint64{},
 	}
@@ -59,9 +59,9 @@ type step struct {
 	gone   record.Contents  // the contents of the directory that it replaces
 }
 
-// doAll carries out the steps, except those whose order has ended because another order, on which
+// carryOutAll carries out the steps, except those whose order has ended because another order, on which
 // it depends, failed.
-func (a *applying) doAll() error {
+func (a *applying) carryOutAll() error {
 	defer a.dropBatch()
 	for _, s := range a.steps {
 		if a.made[path.Dir(a.orders[s.order].Path)] {

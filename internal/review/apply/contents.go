@@ -76,7 +76,7 @@ func removeTree(t record.Contents, parent *beneath.Dir, name string) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("what is left of the directory lies in %s: %w", quote.Path(name), err)
+		return fmt.Errorf("the rest of the directory is now at %s: %w", quote.Path(name), err)
 	}
 	return nil
 }

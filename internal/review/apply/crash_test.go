@@ -101,7 +101,7 @@ func (l *job) applying(t testing.TB, orders []Order) *applying {
 	t.Helper()
 	p, err := l.makePlan(orders)
 	must(t, err)
-	a := p.begin()
+	a := p.startApplying()
 	a.written = time.Now().Add(time.Hour)
 	return a
 }
@@ -121,7 +121,7 @@ func (p *project) killed(chosen func(review.Change) bool) {
 		}
 	}
 	a := l.applying(p.t, orders)
-	must(p.t, a.doAll())
+	must(p.t, a.carryOutAll())
 	for _, o := range a.outcome {
 		if o.Result != Applied {
 			p.t.Errorf("%s: %s: %s", o.Path, o.Result, o.Why)

@@ -58,10 +58,10 @@ func (s *step) putInPlace(links *links) error {
 
 // errLeft says that a step is done, but that the replaced file could not be removed. The removal
 // stays intended, and the next command retries it.
-var errLeft = errors.New("remove what was taken out of its place")
+var errLeft = errors.New("remove the replaced file")
 
 // removeOld looks at the replaced file and removes it. If another program wrote to it in the moment
-// before, finish puts it back.
+// before, removeOld puts it back.
 func (s *step) removeOld() error {
 	at := s.dir.FD()
 	st, there, err := s.dir.Stat(s.temp)
@@ -84,7 +84,7 @@ func (s *step) removeOld() error {
 	return errNewer()
 }
 
-// putBack undoes place. The file it takes out again must be the file that place put there.
+// putBack undoes putInPlace. The file it takes out again must be the file that putInPlace put there.
 // Otherwise another program put a newer file there meanwhile, which replaces both ours and the
 // one that goes back. A touch alone does not make it a newer file.
 func (s *step) putBack() error {
@@ -117,7 +117,7 @@ func (s *step) putBack() error {
 		if out.IsSame(there) {
 			_ = s.unstage()
 			if _, stays, _ := s.dir.Stat(s.temp); stays { // a directory with something new in it
-				return fmt.Errorf("what was in %s lies in %s", quote.Path(s.name), quote.Path(s.temp))
+				return fmt.Errorf("the contents of %s are now in %s", quote.Path(s.name), quote.Path(s.temp))
 			}
 			return nil
 		}

@@ -14,7 +14,7 @@ import (
 // different.
 func SameData(a, b *os.File) (bool, error) {
 	s := sides{a, b, make([]byte, 128<<10), make([]byte, 128<<10)}
-	size, err := s.size()
+	size, err := s.commonSize()
 	for at := int64(0); err == nil && at < size; {
 		var start, end int64
 		if start, end, err = s.nextData(at, size); err == nil {
@@ -37,8 +37,8 @@ type sides struct {
 	x, y []byte
 }
 
-// size returns the size of both.
-func (s sides) size() (int64, error) {
+// commonSize returns the size of both.
+func (s sides) commonSize() (int64, error) {
 	a, err := s.a.Stat()
 	if err != nil {
 		return 0, err

@@ -58,7 +58,7 @@ func CutUntil(w review.Workspace, lower, merged string, late func() bool) error 
 	return nil
 }
 
-// cutting is one run of CutLinks.
+// cutting is one run of Cut.
 type cutting struct {
 	*review.View
 	merged    *beneath.Dir

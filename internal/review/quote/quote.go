@@ -87,14 +87,14 @@ func Line(line string) string {
 			break
 		}
 	}
-	if holdsForAll(body, shown) {
+	if holdsForAll(body, isShown) {
 		return line
 	}
 	var b strings.Builder
 	for i, last := 0, rune(0); i < len(body); {
 		r, n := utf8.DecodeRuneInString(body[i:])
 		switch {
-		case shown(last, r, n):
+		case isShown(last, r, n):
 			b.WriteString(body[i : i+n])
 		case n == 1:
 			fmt.Fprintf(&b, `\x%02x`, body[i])
@@ -108,7 +108,7 @@ func Line(line string) string {
 	return b.String() + end
 }
 
-// shown reports whether a terminal shows a character within a text.
-func shown(last, r rune, size int) bool {
+// isShown reports whether a terminal shows a character within a text.
+func isShown(last, r rune, size int) bool {
 	return r == '\t' || visible(last, r, size) || unicode.IsSpace(r) && r > 0x9f && !term.Hides(last, r)
 }

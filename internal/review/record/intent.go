@@ -51,7 +51,7 @@ type Step struct {
 	// Known is the record's entry once the step is done, without the host's mark.
 	Known State    `json:"known,omitzero"`
 	Parts []string `json:"parts,omitempty"` // they go with it
-	Heirs []string `json:"heirs,omitempty"` // see record.inherit
+	Heirs []string `json:"heirs,omitempty"` // see Inherit
 }
 
 func (n Step) Path() string { return path.Join(n.Dir, n.Name) }

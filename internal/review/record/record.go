@@ -39,7 +39,7 @@ type State struct {
 	// changes it again. None if there is none.
 	Layer beneath.Mark `json:"layer"`
 	// Cut says that it is one of several names of a host's file, and was not applied or
-	// discarded; see [Workspace.CutLinks].
+	// discarded; see package hardlinks.
 	Cut bool `json:"cut,omitempty"`
 	// Copying says that the layer may have a copy of it that the sandbox has not seen, because a
 	// start did not finish making its copies.

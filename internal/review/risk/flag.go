@@ -213,8 +213,8 @@ var rules = []rule{
 	{".prettierrc*", "prettier loads the modules that it names"},
 	{".venv/", "an environment of programs, which your tools run"},
 	{"venv/", "an environment of programs, which your tools run"},
-	{"__pycache__/", "python runs it in place of what was reviewed"},
-	{"*.pyc", "python runs it in place of what was reviewed"},
+	{"__pycache__/", "python runs it in place of the reviewed source"},
+	{"*.pyc", "python runs it in place of the reviewed source"},
 	{"*.so", "a program that others load"},
 	{"*.so.*", "a program that others load"},
 	{"*.dll", "a program that others load"},
@@ -375,8 +375,8 @@ var bounds = []rule{
 
 const (
 	otherVersions = "without it other versions are installed, and run, than those that were reviewed"
-	otherSettings = "without it packages come from elsewhere, or run what it forbids"
-	freerAgents   = "agents on the host may do without it what it forbids"
+	otherSettings = "without it packages come from elsewhere, or run programs that it forbids"
+	freerAgents   = "without it agents on the host may do more"
 )
 
 // Case is a change to judge.

@@ -68,9 +68,9 @@ func (r Repositories) Note(at string, host *beneath.Dir, names []string) {
 	}
 }
 
-// obeys reports whether a change is of a file that git obeys in such a directory, or replaces the
+// isObeyed reports whether a change is of a file that git obeys in such a directory, or replaces the
 // directory itself by something else.
-func (r Repositories) obeys(c Case) bool {
+func (r Repositories) isObeyed(c Case) bool {
 	if len(r) == 0 {
 		return false
 	}
@@ -90,7 +90,7 @@ func (r Repositories) obeys(c Case) bool {
 
 // Flags returns the reasons why a change may make something run on the host later.
 func (r Repositories) Flags(c Case) []Flag {
-	if r.obeys(c) {
+	if r.isObeyed(c) {
 		return []Flag{{Why: gitRuns}}
 	}
 	return flagsOf(c)
