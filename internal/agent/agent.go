@@ -1,7 +1,6 @@
-// Package agent knows the agents: their descriptions, those of Bothy and those of the user,
-// and the installed programs with their directories. It also defines the messages to the
-// process that installs one. It contacts no server: that process links an HTTP client, and
-// other commands do without it.
+// Package agent knows the agents: their descriptions, those of Bothy and those of the user, and the
+// installed programs with their directories. It also defines the messages to the process that installs
+// one. It contacts no server: that process links an HTTP client, and other commands do without it.
 //
 // A description is data, one YAML file. The code knows no agent by its name.
 package agent
@@ -24,7 +23,6 @@ type (
 	Platform = spec.AgentPlatform
 )
 
-// checkSource rejects an invalid source.
 func checkSource(s Source) error {
 	if len(s.Platforms) == 0 {
 		return spec.Errorf(spec.ErrUsage, "the source %s names no platform", s.Package)
@@ -100,5 +98,4 @@ func checkVersion(v string) error {
 	return nil
 }
 
-// maxName bounds tags in bytes.
 const maxName = 64

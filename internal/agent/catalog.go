@@ -241,7 +241,6 @@ func (c Catalog) Text(name string) (text []byte, file string, err error) {
 	return d.data, file, err
 }
 
-// describe returns one description.
 func (c Catalog) describe(name string) (*spec.Agent, error) {
 	d, err := c.open(name)
 	if err != nil {

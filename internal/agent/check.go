@@ -50,7 +50,6 @@ func checkIdentity(a *spec.Agent) error {
 	return nil
 }
 
-// checkFiles checks the paths of an agent's files.
 func checkFiles(a *spec.Agent) error {
 	for _, p := range a.Config {
 		if !localFile(p) {
@@ -83,7 +82,6 @@ func localFile(p string) bool {
 	return filepath.IsLocal(p) && path.Clean(p) == p && p != "."
 }
 
-// checkHome checks the files that an agent gets in its home.
 func checkHome(a *spec.Agent) error {
 	for _, f := range a.Home {
 		if !localFile(f.Path) {

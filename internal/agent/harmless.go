@@ -125,7 +125,6 @@ func harmless(entry json.RawMessage) bool {
 	return !slices.ContainsFunc(names, vault.SecretIn) && harmlessCommand(append(program, s.Args...))
 }
 
-// program returns the words of the command.
 func (s *server) program() (words []string, err error) {
 	var one string
 	switch {

@@ -25,7 +25,6 @@ const (
 
 var words = []string{wordPrompt, wordSession, wordModel, wordLimit, wordServers}
 
-// checkHeadless checks the description of headless runs.
 func checkHeadless(h *spec.AgentHeadless) error {
 	if h == nil {
 		return nil

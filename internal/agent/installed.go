@@ -35,7 +35,6 @@ type Installation struct {
 	Dir string `json:"dir,omitempty"`
 }
 
-// documentVersion is the version of agent.json.
 const documentVersion = 1
 
 // ID distinguishes an installation from others of its name: by the release, and by any unusual platform

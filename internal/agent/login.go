@@ -13,7 +13,6 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// checkLogin checks the description of an agent's login file.
 func checkLogin(l *spec.AgentLogin) error {
 	if l == nil {
 		return nil
@@ -54,7 +53,6 @@ func checkLogin(l *spec.AgentLogin) error {
 	return nil
 }
 
-// checkKeys checks the description of an agent's API keys.
 func checkKeys(a *spec.Agent) error {
 	fail := usageIn("keys")
 	for _, k := range a.Keys {
@@ -91,7 +89,6 @@ func checkRefused(a *spec.Agent) error {
 	return nil
 }
 
-// checkPaths checks paths of a service's hosts.
 func checkPaths(s *vault.Service, paths []string) error {
 	if s == nil || len(paths) == 0 {
 		return nil
@@ -122,7 +119,6 @@ func checkTokens(a *spec.Agent) error {
 	return nil
 }
 
-// checkElsewhere checks the description of how to point an agent to another server.
 func checkElsewhere(a *spec.Agent) error {
 	fail := usageIn("elsewhere")
 	for _, o := range a.Elsewhere {
@@ -183,8 +179,7 @@ func checkKeyPlace(file, directory, key string) error {
 	return oauthfile.CheckPointer(key)
 }
 
-// checkDirectory checks the alternative directory of a file: empty, VARIABLE, or
-// VARIABLE/PATH.
+// checkDirectory checks the alternative directory of a file: empty, VARIABLE, or VARIABLE/PATH.
 func checkDirectory(directory string) error {
 	if directory == "" {
 		return nil

@@ -51,7 +51,6 @@ func (c Catalog) ownFiles() ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// ownNames returns the names of the user's descriptions.
 func (c Catalog) ownNames() ([]string, error) {
 	entries, err := c.ownFiles()
 	return described(entries), err

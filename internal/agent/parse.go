@@ -15,7 +15,6 @@ func (d document) parse() (*spec.Agent, error) {
 	return parse(d.data)
 }
 
-// parseOurs reads a description that comes with Bothy.
 func parseOurs(name string) (*spec.Agent, error) {
 	doc, err := builtin.ReadFile(path.Join("agents", name+extJSON))
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Allowed returns the rules for the hosts in an agent's description that are not in
-// presets.
+// Allowed returns the rules for the hosts in an agent's description that are not in presets.
 func Allowed(a *spec.Agent) ([]policy.Rule, error) {
 	var list []policy.Rule
 	for _, target := range a.Allow {
@@ -51,7 +50,6 @@ func Terms(a *spec.Agent, service string) (t vault.Terms, ok bool) {
 	return t, ok
 }
 
-// checkServices checks the services of an agent's credentials.
 func checkServices(a *spec.Agent) error {
 	fail := usageIn("services")
 	for _, name := range a.Credentials {

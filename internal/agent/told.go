@@ -8,7 +8,6 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// versionParts is the number of numbers in a version.
 const versionParts = 3
 
 func checkTold(a *spec.Agent) error {

@@ -8,7 +8,6 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// isTOML reports whether a configuration is in TOML, not JSON.
 func isTOML(file string) bool { return strings.HasSuffix(file, ".toml") }
 
 // tomlServers returns the value at a path of tables in a TOML configuration, converted to JSON, or nil

@@ -54,7 +54,6 @@ func (b *Broker) readyForLogin(ctx context.Context, sb *spec.Sandbox, live []spe
 	}
 }
 
-// capturedFile returns the file of a login that was made inside.
 func (b *Broker) capturedFile(sb *spec.Sandbox, l *spec.Lease) (oauthfile.File, error) {
 	f := oauthfile.File{Path: b.Values.Store.Sandbox(sb.ID).Login(l.ID), Inside: true, Secret: l.Secret}
 	how, err := b.Values.loginOf(l.Captured)

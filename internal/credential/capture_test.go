@@ -191,8 +191,7 @@ func TestCapturedLocked(t *testing.T) {
 	}
 }
 
-// TestCapturedInClear checks that the next start seals a login that an earlier Bothy wrote in
-// clear.
+// TestCapturedInClear checks that the next start seals a login that an earlier Bothy wrote in clear.
 func TestCapturedInClear(t *testing.T) {
 	e, sb, f, _ := loggedIn(t)
 	plain := f

@@ -151,8 +151,7 @@ func isOfOccasion(a *spec.Agent, s *vault.Secret) bool {
 	return false
 }
 
-// serverOf returns the server of a URL, or of a name alone, with its port unless that is the usual
-// one.
+// serverOf returns the server of a URL, or of a name alone, with its port unless that is the usual one.
 func serverOf(url string) string {
 	_, rest, ok := strings.Cut(url, "://")
 	if !ok {

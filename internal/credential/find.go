@@ -305,7 +305,6 @@ func judgeKey(a *spec.Agent, how spec.AgentKey, home string, have []vault.Secret
 	return c
 }
 
-// readKey reads the source of a key.
 func readKey(s vault.Source) ([]byte, error) {
 	value, err := oauthfile.Key{Path: s.Path, Pointer: s.Pointer}.Read()
 	if errors.Is(err, oauthfile.ErrNone) {

@@ -197,7 +197,6 @@ func checkLendable(sb *spec.Sandbox, s *vault.Secret, t vault.Terms, list []spec
 	return err
 }
 
-// checkClash refuses a second lease with the same variable, or of the same login.
 func checkClash(list []spec.Lease, l *spec.Lease) error {
 	for _, o := range list {
 		if l.Renewal != "" && o.Renewal != "" && o.Secret == l.Secret {

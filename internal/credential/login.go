@@ -20,7 +20,6 @@ type hostLogin struct {
 	own []string // names of members of the file that hold credentials of the agent
 }
 
-// readLogin reads the source of a login.
 func (v *Values) readLogin(s vault.Source) secretValue {
 	a, err := v.agentWithLogin(s.Agent)
 	if err != nil {
@@ -34,7 +33,6 @@ func (v *Values) readLogin(s vault.Source) secretValue {
 	return secretValue{value: []byte(d.Access), login: &hostLogin{f, d, oauthfile.Own(*a.Login, a.Keys)}}
 }
 
-// loginOf returns how an agent keeps its logins.
 func (v *Values) loginOf(name string) (*spec.AgentLogin, error) {
 	a, err := v.agentWithLogin(name)
 	if err != nil {
@@ -75,7 +73,6 @@ func (v *Values) completeLogin(n *NewSecret) error {
 	return err
 }
 
-// addPlaceholders gives a lease the placeholders for the tokens.
 func (h *hostLogin) addPlaceholders(s *vault.Secret, l *spec.Lease) {
 	access, _ := h.StandIn()
 	vault.StandIn(l, s.Service, access, h.Refresh)

@@ -62,7 +62,6 @@ func (b *Broker) LendLike(ctx context.Context, like Loaned, to *spec.Sandbox, sa
 	return errors.Join(errs...)
 }
 
-// termsLike returns the terms of a lease for another one.
 func termsLike(l *spec.Lease, same bool) vault.Terms {
 	t := vault.Terms{Hosts: l.Hosts, Methods: l.Methods, Paths: l.Paths, Place: &l.Place, Env: l.Env, Tool: l.Tool, Settings: l.Settings}
 	if t.Env == nil {

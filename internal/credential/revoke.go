@@ -50,7 +50,6 @@ func (b *Broker) revokeLeases(ctx context.Context, c *vault.Change, only *spec.S
 	return gone, err
 }
 
-// noteRevoked writes the end of leases into the log of the vault.
 func (b *Broker) noteRevoked(c *vault.Change, ended []spec.Lease, sb *spec.Sandbox) {
 	for _, l := range ended {
 		b.Values.noteChange(c, noteRevoke, map[string]any{"secret": l.Secret, "lease": l.ID, "sandbox": sb.Name, "sandbox_id": sb.ID})

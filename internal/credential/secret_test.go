@@ -194,8 +194,7 @@ func TestPassphrase(t *testing.T) {
 	must(t, e.SetSecret(here, stored("another", canary)))
 }
 
-// TestPassphraseFile checks that a passphrase is never cut: the key would be locked with another
-// one.
+// TestPassphraseFile checks that a passphrase is never cut: the key would be locked with another one.
 func TestPassphraseFile(t *testing.T) {
 	e := newDesk(t)
 	words := filepath.Join(t.TempDir(), "words")

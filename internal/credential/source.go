@@ -15,7 +15,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/term"
 )
 
-// commandTimeout bounds a command that prints a value.
 const commandTimeout = 30 * time.Second
 
 // errLate is the cause for ending a command that took longer.

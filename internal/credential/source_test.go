@@ -140,8 +140,7 @@ func TestCommandLeavesSomething(t *testing.T) {
 	f.gone(t)
 }
 
-// heed makes sure that processes started by the test do not ignore a signal, as they would under
-// nohup.
+// heed makes sure that processes started by the test do not ignore a signal, as they would under nohup.
 func heed(t *testing.T, s os.Signal) {
 	heeded := make(chan os.Signal, 1)
 	signal.Notify(heeded, s)

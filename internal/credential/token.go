@@ -99,7 +99,6 @@ func (v *Values) matchTokens(choices []hostcreds.Choice) (chosen []hostcreds.Tok
 	return chosen, missing, nil
 }
 
-// errNoToken returns the error for a choice without a token.
 func errNoToken(c hostcreds.Choice, bad []hostcreds.Token) error {
 	if len(bad) > 0 {
 		return errUnlendable(&bad[0])
@@ -112,7 +111,6 @@ func errNoToken(c hostcreds.Choice, bad []hostcreds.Token) error {
 		WithHint("log in with that tool on the host; bothy secret sources shows what there is")
 }
 
-// errUnlendable returns the error for a token that cannot be lent.
 func errUnlendable(t *hostcreds.Token) error {
 	what := "the token of " + t.Tool
 	if t.For != "" {
@@ -204,7 +202,6 @@ func replaceInName(r rune) rune {
 	return '-'
 }
 
-// readToken reads the source of a tool's token.
 func (v *Values) readToken(ctx context.Context, s vault.Source) ([]byte, error) {
 	list, err := v.Tokens(s.Tool)
 	if err != nil {

@@ -44,8 +44,7 @@ func (v *Values) Secrets() ([]vault.Secret, error) {
 	return d.Secrets, nil
 }
 
-// Secret returns a secret of the vault. For an unknown name the error is of class
-// [spec.ErrNotFound].
+// Secret returns a secret of the vault. For an unknown name the error is of class [spec.ErrNotFound].
 func (v *Values) Secret(name string) (*vault.Secret, error) {
 	d, err := v.vault().Read()
 	if err != nil {
@@ -61,7 +60,6 @@ type secretValue struct {
 	err   error
 }
 
-// loan returns a lease with the value.
 func (g secretValue) loan(l spec.Lease) wire.Loan {
 	loan := wire.Loan{Lease: l, Value: g.value}
 	if g.login != nil {

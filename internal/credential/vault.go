@@ -19,7 +19,6 @@ import (
 // busVariables lead to the desktop's keyring. The process that holds keys gets no other variable.
 var busVariables = []string{"DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"}
 
-// askSealer sends an order to the sealing process.
 func (v *Values) askSealer(ctx context.Context, o vault.Order) (vault.Answer, error) {
 	return ask.Do(ctx, ask.Self, o, busEnviron()...)
 }
@@ -161,7 +160,6 @@ func (v *Values) makeFirstKey(ctx context.Context) error {
 	return c.Save()
 }
 
-// sealValue encrypts a value for the key of the vault.
 func (v *Values) sealValue(ctx context.Context, c *vault.Change, name string, value []byte) (string, error) {
 	return ask.Seal(ctx, ask.Self, c.Recipient, "secret "+name, value)
 }

@@ -22,7 +22,6 @@ func (a address) String() string {
 	return a.scheme + "://" + user + a.host + a.path
 }
 
-// hostname is the host without a port.
 func (a address) hostname() string {
 	host, _ := cutPort(a.host)
 	return strings.Trim(host, "[]")

@@ -52,5 +52,4 @@ func gitSetting(address, user, password string) spec.Setting {
 	}
 }
 
-// shellQuote makes one word of the shell.
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

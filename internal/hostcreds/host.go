@@ -56,7 +56,6 @@ func (h Host) Short(path string) string {
 	return path
 }
 
-// maxFile bounds a file, in bytes.
 const maxFile = 1 << 20
 
 // readFile reads a file that only its user, or root, may write. A missing file is empty.

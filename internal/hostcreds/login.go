@@ -49,7 +49,6 @@ func (l login) toToken() Token {
 	return t
 }
 
-// userIsToken reports whether a login consists of a token alone.
 func (l login) userIsToken() bool {
 	return l.user != "" && (l.password == "" || l.password == noPassword)
 }

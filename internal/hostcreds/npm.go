@@ -51,7 +51,6 @@ func cutSetting(key string) (at, what string, ok bool) {
 	return strings.TrimSuffix(key[:i], "/") + "/", key[i+1:], true
 }
 
-// npmToken returns the token in a setting for a registry.
 func npmToken(all npmrc.Settings, at, what string) (Token, bool) {
 	l, err := parseLogin("https:"+at, "")
 	if err != nil || l.user != "" {

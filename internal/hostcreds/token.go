@@ -161,7 +161,6 @@ func (t *Token) checkLendable() {
 	}
 }
 
-// search is the search for the tokens of one tool.
 type search struct {
 	host  Host
 	tool  Tool
@@ -179,7 +178,6 @@ func (s *search) addToken(t Token) {
 	s.found = append(s.found, t)
 }
 
-// refuse records a token that is found and not lent.
 func (s *search) refuse(at, from string, err error) {
 	t := Token{Tool: s.tool.Name, For: at, From: from, Err: err}
 	if l, err := parseLogin(at, from); err == nil {

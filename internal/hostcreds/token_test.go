@@ -301,8 +301,7 @@ func TestParseChoices(t *testing.T) {
 	}
 }
 
-// TestFindAgent checks that the agent's socket is lent only if it is a socket with a
-// listener.
+// TestFindAgent checks that the agent's socket is lent only if it is a socket with a listener.
 func TestFindAgent(t *testing.T) {
 	dir := t.TempDir()
 	path, dead := filepath.Join(dir, "agent"), filepath.Join(dir, "dead")

@@ -7,8 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Own returns the names of the members in which a program keeps its login data: whole
-// logins and keys.
+// Own returns the names of the members in which a program keeps its login data: whole logins and keys.
 func Own(how spec.AgentLogin, keys []spec.AgentKey) (names []string) {
 	pointers := slices.Concat([]string{how.Access, how.Refresh, how.Expires, how.Identity, how.Renewed}, how.Keep)
 	for _, k := range keys {

@@ -14,9 +14,8 @@ import (
 // ErrLoggedIn reports that a sandbox already has a login that was made inside.
 var ErrLoggedIn = errors.New("it is logged in already")
 
-// Create writes a new login, and reads it. It makes the directory if necessary, for its
-// owner alone. When it returns without an error the tokens are on the disk; after an error
-// the file does not exist.
+// Create writes a new login, and reads it. It makes the directory if necessary, for its owner alone.
+// When it returns without an error the tokens are on the disk; after an error the file does not exist.
 func (f File) Create(g Grant, now time.Time) (*Document, error) {
 	d, err := f.create(g, now)
 	if err != nil {

@@ -25,7 +25,6 @@ const (
 	lockStale   = 10 * time.Second
 )
 
-// lockDirectory takes the lock of a directory.
 func lockDirectory(ctx context.Context, dir string) (*dirLock, error) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -43,8 +43,7 @@ func TestLockTakenOver(t *testing.T) {
 	}
 }
 
-// TestLockTouched checks that a touched lock still counts as our own, and is removed at the
-// end.
+// TestLockTouched checks that a touched lock still counts as our own, and is removed at the end.
 func TestLockTouched(t *testing.T) {
 	dir := t.TempDir()
 	l, err := lockDirectory(t.Context(), dir)

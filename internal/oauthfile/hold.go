@@ -22,7 +22,6 @@ type Held struct {
 	dir  *dirLock
 }
 
-// poll is the interval between attempts to take a lock.
 const poll = 50 * time.Millisecond
 
 // Hold takes the locks and reads the file under them.
@@ -82,7 +81,6 @@ func (h *Held) settle(ctx context.Context) (*Held, error) {
 	return nil, err
 }
 
-// namesFile reports whether the path still names an open file.
 func (f File) namesFile(file *os.File) bool {
 	mine, err := file.Stat()
 	if err != nil {

@@ -25,8 +25,7 @@ func decodeObject(data []byte) (map[string]any, error) {
 	return all, nil
 }
 
-// encode writes an object as programs do: with or without indentation, and without
-// unnecessary escapes.
+// encode writes an object as programs do: with or without indentation, and without unnecessary escapes.
 func encode(all any, indent bool) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -57,7 +56,6 @@ func pointerNames(pointer string) []string {
 	return names
 }
 
-// valueAt returns the value at a pointer, nil if it is missing.
 func valueAt(all map[string]any, pointer string) any {
 	var v any = all
 	for _, name := range pointerNames(pointer) {

@@ -36,15 +36,13 @@ func FindKey(how spec.AgentKey, home string, getenv func(string) string) Key {
 	return Key{Path: Lies(how.File, how.Directory, home, getenv), Pointer: how.Key, Command: how.Command}
 }
 
-// ErrCommand reports that the file has a command for the key. The command is never run,
-// even if the file belongs to the user: a sandbox that may write the file could escape by
-// it.
+// ErrCommand reports that the file has a command for the key. The command is never run, even if the
+// file belongs to the user: a sandbox that may write the file could escape by it.
 var ErrCommand = errors.New("a command in a file is not run")
 
-// Read reads the key. If the file has none, the error is [ErrNone], whatever the file's
-// mode, because most such files have no key. A symbolic link counts as having none: its
-// target may be in a directory that sandboxes write to. No error quotes anything of the
-// file.
+// Read reads the key. If the file has none, the error is [ErrNone], whatever the file's mode, because
+// most such files have no key. A symbolic link counts as having none: its target may be in a directory
+// that sandboxes write to. No error quotes anything of the file.
 func (k Key) Read() (string, error) {
 	v, open, err := k.readValue()
 	if err != nil {
@@ -165,12 +163,10 @@ func settings(path string, data []byte) (all map[string]any, err error) {
 	return decodeObject(plain)
 }
 
-// maxNested bounds TOML, and JSON with comments, in bytes: their parsers recurse for each
-// bracket.
+// maxNested bounds TOML, and JSON with comments, in bytes: their parsers recurse for each bracket.
 const maxNested = 128 << 10
 
-// withoutHead removes the comments above a document, which some programs write to claim the
-// file.
+// withoutHead removes the comments above a document, which some programs write to claim the file.
 func withoutHead(data []byte) []byte {
 	for {
 		line, rest, _ := bytes.Cut(data, []byte("\n"))
@@ -181,9 +177,8 @@ func withoutHead(data []byte) []byte {
 	}
 }
 
-// pickMember returns the value at the pointer. A name in it that ends with * matches any member
-// with that prefix, such as one for each account. If several members match, the key is
-// ambiguous.
+// pickMember returns the value at the pointer. A name in it that ends with * matches any member with
+// that prefix, such as one for each account. If several members match, the key is ambiguous.
 func (k Key) pickMember(all map[string]any) (v any, err error) {
 	v = all
 	for _, name := range pointerNames(k.Pointer) {

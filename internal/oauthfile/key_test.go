@@ -51,8 +51,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// TestKeyOfSome checks a key under the name of an account: one match is the key, several
-// are ambiguous.
+// TestKeyOfSome checks a key under the name of an account: one match is the key, several are ambiguous.
 func TestKeyOfSome(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"t":{"https://a:me":"sk-REAL-0123456789","https://b:me":"other-REAL-0123"}}`: "sk-REAL-0123456789",
@@ -73,8 +72,7 @@ func TestKeyOfSome(t *testing.T) {
 	}
 }
 
-// TestKeyOfCommand checks that a command that prints a key is not run, and that no error
-// quotes it.
+// TestKeyOfCommand checks that a command that prints a key is not run, and that no error quotes it.
 func TestKeyOfCommand(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "made")
 	for text, want := range map[string]error{
@@ -152,8 +150,7 @@ func TestKeyElsewhere(t *testing.T) {
 	}
 }
 
-// TestPlain checks that settings are read as their programs read them, and that no error
-// quotes them.
+// TestPlain checks that settings are read as their programs read them, and that no error quotes them.
 func TestPlain(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"a.json":  {`{"a":{"url":"https://x"}}`, "https://x"},

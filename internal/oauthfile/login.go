@@ -2,10 +2,9 @@
 // OAuth tokens, a short-lived one for requests, and one that gets the next. A
 // [spec.AgentLogin] describes the format of such a file.
 //
-// The file still belongs to its program. It is replaced as a whole, under a lock, and
-// unknown members stay as they were. A process that renews reads the file under the lock
-// first, because another one may have renewed already: the token that gets the next is
-// often good for a single time.
+// The file still belongs to its program. It is replaced as a whole, under a lock, and unknown members
+// stay as they were. A process that renews reads the file under the lock first, because another one may
+// have renewed already: the token that gets the next is often good for a single time.
 package oauthfile
 
 import (
@@ -105,7 +104,6 @@ func openFile(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 }
 
-// unread explains why a file cannot be read.
 func (f File) unread(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrNone):
@@ -176,7 +174,6 @@ func private(file *os.File, st *unix.Stat_t) error {
 // Bounds of a token in bytes, as of every value that is lent.
 const minToken, maxToken = 8, 8 << 10
 
-// readMembers looks up the described members of the file.
 func (d *Document) readMembers() error {
 	var err error
 	if d.Access, err = d.tokenAt(d.how.Access); err != nil {

@@ -60,8 +60,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestRead checks that other members of the file stay, and that the sandbox's copy has none
-// of them.
+// TestRead checks that other members of the file stay, and that the sandbox's copy has none of them.
 func TestRead(t *testing.T) {
 	f := signedIn(t, how, typical)
 	d, err := f.Read()
@@ -202,8 +201,7 @@ func only(t *testing.T, f File) {
 	}
 }
 
-// TestPutAfterOthers checks that a new login on the host, made while Bothy asks for a
-// token, stays.
+// TestPutAfterOthers checks that a new login on the host, made while Bothy asks for a token, stays.
 func TestPutAfterOthers(t *testing.T) {
 	f := signedIn(t, how, typical)
 	h, err := f.Hold(t.Context())
@@ -234,8 +232,7 @@ func TestPutRefusesNoToken(t *testing.T) {
 	}
 }
 
-// TestPutDropsIdentity checks that a malformed identity token is dropped, and that the
-// others are kept.
+// TestPutDropsIdentity checks that a malformed identity token is dropped, and that the others are kept.
 func TestPutDropsIdentity(t *testing.T) {
 	how := how
 	how.Identity = "/id"
@@ -317,8 +314,7 @@ func TestPutLeavesTokens(t *testing.T) {
 	only(t, f)
 }
 
-// TestPutAfterLogout checks that after a logout while Bothy asks for a token, no tokens are
-// left.
+// TestPutAfterLogout checks that after a logout while Bothy asks for a token, no tokens are left.
 func TestPutAfterLogout(t *testing.T) {
 	f := signedIn(t, how, typical)
 	h, err := f.Hold(t.Context())

@@ -66,7 +66,6 @@ func (h *Held) Put(g Grant, now time.Time) error {
 // may be empty or readable by others.
 const writeTime = 3 * time.Second
 
-// readAgain reads the file, and retries for some time.
 func (h *Held) readAgain() error {
 	for end := time.Now().Add(writeTime); ; time.Sleep(poll) {
 		if err := h.read(); err == nil || time.Now().After(end) {
@@ -94,7 +93,6 @@ func (h *Held) leaveBeside(g Grant, now time.Time, cause error) error {
 	return fmt.Errorf("%w; the new tokens are in %s until the next renewal that can read the login", cause, h.f.written())
 }
 
-// withGrant returns the file with new tokens in it.
 func (h *Held) withGrant(g Grant, now time.Time) ([]byte, error) {
 	how := h.how
 	setValue(h.all, how.Access, g.Access)
@@ -116,9 +114,8 @@ func (h *Held) withGrant(g Grant, now time.Time) ([]byte, error) {
 	return encode(h.all, h.indent)
 }
 
-// written is the file that replaces the login. It is in the same directory, under a fixed
-// name. The next lock holder finds there the file of a process that was killed before the
-// rename.
+// written is the file that replaces the login. It is in the same directory, under a fixed name. The
+// next lock holder finds there the file of a process that was killed before the rename.
 func (f File) written() string { return f.Path + ".bothy" }
 
 // Ready checks that new tokens can be written, before the old ones are used up.
@@ -175,9 +172,8 @@ func (f File) write(data []byte, mode fs.FileMode) error {
 	return err
 }
 
-// recover finishes the work of a process that was killed while it replaced the file: by
-// then the server has forgotten the old tokens. It removes a truncated file, and one older
-// than the login.
+// recover finishes the work of a process that was killed while it replaced the file: by then the server
+// has forgotten the old tokens. It removes a truncated file, and one older than the login.
 func (f File) recover(file *os.File) {
 	info, err := file.Stat()
 	if err != nil {

@@ -26,7 +26,6 @@ type sealedLogin struct {
 	Text []byte `json:"text"`
 }
 
-// errUnkeyed reports that the key has not been opened.
 var errUnkeyed = errors.New("its key is not known here")
 
 func (f File) sealData(data []byte) ([]byte, error) {

@@ -115,8 +115,7 @@ func TestSealedLeft(t *testing.T) {
 	only(t, f)
 }
 
-// TestSealedDamaged checks that a changed file gives nothing, and that the error says what
-// to do.
+// TestSealedDamaged checks that a changed file gives nothing, and that the error says what to do.
 func TestSealedDamaged(t *testing.T) {
 	f := sealedIn(t)
 	whole, err := os.ReadFile(f.Path)

@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// column is a column of a table.
 type column struct {
 	name    string
 	at      int  // its index in a record

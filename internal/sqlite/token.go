@@ -12,7 +12,6 @@ type token struct {
 	quoted bool
 }
 
-// isOneOf reports whether the token is one of some words.
 func (t token) isOneOf(words ...string) bool {
 	return !t.quoted && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(t.text, w) })
 }

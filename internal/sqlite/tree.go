@@ -77,7 +77,6 @@ func (s *scan) walkTree(n uint32, depth int) error {
 	return nil
 }
 
-// readCell reads a row of a leaf.
 func (s *scan) readCell(n uint32, b []byte) error {
 	size, b, ok := varint(b)
 	id, b, also := varint(b)

@@ -159,7 +159,6 @@ func defaultVariable(s *Secret) []string {
 	return []string{name}
 }
 
-// checkLease checks the terms of a lease, before it has any effect.
 func checkLease(l *spec.Lease) error {
 	if len(l.Hosts) == 0 && !l.Place.IsAgent() {
 		return spec.Errorf(spec.ErrUsage, "it is not known where secret %s belongs", l.Secret).

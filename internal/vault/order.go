@@ -5,9 +5,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Argv0 is the name under which the binary seals and opens values. It reads one Order from
-// its standard input and writes one Answer to its standard output. Both are pipes of the
-// process that started it.
+// Argv0 is the name under which the binary seals and opens values. It reads one Order from its standard
+// input and writes one Answer to its standard output. Both are pipes of the process that started it.
 const Argv0 = "bothy-vault"
 
 // Operations.
@@ -24,8 +23,7 @@ type Order struct {
 	// Guard keeps the key. For OpMake it may be empty, which means the best available one.
 	Guard     Guard  `json:"guard,omitempty"`
 	Recipient string `json:"recipient,omitempty"`
-	// Quiet keeps the keyring from prompting the user: if it would, another guard keeps the
-	// key.
+	// Quiet keeps the keyring from prompting the user: if it would, another guard keeps the key.
 	Quiet bool `json:"quiet,omitempty"`
 	// Identity is the content of the identity file, with GuardFile and GuardPassphrase.
 	Identity   string     `json:"identity,omitempty"`

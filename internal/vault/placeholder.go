@@ -105,7 +105,6 @@ func isUUID(value []byte) bool {
 	return true
 }
 
-// newUUID makes a UUID of version 4.
 func newUUID() string {
 	h := random(hexdigits, 32)
 	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-a" + h[17:20] + "-" + h[20:]

@@ -160,8 +160,7 @@ var Services = []Service{
 	},
 }
 
-// githubShapes: the fine-grained kind has an underscore in its middle; no program checks
-// that.
+// githubShapes: the fine-grained kind has an underscore in its middle; no program checks that.
 var githubShapes = []Shape{
 	{"ghp_", 40, base62}, {"github_pat_", 93, base62}, {"gho_", 40, base62}, {"ghu_", 40, base62}, {"ghs_", 40, base62},
 }
@@ -212,7 +211,6 @@ func Takes(service, other string, value []byte) bool {
 	return s != nil && (s.shapeOf(value) != nil || o == nil || o.shapeOf(value) == nil)
 }
 
-// shapeOf returns the shape of a value, nil if none fits.
 func (s *Service) shapeOf(value []byte) *Shape {
 	for i, shape := range s.Shapes {
 		if shape.Prefix != "" && strings.HasPrefix(string(value), shape.Prefix) {

@@ -1,8 +1,7 @@
-// Package vault keeps the metadata of secrets on the host: their names, the sources of
-// their values, and the sandboxes they are lent to. If it stores a value itself, its
-// document holds the sealed form. A value in plain text never reaches this package. A
-// separate process seals and opens values (package seal); this package defines the messages
-// to it.
+// Package vault keeps the metadata of secrets on the host: their names, the sources of their values,
+// and the sandboxes they are lent to. If it stores a value itself, its document holds the sealed form.
+// A value in plain text never reaches this package. A separate process seals and opens values (package
+// seal); this package defines the messages to it.
 //
 // Everything is in one document, so that a name and its value cannot be separated. It is
 // replaced as a whole under a lock.
@@ -53,8 +52,7 @@ const (
 	GuardKeyring    Guard = "keyring"    // the desktop's keyring
 )
 
-// Document is the whole state. Guard and Recipient are set with the first value that is
-// sealed.
+// Document is the whole state. Guard and Recipient are set with the first value that is sealed.
 type Document struct {
 	Version   int      `json:"version"`
 	Guard     Guard    `json:"guard,omitempty"`
@@ -69,9 +67,8 @@ type Secret struct {
 	Source    Source    `json:"source"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
-	// Revision changes whenever the secret is put, even if nothing else changes. A process
-	// that read a value without the lock compares it to see whether the value is still
-	// current.
+	// Revision changes whenever the secret is put, even if nothing else changes. A process that read a
+	// value without the lock compares it to see whether the value is still current.
 	Revision string `json:"revision,omitempty"`
 	// Sealed is the value of SourceStored: a file as age writes it, armored.
 	Sealed string `json:"sealed,omitempty"`
@@ -105,7 +102,6 @@ func (d *Document) Remove(name string) {
 	d.Secrets = slices.DeleteFunc(d.Secrets, func(s Secret) bool { return s.Name == name })
 }
 
-// maxDocument bounds the document, in bytes.
 const maxDocument = 16 << 20
 
 // Read returns the document. If it does not exist, the result has no secrets. A document
@@ -168,8 +164,7 @@ func readDocument(path string, v any) error {
 	return nil
 }
 
-// Change is a change in progress: its lock keeps other processes from making one until it
-// ends.
+// Change is a change in progress: its lock keeps other processes from making one until it ends.
 type Change struct {
 	*Document
 	vault Vault
@@ -207,7 +202,6 @@ func (v Vault) beginChange(take func(path string) (*store.Lock, error)) (*Change
 	return &Change{vault: v, held: held}, nil
 }
 
-// lockPoll is the interval between attempts to take a lock.
 const lockPoll = 50 * time.Millisecond
 
 // TryBegin is BeginBlind for callers that cannot wait while another process prompts the

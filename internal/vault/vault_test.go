@@ -14,8 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// crashVar names the directory in which this binary, started again, changes a
-// vault until it is killed.
+// crashVar names the directory in which this binary, started again, changes a vault until it is killed.
 const crashVar = "BOTHY_TEST_VAULT_CRASH"
 
 func TestMain(m *testing.M) {

@@ -55,7 +55,6 @@ func failed(st *store.Store, r agent.Request, err error, notices ...string) erro
 	return &spec.Error{Op: strings.TrimSpace("install " + r.Name + " " + r.Version), Err: err, Hint: strings.Join(hints, "; ")}
 }
 
-// installer is one installation.
 type installer struct {
 	home     agent.Home
 	config   *npm.Config
@@ -120,7 +119,6 @@ func (in *installer) findInstalled(version string) (agent.Installation, error) {
 	return there, err
 }
 
-// lockHome takes the lock of the program's directory.
 func (in *installer) lockHome(ctx context.Context) (*store.Lock, error) {
 	lock, err := store.TryLock(in.home.Lock())
 	if errors.Is(err, store.ErrLocked) {
@@ -177,7 +175,6 @@ func (in *installer) unpack(f *os.File, dir, version string) error {
 	return store.SyncFS(dir) // all at once: a package may have thousands of files
 }
 
-// reportReading reports the progress of reading a tarball.
 func (in *installer) reportReading(f *os.File, version string) io.Reader {
 	e := agent.Event{Phase: agent.Unpacking, Version: version}
 	if info, err := f.Stat(); err == nil {

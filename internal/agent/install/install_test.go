@@ -172,8 +172,7 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// TestNoStandIn checks that if the registry answers, no other version replaces the one it
-// names.
+// TestNoStandIn checks that if the registry answers, no other version replaces the one it names.
 func TestNoStandIn(t *testing.T) {
 	r, st := registrytest.New(t), open(t)
 	publish(t, r, "1.0.0")
@@ -494,8 +493,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestRealRegistry installs a small package of the registry that the host's configuration
-// names.
+// TestRealRegistry installs a small package of the registry that the host's configuration names.
 func TestRealRegistry(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it asks a registry on the network")

@@ -110,7 +110,6 @@ func (c *Config) authorization(u *url.URL) string {
 	return ""
 }
 
-// registries returns all configured registries.
 func (c *Config) registries() (list []*url.URL) {
 	pkgs := []string{""}
 	for key := range c.settings {
@@ -156,7 +155,6 @@ func (c *Config) setting(key string) string {
 	return ""
 }
 
-// maxAuthorities bounds a file of authorities, in bytes.
 const maxAuthorities = 16 << 20
 
 // authorities returns the trusted authorities: as with npm, those of its settings replace

@@ -63,7 +63,6 @@ type download struct {
 
 var errMismatch = errors.New("its hash is another than the registry tells")
 
-// restart starts with an empty file.
 func (d *download) restart() error {
 	d.sum, d.done, d.resumed = sha512.New(), 0, false
 	if err := d.f.Truncate(0); err != nil {

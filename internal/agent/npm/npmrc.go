@@ -13,7 +13,6 @@ import (
 
 type settings = npmrc.Settings
 
-// maxNpmrc bounds a configuration file in bytes.
 const maxNpmrc = 1 << 20
 
 // readNpmrc reads one file. A missing one is empty.

@@ -166,7 +166,6 @@ func (r Release) holder(p agent.Platform) (pkg, version string, err error) {
 	return pkg, version, nil
 }
 
-// tarball finds the address of a release's tarball.
 func (c *Client) tarball(r Release) (Tarball, error) {
 	t := Tarball{Release: r}
 	dist := r.document.Dist
@@ -179,9 +178,8 @@ func (c *Client) tarball(r Release) (Tarball, error) {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
 		return t, spec.Errorf(nil, "%s tells no usable address of %s %s", r.registry.Host, r.Package, r.Version)
 	}
-	// Mirrors pass on the address that npm's own registry wrote. As in npm, it is replaced
-	// by the mirror's. An address on the registry's own host is never less protected than
-	// the registry.
+	// Mirrors pass on the address that npm's own registry wrote. As in npm, it is replaced by the
+	// mirror's. An address on the registry's own host is never less protected than the registry.
 	switch {
 	case u.Host == npmjs && r.registry.Host != npmjs:
 		mirror := *r.registry
@@ -198,7 +196,6 @@ func (c *Client) tarball(r Release) (Tarball, error) {
 	return t, nil
 }
 
-// checkPackage rejects an invalid package name.
 func checkPackage(pkg string) error {
 	scope, name, scoped := strings.Cut(pkg, "/")
 	if !scoped {

@@ -24,7 +24,6 @@ type bounds struct {
 
 var usual = bounds{bytes: 4 << 30, files: 100_000}
 
-// maxPath bounds a name in bytes.
 const maxPath = 1024
 
 // Unpack writes the files of a tarball into root, which is empty, without the directory that npm puts
@@ -130,7 +129,6 @@ func localName(name string) (string, error) {
 	return rest, nil
 }
 
-// makeDirs makes a directory and its parents.
 func (u *unpacker) makeDirs(name string) error {
 	if name == "." {
 		return nil

@@ -30,8 +30,7 @@ var (
 	good = registrytest.Program("package/bin/x", "program")
 )
 
-// unpacked unpacks into a nested directory, so that the test sees files that lead out of
-// it.
+// unpacked unpacks into a nested directory, so that the test sees files that lead out of it.
 func unpacked(t *testing.T, b bounds, r io.Reader) (dir string, err error) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "in", "root")

@@ -278,8 +278,7 @@ func TestFollowAnotherDatabase(t *testing.T) {
 	}
 }
 
-// TestBadDatabase checks that the error for an unreadable database names the file and the
-// reason.
+// TestBadDatabase checks that the error for an unreadable database names the file and the reason.
 func TestBadDatabase(t *testing.T) {
 	outside := t.TempDir()
 	keeps(t, outside, "delete").talk("secret", nil, 1)
@@ -385,8 +384,7 @@ func TestDatabaseRefused(t *testing.T) {
 	}
 }
 
-// TestNoDatabase checks that a database that is removed before it is opened is reported as
-// missing.
+// TestNoDatabase checks that a database that is removed before it is opened is reported as missing.
 func TestNoDatabase(t *testing.T) {
 	s := inDatabaseOf(t, t.TempDir())
 	err := s.Read(t.Context(), Session{ID: "x", File: "share/x.db"}, func(spec.TranscriptEvent) error { return nil })

@@ -30,8 +30,7 @@ type said struct {
 	what string
 }
 
-// NewReader returns a reader that calls tell for each event. Write and Close return tell's
-// error.
+// NewReader returns a reader that calls tell for each event. Write and Close return tell's error.
 func NewReader(rules *Rules, tell func(spec.TranscriptEvent) error) *Reader {
 	return &Reader{rules: rules, tell: tell, told: map[said]struct{}{}}
 }
@@ -74,7 +73,6 @@ func (r *Reader) keepPiece(p []byte) {
 	r.rest = append(r.rest, p...)
 }
 
-// endLine reads a complete line.
 func (r *Reader) endLine() error {
 	line, dropped := bytes.TrimSpace(r.rest), r.dropped
 	r.dropped = 0
@@ -126,7 +124,6 @@ func (r *Reader) readValue(v any) error {
 // maxID is far longer than any ID.
 const maxID = 256
 
-// beginSession records the session that the next events belong to.
 func (r *Reader) beginSession(id string) {
 	if id != "" && len(id) <= maxID {
 		r.session = id
@@ -192,8 +189,7 @@ func (r *Reader) applyEach(rule *rule, v, line any, ended *bool) (there bool, er
 	return there, err
 }
 
-// maxTold bounds the memory of a session's events. Beyond it, repeated events are reported
-// twice.
+// maxTold bounds the memory of a session's events. Beyond it, repeated events are reported twice.
 const maxTold = 1 << 16
 
 // wasReported reports whether a rule has reported this before.

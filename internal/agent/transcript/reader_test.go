@@ -152,8 +152,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestBounds checks that a line that is too large is reported as such, and that the next
-// one is read.
+// TestBounds checks that a line that is too large is reported as such, and that the next one is read.
 func TestBounds(t *testing.T) {
 	bye := "\n{\"type\":\"bye\"}\n"
 	for cause, text := range map[string]string{

@@ -30,7 +30,6 @@ type message struct {
 	parts []*document
 }
 
-// document is the document in a row.
 type document struct {
 	id, text, cause string
 	time            any
@@ -61,7 +60,6 @@ type gathering struct {
 	left int64               // bytes that may still be kept
 }
 
-// gather reads messages and parts of the wanted sessions.
 func (s *Sessions) gather(db *sqlite.DB, want map[string]*talk) error {
 	g := &gathering{want: want, by: map[string]*message{}, left: talkBytes}
 	err := readTable(db, s.database.Messages, g.addMessage)
@@ -158,8 +156,7 @@ func (s *Sessions) rowTail(one Session, tell func(spec.TranscriptEvent) error) *
 	return t
 }
 
-// reportNew reports changes. A missing database may return, and its tables may appear a moment
-// later.
+// reportNew reports changes. A missing database may return, and its tables may appear a moment later.
 func (t *rowTail) reportNew(ctx context.Context) error {
 	now := t.s.databaseStamp()
 	if now != "" && now == t.stamp {

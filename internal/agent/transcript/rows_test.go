@@ -37,9 +37,8 @@ func held() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestRowsForgotten checks that rows that no longer exist, as in a database that is
-// recreated again and again, are not remembered for ever. Existing rows are not reported
-// twice.
+// TestRowsForgotten checks that rows that no longer exist, as in a database that is recreated again and
+// again, are not remembered for ever. Existing rows are not reported twice.
 func TestRowsForgotten(t *testing.T) {
 	s := inDatabaseOf(t, t.TempDir())
 	n := 0

@@ -8,7 +8,6 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// rule is a compiled rule.
 type rule struct {
 	when event
 
@@ -108,7 +107,6 @@ func compileRule(a spec.AgentRule, depth int) (r *rule, err error) {
 	return r, nil
 }
 
-// compileList compiles a rule that contains others.
 func (r *rule) compileList(a spec.AgentRule, depth int) (err error) {
 	if fields := fieldsOf(a); a.Kind != "" || len(fields) > 0 || len(a.Once) > 0 || len(a.Rules) == 0 {
 		return spec.Errorf(spec.ErrUsage, "each needs rules, and allows only when beside them")

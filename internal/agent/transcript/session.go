@@ -165,7 +165,6 @@ func latestFirst(list []Session) []Session {
 	return list[:min(len(list), maxFiles)]
 }
 
-// matchFiles returns the files that match the patterns.
 func (s *Sessions) matchFiles() (list []Session) {
 	g := glob{home: s.home, left: maxNames}
 	for _, p := range s.patterns {

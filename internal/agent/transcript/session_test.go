@@ -193,8 +193,7 @@ func TestHoles(t *testing.T) {
 	}
 }
 
-// TestEndlessLine checks that the reader does not wait for the end of a line that is too
-// long.
+// TestEndlessLine checks that the reader does not wait for the end of a line that is too long.
 func TestEndlessLine(t *testing.T) {
 	home := t.TempDir()
 	s := sessions(t, home, "s-*.jsonl")
@@ -371,8 +370,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestDigestPieces checks that a long text in pieces is not copied as a whole for each
-// piece.
+// TestDigestPieces checks that a long text in pieces is not copied as a whole for each piece.
 func TestDigestPieces(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -409,8 +407,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// TestSessionsOfLinksWithoutEnd checks that the search ends if directories link to each
-// other.
+// TestSessionsOfLinksWithoutEnd checks that the search ends if directories link to each other.
 func TestSessionsOfLinksWithoutEnd(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 400 {

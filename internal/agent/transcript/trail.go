@@ -32,8 +32,7 @@ func parseTrail(s string) (trail, error) {
 	return p, nil
 }
 
-// each yields the values at a path, until told to stop. Only * leads to more than one
-// value.
+// each yields the values at a path, until told to stop. Only * leads to more than one value.
 func (p trail) each(v any, yield func(any) bool) bool {
 	if len(p) == 0 {
 		return v == nil || yield(v)
@@ -147,7 +146,6 @@ func isEmpty(v any) bool {
 	return false
 }
 
-// event matches a value.
 type event []condition
 
 type condition struct {

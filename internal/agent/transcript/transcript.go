@@ -80,7 +80,6 @@ func compile(a *spec.AgentReading) (r *Rules, err error) {
 	return r, err
 }
 
-// sessionOf returns the session ID in a line, or "".
 func (r *Rules) sessionOf(v any) string {
 	if id := r.session.textAt(v); id != "" {
 		return id

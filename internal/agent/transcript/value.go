@@ -56,7 +56,6 @@ func values(text []byte) (n int) {
 	return n
 }
 
-// encode writes a decoded value.
 func encode(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

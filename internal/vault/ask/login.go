@@ -12,9 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// LoginKey makes the key of a login that is made inside, and seals it for the vault. The
-// keeper can renew the login as long as it knows this key, without asking for the vault's
-// key.
+// LoginKey makes the key of a login that is made inside, and seals it for the vault. The keeper can
+// renew the login as long as it knows this key, without asking for the vault's key.
 func LoginKey(ctx context.Context, program string, d *vault.Document, env ...string) (*wire.Seal, error) {
 	if d.Recipient == "" {
 		return nil, spec.Errorf(nil, "no key exists to seal it with").WithHint("stop and start the sandbox: that makes a key, or reports why it cannot")

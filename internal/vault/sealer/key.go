@@ -45,7 +45,6 @@ func makeKey(ctx context.Context, o vault.Order) (vault.Answer, error) {
 	return a, err
 }
 
-// adoptKey uses the key of a file.
 func adoptKey(o vault.Order) (vault.Answer, error) {
 	o.Guard = vault.GuardFile
 	if strings.HasPrefix(o.Identity, armor.Header) {
@@ -58,7 +57,6 @@ func adoptKey(o vault.Order) (vault.Answer, error) {
 	return vault.Answer{Guard: o.Guard, Recipient: id.Recipient().String(), Identity: o.Identity}, nil
 }
 
-// identity returns the key that opens values.
 func identity(ctx context.Context, o vault.Order) (*age.X25519Identity, error) {
 	text := o.Identity
 	var err error

@@ -181,7 +181,6 @@ func describe(attributes map[string]string) string {
 	return strings.Join(list, " ")
 }
 
-// keyAttributes returns the attributes of the item with the key.
 func keyAttributes(recipient string) map[string]string {
 	return map[string]string{"application": "bothy", "recipient": recipient}
 }
@@ -223,7 +222,6 @@ func keepKey(ctx context.Context, quiet bool, recipient, key string) error {
 	return err
 }
 
-// keptKey returns the key.
 func keptKey(ctx context.Context, recipient string) (string, error) {
 	key, err := lookUp(ctx, keyAttributes(recipient))
 	if err != nil {
@@ -232,7 +230,6 @@ func keptKey(ctx context.Context, recipient string) (string, error) {
 	return string(key), nil
 }
 
-// forget removes the key.
 func forget(ctx context.Context, o vault.Order) error {
 	k, err := openKeyring(ctx)
 	if err != nil {

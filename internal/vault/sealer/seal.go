@@ -19,7 +19,6 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxOrder bounds an order in bytes.
 const maxOrder = 32 << 20
 
 // patience bounds the time of a keyring, which may ask the user.
