@@ -3,8 +3,6 @@ package archtest
 import (
 	"bytes"
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,10 +19,10 @@ const (
 // has.
 func TestTypeSizes(t *testing.T) {
 	found := map[string]int{}
-	eachFile(t, func(p goPackage, _ string, file *ast.File) {
-		for _, d := range file.Decls {
+	eachFile(t, func(s source) {
+		for _, d := range s.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
-				found[p.short()+"."+receiver(f.Recv.List[0].Type)]++
+				found[s.pkg.short()+"."+receiver(f.Recv.List[0].Type)]++
 			}
 		}
 	})
@@ -44,8 +42,8 @@ func TestTypeSizes(t *testing.T) {
 // allowed number only falls.
 func TestShortNames(t *testing.T) {
 	short, all := 0, 0
-	eachFile(t, func(_ goPackage, _ string, file *ast.File) {
-		for _, d := range file.Decls {
+	eachFile(t, func(s source) {
+		for _, d := range s.Decls {
 			f, ok := d.(*ast.FuncDecl)
 			if !ok || f.Name.IsExported() || f.Name.Name == "main" || f.Name.Name == "init" {
 				continue
@@ -98,23 +96,6 @@ func TestPackageSizes(t *testing.T) {
 			t.Errorf("%s has %d lines: remove it from largePackages", p.short(), lines)
 		case lines > max(limit, maxPackage):
 			t.Errorf("%s has %d lines, more than %d: give a concern of it a package of its own", p.short(), lines, max(limit, maxPackage))
-		}
-	}
-}
-
-// eachFile parses the files of the product.
-func eachFile(t *testing.T, do func(p goPackage, name string, file *ast.File)) {
-	t.Helper()
-	for _, p := range all(t) {
-		if isSuite(p.short()) {
-			continue
-		}
-		for _, name := range p.GoFiles {
-			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			do(p, name, file)
 		}
 	}
 }

@@ -2,10 +2,8 @@ package archtest
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -21,37 +19,26 @@ import (
 func TestNoAgentByName(t *testing.T) {
 	names := namesOfAgents(t)
 	used := map[string]bool{}
-	for _, p := range all(t) {
-		if isSuite(p.short()) {
-			continue
-		}
-		for _, name := range p.GoFiles {
-			place := p.short() + "/" + name
-			files := token.NewFileSet()
-			file, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+	eachFile(t, func(s source) {
+		for _, lit := range stringsBut(s.File, help(s.File)) {
+			text, err := strconv.Unquote(lit.Value)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, lit := range stringsBut(file, help(file)) {
-				text, err := strconv.Unquote(lit.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
-				found := names.FindString(text)
-				if found == "" {
-					continue
-				}
-				if by := slices.IndexFunc(admitted(), func(tree string) bool { return under(place, tree) }); by >= 0 {
-					used[admitted()[by]] = true
-					continue
-				}
-				t.Errorf("%s:%d says %q: what is known of an agent belongs into its description, see namedBy", place, files.Position(lit.Pos()).Line, found)
+			found := names.FindString(text)
+			if found == "" {
+				continue
 			}
+			if by := slices.IndexFunc(admitted(), func(tree string) bool { return under(s.name, tree) }); by >= 0 {
+				used[admitted()[by]] = true
+				continue
+			}
+			t.Errorf("%s:%d says %q: move knowledge about an agent to its description, see namedBy", s.name, positions.Position(lit.Pos()).Line, found)
 		}
-	}
+	})
 	for _, tree := range admitted() {
 		if !used[tree] {
-			t.Errorf("%s stands in namedBy, and names no agent", tree)
+			t.Errorf("%s is in namedBy, and names no agent", tree)
 		}
 	}
 }

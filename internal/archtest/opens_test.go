@@ -2,12 +2,7 @@ package archtest
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 )
 
@@ -64,23 +59,20 @@ func TestPrograms(t *testing.T) {
 func checkCalls(t *testing.T, calls map[string]bool, listed map[string]string, counts func(pkg string) bool, why string) {
 	t.Helper()
 	found := map[string]bool{}
-	for _, p := range all(t) {
-		if isSuite(p.short()) || !counts(p.short()) {
-			continue
+	eachFile(t, func(s source) {
+		if !counts(s.pkg.short()) {
+			return
 		}
-		for _, name := range p.GoFiles {
-			file := p.short() + "/" + name
-			for _, call := range callsOf(t, filepath.Join(p.Dir, name)) {
-				if !calls[call] {
-					continue
-				}
-				found[file] = true
-				if listed[file] == "" {
-					t.Errorf("%s calls %s, which %s", file, call, why)
-				}
+		for _, call := range s.calls(t) {
+			if !calls[call] {
+				continue
+			}
+			found[s.name] = true
+			if listed[s.name] == "" {
+				t.Errorf("%s calls %s, which %s", s.name, call, why)
 			}
 		}
-	}
+	})
 	for file := range listed {
 		if !found[file] {
 			t.Errorf("%s is listed, and calls nothing of the kind", file)
@@ -88,26 +80,11 @@ func checkCalls(t *testing.T, calls map[string]bool, listed map[string]string, c
 	}
 }
 
-// callsOf names the functions of other packages that a file uses, qualified by package path.
-func callsOf(t *testing.T, path string) (list []string) {
+// calls returns the functions of other packages that a file uses, qualified by package path.
+func (s source) calls(t *testing.T) (list []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
-	imports := map[string]string{}
-	for _, imp := range file.Imports {
-		to, err := strconv.Unquote(imp.Path.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		as := to[strings.LastIndexByte(to, '/')+1:]
-		if imp.Name != nil {
-			as = imp.Name.Name
-		}
-		imports[as] = to
-	}
-	ast.Inspect(file, func(n ast.Node) bool {
+	imports := s.imports(t)
+	ast.Inspect(s.File, func(n ast.Node) bool {
 		if x, ok := n.(*ast.SelectorExpr); ok {
 			if of, ok := x.X.(*ast.Ident); ok && imports[of.Name] != "" {
 				list = append(list, imports[of.Name]+"."+x.Sel.Name)

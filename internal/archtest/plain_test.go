@@ -44,14 +44,14 @@ func TestPlainWords(t *testing.T) {
 			found[key][i] += len(r.at.FindAllString(text, -1))
 		}
 	}
-	eachFile(t, func(p goPackage, _ string, file *ast.File) {
-		for _, c := range file.Comments {
-			add(p.short(), c.Text())
+	eachFile(t, func(s source) {
+		for _, c := range s.Comments {
+			add(s.pkg.short(), c.Text())
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
+		ast.Inspect(s.File, func(n ast.Node) bool {
 			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 				if text, err := strconv.Unquote(lit.Value); err == nil {
-					add(p.short(), text)
+					add(s.pkg.short(), text)
 				}
 			}
 			return true

@@ -2,12 +2,7 @@ package archtest
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"path"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -24,18 +19,13 @@ var singles = map[string]struct{ file, why string }{
 
 func TestSingles(t *testing.T) {
 	found := map[string][]string{}
-	for _, p := range all(t) {
-		if isSuite(p.short()) {
-			continue
-		}
-		for _, name := range p.GoFiles {
-			for symbol := range made(t, p, name) {
-				if _, ok := singles[symbol]; ok {
-					found[symbol] = append(found[symbol], p.short()+"/"+name)
-				}
+	eachFile(t, func(s source) {
+		for _, symbol := range s.made(t) {
+			if _, ok := singles[symbol]; ok {
+				found[symbol] = append(found[symbol], s.name)
 			}
 		}
-	}
+	})
 	for symbol, s := range singles {
 		if !slices.Equal(found[symbol], []string{s.file}) {
 			t.Errorf("%s is called or made in %v, but may be in %s alone, once: %s", symbol, found[symbol], s.file, s.why)
@@ -43,40 +33,22 @@ func TestSingles(t *testing.T) {
 	}
 }
 
-// made yields the functions that a file calls and the types that it instantiates, of this module's
+// made returns the functions that a file calls and the types that it instantiates, of this module's
 // packages and its own, qualified by package. It repeats them as often as the file uses them.
-func made(t *testing.T, p goPackage, name string) func(yield func(string) bool) {
+func (s source) made(t *testing.T) (list []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
-	imports := map[string]string{}
-	for _, imp := range file.Imports {
-		to, err := strconv.Unquote(imp.Path.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		as := path.Base(to)
-		if imp.Name != nil {
-			as = imp.Name.Name
-		}
-		if strings.HasPrefix(to, module+"/") {
-			imports[as] = shorten(to)
-		}
-	}
-	var list []string
+	imports := s.imports(t)
 	note := func(e ast.Expr) {
 		switch x := e.(type) {
 		case *ast.Ident:
-			list = append(list, p.short()+"."+x.Name)
+			list = append(list, s.pkg.short()+"."+x.Name)
 		case *ast.SelectorExpr:
-			if of, ok := x.X.(*ast.Ident); ok && imports[of.Name] != "" {
-				list = append(list, imports[of.Name]+"."+x.Sel.Name)
+			if of, ok := x.X.(*ast.Ident); ok && strings.HasPrefix(imports[of.Name], module+"/") {
+				list = append(list, shorten(imports[of.Name])+"."+x.Sel.Name)
 			}
 		}
 	}
-	ast.Inspect(file, func(n ast.Node) bool {
+	ast.Inspect(s.File, func(n ast.Node) bool {
 		switch x := n.(type) {
 		case *ast.CallExpr:
 			note(x.Fun)
@@ -85,5 +57,5 @@ func made(t *testing.T, p goPackage, name string) func(yield func(string) bool) 
 		}
 		return true
 	})
-	return slices.Values(list)
+	return list
 }
