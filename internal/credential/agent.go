@@ -78,14 +78,15 @@ func (v *Values) completeTerms(a *spec.Agent, secret string, t *vault.Terms) err
 	if !ok && len(a.Tokens) == 0 && len(a.Keys) == 0 {
 		return nil
 	}
-	have, err := v.Secrets()
+	s, err := v.Secret(secret)
+	if errors.Is(err, spec.ErrNotFound) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == secret }); i >= 0 {
-		narrowTerms(a, &have[i], t)
-	}
-	if ok && slices.ContainsFunc(have, func(s vault.Secret) bool { return s.Name == secret && servesAgent(a, &s, secret) }) {
+	narrowTerms(a, s, t)
+	if ok && servesAgent(a, s, secret) {
 		t.Hosts, t.Place, t.Env = own.Hosts, own.Place, own.Env
 	}
 	return nil
@@ -96,12 +97,14 @@ func (v *Values) ReachOf(a *spec.Agent, c Found) ([]string, error) {
 	if c.add != nil { // it is not a secret yet
 		return a.Reach[cmp.Or(c.add.Service, c.add.Name)], nil
 	}
-	have, err := v.Secrets()
-	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == c.Secret })
-	if err != nil || i < 0 {
+	s, err := v.Secret(c.Secret)
+	if errors.Is(err, spec.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
-	return a.Reach[cmp.Or(have[i].Service, have[i].Name)], nil
+	return a.Reach[cmp.Or(s.Service, s.Name)], nil
 }
 
 // openReach adds those presets to the rules of a sandbox, unless its rules refuse presets.

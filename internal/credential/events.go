@@ -10,7 +10,6 @@ import (
 
 // Events returns the events of secrets, in order: the changes from the log of the vault, and, from the
 // network logs of all sandboxes, uses of secrets and refused placeholders.
-// the network logs of all sandboxes, uses of secrets and refused placeholders.
 func (v *Values) Events() ([]audit.Event, error) {
 	var all []audit.Event
 	keep := func(ev audit.Event) error {

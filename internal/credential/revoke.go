@@ -80,7 +80,11 @@ func (b *Broker) revokeIn(ctx context.Context, sb *spec.Sandbox, which func(*spe
 // announceLoans tells a running sandbox its leases, and the values that are new. The caller holds the
 // lock of the vault, so that changes arrive in the order in which they were made.
 func (b *Broker) announceLoans(ctx context.Context, sb *spec.Sandbox, list []spec.Lease, put []wire.Loan) error {
-	return errUnanswered(sb, b.sandboxes.TellLoans(ctx, sb, wire.LoanChange{Put: put, Keep: leaseIDs(list)}))
+	change := wire.LoanChange{Put: put}
+	for _, l := range list {
+		change.Keep = append(change.Keep, l.ID)
+	}
+	return errUnanswered(sb, b.sandboxes.TellLoans(ctx, sb, change))
 }
 
 // errUnanswered returns the error for a change that is on the disk, and may not be in force.
@@ -93,12 +97,4 @@ func errUnanswered(sb *spec.Sandbox, err error) error {
 		hint = fmt.Sprintf("a revoked lease ends as soon as the sandbox continues; a new one begins with its next start: bothy stop %s", sb.Name)
 	}
 	return &spec.Error{Op: "tell sandbox " + sb.Name + " its leases", Err: err, Hint: hint}
-}
-
-func leaseIDs(list []spec.Lease) []string {
-	var out []string
-	for _, l := range list {
-		out = append(out, l.ID)
-	}
-	return out
 }

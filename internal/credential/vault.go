@@ -20,16 +20,13 @@ import (
 var busVariables = []string{"DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"}
 
 func (v *Values) askSealer(ctx context.Context, o vault.Order) (vault.Answer, error) {
-	return ask.Do(ctx, ask.Self, o, busEnviron()...)
-}
-
-func busEnviron() (env []string) {
+	var env []string
 	for _, name := range busVariables {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+v)
 		}
 	}
-	return env
+	return ask.Do(ctx, ask.Self, o, env...)
 }
 
 // addKey adds the data to an order that leads to the key.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -40,10 +41,5 @@ func (i Integrity) String() string { return "sha512-" + base64.StdEncoding.Encod
 func (i Integrity) Digest() []byte { return i[0] }
 
 func (i Integrity) matches(sum []byte) bool {
-	for _, want := range i {
-		if bytes.Equal(want, sum) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(i, func(want []byte) bool { return bytes.Equal(want, sum) })
 }
