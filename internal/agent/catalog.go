@@ -40,19 +40,12 @@ const (
 // NAME.yaml for each. The user's have precedence.
 type Catalog struct {
 	dir  string
-	read *memory
+	read *sync.Map // of readings by name; nil for no cache
 }
 
-// NewCatalog reads the user's descriptions from a directory, which need not exist. With an
-// empty dir the user has none.
-func NewCatalog(dir string) Catalog { return Catalog{dir, &memory{of: map[string]reading{}}} }
-
-// memory caches decoded descriptions. A command asks for the same one several times, and
-// decoding it takes milliseconds.
-type memory struct {
-	mu sync.Mutex
-	of map[string]reading // by name
-}
+// NewCatalog reads the user's descriptions from a directory, which need not exist. With an empty dir the
+// user has none.
+func NewCatalog(dir string) Catalog { return Catalog{dir, &sync.Map{}} }
 
 // reading is a decoded description with its text.
 type reading struct {
@@ -60,28 +53,17 @@ type reading struct {
 	agent *spec.Agent
 }
 
-// findCached returns the cached result for the same text; nil if there was none.
-func (m *memory) findCached(d document) *spec.Agent {
-	if m == nil {
+// findCached returns the cached result for the same text; nil if there was none. A command asks for the same
+// description several times, and decoding it takes milliseconds.
+func (c Catalog) findCached(d document) *spec.Agent {
+	if c.read == nil {
 		return nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if was := m.of[d.name]; was.agent != nil && bytes.Equal(was.text, d.data) {
-		same := *was.agent
+	if was, ok := c.read.Load(d.name); ok && bytes.Equal(was.(reading).text, d.data) {
+		same := *was.(reading).agent
 		return &same
 	}
 	return nil
-}
-
-func (m *memory) storeCached(d document, a *spec.Agent) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	same := *a
-	m.of[d.name] = reading{d.data, &same}
 }
 
 // Names lists the agents, without the shell.
@@ -288,7 +270,7 @@ func readFile(name string) ([]byte, error) {
 
 // decode decodes a description. Ours are known to be valid: a test checks them.
 func (c Catalog) decode(d document) (*spec.Agent, error) {
-	if a := c.read.findCached(d); a != nil {
+	if a := c.findCached(d); a != nil {
 		return a, nil
 	}
 	a, err := d.parse()
@@ -304,7 +286,10 @@ func (c Catalog) decode(d document) (*spec.Agent, error) {
 		// exists, so the error must not be of class ErrNotFound.
 		return nil, &spec.Error{Class: spec.ErrUsage, Op: d.from, Err: errors.New(err.Error()), Hint: spec.Hint(err)}
 	}
-	c.read.storeCached(d, a)
+	if c.read != nil {
+		same := *a
+		c.read.Store(d.name, reading{d.data, &same})
+	}
 	return a, nil
 }
 

@@ -194,28 +194,28 @@ func serviceOf(a *spec.Agent, service, value string) string {
 	return vault.SortService(service, []byte(value))
 }
 
-// earlierSource returns the source of a secret that an earlier Find made for an agent; nil if there is none.
-// taken reports that another secret has the name.
-func earlierSource(have []vault.Secret, name string, kind vault.SourceKind, a *spec.Agent) (source *vault.Source, taken bool) {
-	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == name })
-	if i < 0 {
-		return nil, false
+// offerSecret completes a credential that can be lent as a new secret, or is that secret since an earlier Find. lent is
+// the end of the message about a new secret.
+func (c Found) offerSecret(a *spec.Agent, have []vault.Secret, n NewSecret, lent string) Found {
+	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == n.Name })
+	if i >= 0 && (have[i].Source.Kind != n.Source.Kind || have[i].Source.Agent != a.Name) {
+		c.Unfit = n.Name + " is a secret of another kind"
+		return c
 	}
-	source = &have[i].Source
-	return source, source.Kind != kind || source.Agent != a.Name
+	c.Secret = n.Name
+	if i < 0 || !reflect.DeepEqual(have[i].Source, n.Source) {
+		c.add, c.say = &n, fmt.Sprintf("%s is lent, as the secret %s%s", c.Where, n.Name, lent)
+	}
+	return c
 }
-
-// nameTaken says that another secret has the name for a credential.
-func nameTaken(name string) string { return name + " is a secret of another kind" }
 
 // findLogin is Find for the agent's login on the host.
 func (v *Values) findLogin(a *spec.Agent, have []vault.Secret) Found {
 	if a.Login == nil {
 		return Found{}
 	}
-	name := a.Name + "-login"
 	c := Found{Where: "your login"}
-	n := NewSecret{Name: name, Source: vault.Source{Kind: vault.SourceLogin, Agent: a.Name}}
+	n := NewSecret{Name: a.Name + "-login", Source: vault.Source{Kind: vault.SourceLogin, Agent: a.Name}}
 	switch err := v.completeLogin(&n); {
 	case errors.Is(err, oauthfile.ErrNone):
 		return Found{}
@@ -223,17 +223,8 @@ func (v *Values) findLogin(a *spec.Agent, have []vault.Secret) Found {
 		c.Unfit = spec.Advised(err)
 		return c
 	}
-	before, taken := earlierSource(have, name, vault.SourceLogin, a)
-	if taken {
-		c.Unfit = nameTaken(name)
-		return c
-	}
-	c.Secret, c.Where = name, "your login "+n.Source.Path
-	if before == nil || before.Path != n.Source.Path {
-		c.add = &n
-		c.say = fmt.Sprintf("your login %s is lent, as the secret %s; the sandbox sees placeholders", n.Source.Path, name)
-	}
-	return c
+	c.Where = "your login " + n.Source.Path
+	return c.offerSecret(a, have, n, "; the sandbox sees placeholders")
 }
 
 // givenKey is Find for keys that the agent keeps on the host. If none can be lent, it returns the first
@@ -278,7 +269,6 @@ func judgeKey(a *spec.Agent, how spec.AgentKey, home string, have []vault.Secret
 	if errors.Is(err, oauthfile.ErrNone) {
 		return c
 	}
-	name := a.Name + "-" + how.Service + "-key"
 	c.Where = "the key in " + key.Path
 	if errors.Is(err, oauthfile.ErrCommand) {
 		c.Where = "the output of the command at " + how.Key + " in " + key.Path
@@ -288,21 +278,14 @@ func judgeKey(a *spec.Agent, how spec.AgentKey, home string, have []vault.Secret
 	if err != nil && !errors.Is(err, spec.ErrDenied) { // the file may or may not have a key
 		c.Where = "a key that may be in " + key.Path
 	}
-	source := vault.Source{Kind: vault.SourceKey, Agent: a.Name, Path: key.Path, Pointer: key.Pointer}
-	before, taken := earlierSource(have, name, vault.SourceKey, a)
-	switch {
-	case err != nil:
+	if err != nil {
 		c.Unfit = spec.Advised(err)
 		return c
-	case taken:
-		c.Unfit = nameTaken(name)
-		return c
-	case before == nil || !reflect.DeepEqual(*before, source):
-		c.add = &NewSecret{Name: name, Service: vault.SortService(how.Service, []byte(value)), Source: source}
-		c.say = fmt.Sprintf("%s is lent, as the secret %s; the sandbox sees a placeholder", c.Where, name)
 	}
-	c.Secret = name
-	return c
+	return c.offerSecret(a, have, NewSecret{
+		Name: a.Name + "-" + how.Service + "-key", Service: vault.SortService(how.Service, []byte(value)),
+		Source: vault.Source{Kind: vault.SourceKey, Agent: a.Name, Path: key.Path, Pointer: key.Pointer},
+	}, "; the sandbox sees a placeholder")
 }
 
 func readKey(s vault.Source) ([]byte, error) {

@@ -38,22 +38,20 @@ func (v *Values) judgeToken(a *spec.Agent, how *spec.AgentToken, have []vault.Se
 	if t.Host == "" { // the file may or may not have a token
 		c.Where = "a token that may be in " + t.From
 	}
-	name := a.Name + "-" + how.Tool + "-token"
-	source := vault.Source{Kind: vault.SourceTool, Agent: a.Name, Tool: how.Tool, For: t.For}
-	before, taken := earlierSource(have, name, vault.SourceTool, a)
 	switch {
 	case t.Err != nil:
 		c.Unfit = spec.Advised(t.Err)
+		return c, nil
 	case t.Command == nil && !vault.Takes(how.Service, t.Service, t.Value):
 		c.Unfit = spec.Advised(errOtherKind(a, how.Service))
-	case taken:
-		c.Unfit = nameTaken(name)
-	default:
-		c.Secret, c.from = name, how
-		if before == nil || before.For != t.For {
-			c.add = &NewSecret{Name: name, Service: how.Service, Source: source}
-			c.say = c.Where + " is lent, as the secret " + name + ", for what " + a.Title + " asks with it and nothing else; the sandbox sees a placeholder"
-		}
+		return c, nil
+	}
+	c = c.offerSecret(a, have, NewSecret{
+		Name: a.Name + "-" + how.Tool + "-token", Service: how.Service,
+		Source: vault.Source{Kind: vault.SourceTool, Agent: a.Name, Tool: how.Tool, For: t.For},
+	}, ", only for requests of "+a.Title+" that need it; the sandbox sees a placeholder")
+	if c.Secret != "" {
+		c.from = how
 	}
 	return c, nil
 }
