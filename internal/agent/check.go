@@ -83,22 +83,22 @@ func localFile(p string) bool {
 }
 
 func checkHome(a *spec.Agent) error {
+	fail := usageIn("home")
 	for _, f := range a.Home {
 		if !localFile(f.Path) {
-			return usageIn("home")(notLocal, f.Path)
+			return fail(notLocal, f.Path)
 		}
-		fail := usageIn("home: " + f.Path)
 		if f.Barred != "" {
 			if _, err := policy.ParseRule(policy.Allow, f.Barred); err != nil {
-				return fail("barred: %w", err)
+				return fail("%s: barred: %w", f.Path, err)
 			}
 		}
 		if _, err := Expand(f.Text, func(string) (string, bool) { return "", true }); err != nil {
-			return fail("%w", err)
+			return fail("%s: %w", f.Path, err)
 		}
 		for _, service := range f.Lent {
 			if !mayBeLent(a, service) {
-				return fail("lent: %q is neither one of the credentials nor the login's service", service)
+				return fail("%s: lent: %q is neither one of the credentials nor the login's service", f.Path, service)
 			}
 		}
 	}
