@@ -21,19 +21,11 @@ const (
 )
 
 func (l Layer) String() string {
-	switch l {
-	case LayerUser:
-		return "user"
-	case LayerPreset:
-		return "preset"
-	case LayerSandbox:
-		return "sandbox"
-	case LayerCommand:
-		return "command"
-	case LayerProject:
-		return "project"
+	names := [...]string{"unknown", "user", "preset", "sandbox", "command", "project"}
+	if int(l) < len(names) {
+		return names[l]
 	}
-	return "unknown"
+	return names[0]
 }
 
 // Source is the layer of a rule and, if the rule comes from a preset, the preset's name. A project's
@@ -73,7 +65,7 @@ type Input struct {
 }
 
 // Check refuses a block with a wrong rule, a rule twice or an unknown preset.
-func (b *Block) Check() error { return b.check(nowhere) }
+func (b *Block) Check() error { return b.checkAt(nowhere) }
 
 // entries returns the place of the i-th entry under a key of a block.
 type entries func(key string, i int) *document.Node
@@ -81,7 +73,7 @@ type entries func(key string, i int) *document.Node
 // nowhere is the entries function of a block that was not read from a file.
 func nowhere(string, int) *document.Node { return &document.Node{} }
 
-func (b *Block) check(at entries) error {
+func (b *Block) checkAt(at entries) error {
 	if err := checkRules(Allow, b.Allow, at); err != nil {
 		return err
 	}
@@ -122,7 +114,7 @@ func checkRules(a Action, rules []Rule, at entries) error {
 // checkRule checks a rule in its list, and adds it to those seen.
 func checkRule(a Action, r *Rule, seen map[string]bool) error {
 	if r.Action != a {
-		return spec.Errorf(spec.ErrUsage, "rule %q stands in the list of rules that %s", r.Target, a)
+		return spec.Errorf(spec.ErrUsage, "rule %q is in the list of rules that %s", r.Target, a)
 	}
 	if err := r.Check(); err != nil {
 		return err

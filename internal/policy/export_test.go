@@ -10,8 +10,8 @@ var (
 	AskedOf      = asked
 )
 
-// Choice chooses what is random in a test.
+// Choice makes the random choices of a test.
 type Choice = choice
 
 // Room returns the bytes that a budget allows.
-func (b *Budget) Room() int64 { return b.room() }
+func (b *Budget) Room() int64 { return b.roomFor() }

@@ -72,13 +72,13 @@ const maxWhy = 300
 
 // Check refuses a rule that contradicts itself or could never hold.
 func (r *Rule) Check() error {
-	if err := r.check(); err != nil {
+	if err := r.checkParts(); err != nil {
 		return &spec.Error{Class: spec.ErrUsage, Op: "rule " + ascii.Quote(r.Target.String()), Err: err}
 	}
 	return nil
 }
 
-func (r *Rule) check() error {
+func (r *Rule) checkParts() error {
 	switch {
 	case r.Action != Allow && r.Action != Deny:
 		return spec.Errorf(spec.ErrUsage, "it neither allows nor denies")
@@ -92,14 +92,14 @@ func (r *Rule) check() error {
 		return spec.Errorf(spec.ErrUsage, "max_upload is negative")
 	case r.Passthrough && (r.Inspect || r.HTTP.WebSocket || !r.HTTP.IsEmpty()):
 		return spec.Errorf(spec.ErrUsage, "passthrough and HTTP conditions exclude each other").
-			WithHint("nobody looks into what is passed through")
+			WithHint("bothy does not look into traffic that passes through")
 	case !utf8.ValidString(r.Why) || len(r.Why) > maxWhy || strings.ContainsFunc(r.Why, notPrintable):
 		return spec.Errorf(spec.ErrUsage, "why is not one short line of text")
 	}
 	if err := r.checkGit(); err != nil {
 		return err
 	}
-	return r.HTTP.check(r.Action)
+	return r.HTTP.checkFor(r.Action)
 }
 
 // notPrintable reports whether notes must not contain a character, because it could move a terminal's

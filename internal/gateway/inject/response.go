@@ -21,7 +21,7 @@ func (s *Set) Response(resp *http.Response, to Target) error {
 	resp.Status = s.Mask(resp.Status)
 	bound := s.hasHost(to)
 	if bound {
-		if err := s.whole(resp); err != nil {
+		if err := s.checkWhole(resp); err != nil {
 			return err
 		}
 	}
@@ -52,8 +52,8 @@ func (s *Set) Response(resp *http.Response, to Target) error {
 	return nil
 }
 
-// whole refuses answers in a form that was not asked for and could not be masked.
-func (s *Set) whole(resp *http.Response) error {
+// checkWhole refuses answers in a form that was not asked for and could not be masked.
+func (s *Set) checkWhole(resp *http.Response) error {
 	fail := func(what string) error {
 		return spec.Errorf(spec.ErrDenied, "the answer %s, so secrets in it could not be masked", what)
 	}
@@ -88,7 +88,7 @@ func (s *Set) Header(h http.Header) {
 	for name, values := range h {
 		t.header("", name, values)
 	}
-	if s.values.find(t.all) != nil {
+	if s.values.findNeedle(t.all) != nil {
 		for _, values := range h {
 			for i, v := range values {
 				values[i] = s.values.maskText(v)
@@ -132,7 +132,7 @@ func (a *answer) Close() error {
 func (s *Set) upgraded(resp *http.Response) error {
 	conn, ok := resp.Body.(io.ReadWriteCloser)
 	if !ok {
-		return spec.Errorf(spec.ErrDenied, "the answer changes the protocol, but there is no way back to the server")
+		return spec.Errorf(spec.ErrDenied, "the answer changes the protocol, but the server cannot be written to")
 	}
 	if strings.EqualFold(resp.Header.Get("Upgrade"), "websocket") {
 		resp.Body = s.WebSocket(conn)
