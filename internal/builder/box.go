@@ -26,6 +26,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -138,13 +139,7 @@ func (x *box) runRole(ctx context.Context, role string, s streams) error {
 	}
 }
 
-// conversation is a conversation with a keeper.
-type conversation interface {
-	Receive() (wire.Frame, error)
-	Close() error
-}
-
-func (x *box) startRole(ctx context.Context, role string, s streams) (conversation, error) {
+func (x *box) startRole(ctx context.Context, role string, s streams) (*unixconn.Conn, error) {
 	conn, err := x.engine.Connect(ctx, x.sandbox)
 	if err != nil {
 		return nil, err

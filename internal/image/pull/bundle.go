@@ -29,7 +29,7 @@ type blob struct {
 type bundle struct {
 	manifest, config blob
 	layers           []blob
-	close            func()
+	close            func() // nil if nothing needs to be closed
 }
 
 // allBlobs returns the blobs, each once, the manifest last.
@@ -59,7 +59,12 @@ func (w *worker) export(ctx context.Context, x image.Export) (none image.Image, 
 	}
 	var b bundle
 	kept, err := whileLocked(ctx, w, func(ctx context.Context) (_ image.Image, err error) {
-		if b, err = w.bundle(ctx, x); err != nil || !x.Keep {
+		var m image.Manifest
+		var config []byte
+		if b, m, config, err = w.gather(x.Digest); err == nil && x.Home != "" {
+			b, err = w.extend(ctx, b, x, m, config)
+		}
+		if err != nil || !x.Keep {
 			return none, err
 		}
 		return w.retain(ctx, b)
@@ -87,17 +92,7 @@ func parseName(text string) (image.Reference, error) {
 	return ref, err
 }
 
-// bundle gathers an image from the shelf, or makes one on top of it.
-func (w *worker) bundle(ctx context.Context, x image.Export) (bundle, error) {
-	b, m, config, err := w.gather(x.Digest)
-	if err != nil || x.Home == "" {
-		return b, err
-	}
-	return w.extend(ctx, b, x, m, config)
-}
-
 func (w *worker) gather(digest string) (b bundle, m image.Manifest, config []byte, err error) {
-	b.close = func() {}
 	if err := image.CheckDigest(digest); err != nil {
 		return b, m, nil, err
 	}
