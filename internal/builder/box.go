@@ -318,9 +318,11 @@ func widenPipe(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pip
 // maxOutcome bounds the answer of a step, in bytes.
 const maxOutcome = 1 << 20
 
+var errLongAnswer = errors.New("the answer of the step is too long")
+
 func (x *box) runStep(ctx context.Context, s build.Step, line func(string)) (o build.Outcome, err error) {
 	var answer bytes.Buffer
-	if err := x.copyOutput(ctx, build.RoleDo, s, &bounded{&answer, maxOutcome}, line); err != nil {
+	if err := x.copyOutput(ctx, build.RoleDo, s, &bounded{&answer, maxOutcome, errLongAnswer}, line); err != nil {
 		return o, err
 	}
 	if err := json.NewDecoder(&answer).Decode(&o); err != nil {

@@ -196,12 +196,12 @@ const maxCache = 64 << 30
 type bounded struct {
 	to   io.Writer
 	left int64
+	full error
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
-		return 0, spec.Errorf(spec.ErrUsage, "it holds more than a sandbox may keep on the disk").
-			WithHint("have the step keep less, or set a larger disk: in config.yaml")
+		return 0, b.full
 	}
 	return b.to.Write(p)
 }
@@ -217,7 +217,9 @@ func (b *builder) keepCache(ctx context.Context, x *box, c taken) error {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // after a rename this name no longer exists
-	err = x.copyOutput(ctx, build.RoleStore, build.Step{Name: c.name}, &bounded{f, most}, silent)
+	full := spec.Errorf(spec.ErrUsage, "it holds more than a sandbox may keep on the disk").
+		WithHint("have the step keep less, or set a larger disk: in config.yaml")
+	err = x.copyOutput(ctx, build.RoleStore, build.Step{Name: c.name}, &bounded{f, most, full}, silent)
 	if err == nil {
 		err = f.Sync()
 	}

@@ -40,7 +40,7 @@ func Lines(text string, fields int) (list [][]string) {
 func Parse(text string) (list []Account) {
 	for _, f := range Lines(text, 7) {
 		if uid, err := strconv.ParseUint(f[2], 10, 32); err == nil {
-			list = append(list, Account{f[0], int(uid), f[5], f[6]})
+			list = append(list, Account{strings.TrimSpace(f[0]), int(uid), f[5], strings.TrimSpace(f[6])})
 		}
 	}
 	return list
