@@ -1,19 +1,18 @@
 package pull
 
 import (
+	"archive/tar"
 	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"os"
 	"time"
-
-	"archive/tar"
-	"errors"
 
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/erofs"
