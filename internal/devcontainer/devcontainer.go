@@ -9,6 +9,7 @@
 package devcontainer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -48,10 +49,7 @@ type Settings struct {
 
 // User returns the user of commands; empty: the image's user.
 func (s *Settings) User() string {
-	if s.RemoteUser != "" {
-		return s.RemoteUser
-	}
-	return s.ContainerUser
+	return cmp.Or(s.RemoteUser, s.ContainerUser)
 }
 
 // Build is a Dockerfile. Paths are relative to the directory of the file, and unchanged.

@@ -1,6 +1,7 @@
 package devcontainer
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"path"
@@ -122,10 +123,7 @@ func ParseFeature(data []byte, u Use, p Place) (*Feature, error) {
 }
 
 func (f *Feature) shownName() string {
-	if f.own != "" {
-		return f.own
-	}
-	return baseName(f.ID)
+	return cmp.Or(f.own, baseName(f.ID))
 }
 
 // about are keys of a feature that are for people and catalogues.
