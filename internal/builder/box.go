@@ -37,12 +37,6 @@ type box struct {
 	busy    bool // a step runs in it
 }
 
-// maxBoxes bounds how many sandboxes are kept because later steps may read from them.
-const maxBoxes = 3
-
-// idle is how long an unused box lives before it stops itself.
-const idle = 10 * time.Minute
-
 // takeBox returns a box that a step may change. The step owns it from then on.
 func (b *builder) takeBox(ctx context.Context, base int) (*box, error) {
 	if x := b.boxes[base]; x != nil {
@@ -168,9 +162,6 @@ type said struct {
 	done chan struct{}
 	last string
 }
-
-// maxLine bounds a line of output, in bytes.
-const maxLine = 64 << 10
 
 // listen calls a function with every line of a new stream.
 func listen(line func(string)) (*said, error) {
@@ -309,14 +300,8 @@ func (x *box) receiveFrom(ctx context.Context, in *os.File) error {
 	return x.runTool(ctx, build.RoleReceive, in, w, silent)
 }
 
-// pipeSize is the wanted capacity in bytes of a pipe that files go through.
-const pipeSize = 1 << 20
-
 // widenPipe makes a pipe larger, if allowed.
 func widenPipe(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize) }
-
-// maxOutcome bounds the answer of a step, in bytes.
-const maxOutcome = 1 << 20
 
 var errLongAnswer = errors.New("the answer of the step is too long")
 

@@ -126,9 +126,6 @@ func inOrder(caches []build.Cache) []build.Cache {
 	return slices.SortedStableFunc(slices.Values(caches), func(a, b build.Cache) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// lockPoll is how often to retry a locked cache.
-const lockPoll = 50 * time.Millisecond
-
 // takeCaches copies a step's caches into its sandbox. One step at a time holds a cache. A step
 // that wants a private one gets an empty one while another step holds it.
 func (b *builder) takeCaches(ctx context.Context, x *box, v build.Vertex, s *build.Step, ev Event) (list []taken, err error) {
@@ -187,9 +184,6 @@ func (b *builder) lockCache(ctx context.Context, c build.Cache, ev Event) (*stor
 		}
 	}
 }
-
-// maxCache bounds a cache where sandboxes have no limit, in bytes.
-const maxCache = 64 << 30
 
 // bounded is a file that accepts a fixed number of bytes and no more. A large archive may have cost
 // nothing inside: a sparse file becomes an archive of zeros.

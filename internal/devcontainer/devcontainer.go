@@ -23,6 +23,13 @@ import (
 // MaxSize bounds a devcontainer.json, and the metadata of a feature or an image, in bytes.
 const MaxSize = 128 << 10
 
+const (
+	maxCommands = 100     // of one kind, in one description
+	maxFeatures = 50      // of a file
+	maxEntries  = 200     // of an image's metadata
+	maxExpanded = 1 << 20 // bytes that variables add to a description
+)
+
 // File is the part of a devcontainer.json that Bothy uses.
 type File struct {
 	Image    string // the base image; empty if it is built

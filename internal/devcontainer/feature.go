@@ -12,9 +12,6 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxFeatures bounds the features of a file.
-const maxFeatures = 50
-
 func readUses(raw json.RawMessage) (list []Use, err error) {
 	named, err := members(raw)
 	if err != nil {

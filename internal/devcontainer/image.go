@@ -13,9 +13,6 @@ import (
 // have it.
 const MetadataLabel = "devcontainer.metadata"
 
-// maxEntries bounds the parts of an image's metadata.
-const maxEntries = 200
-
 // OfImage is a part of an image's configuration.
 type OfImage struct {
 	User     string

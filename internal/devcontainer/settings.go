@@ -11,9 +11,6 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxCommands bounds the commands of one kind in one description.
-const maxCommands = 100
-
 // commands reads the commands of a kind: a string is for a shell, a list is a program with its
 // arguments, and an object has several of either, by names. They run one after the other, in the order
 // of the file, so that their output and their failures can be told apart.

@@ -23,6 +23,14 @@ const (
 	maxOthers   = 32       // kinds of machines that an error names
 )
 
+// Bounds of other documents, in bytes.
+const (
+	maxDockerConfig = 4 << 20  // Docker's configuration
+	maxAnswer       = 4 << 20  // Docker's description of an image
+	maxToken        = 1 << 20  // the answer of a token server
+	maxAuthorities  = 16 << 20 // a file of authorities
+)
+
 // document reads a blob that describes something, and checks its digest.
 type document func(ctx context.Context, d image.Descriptor) ([]byte, error)
 
