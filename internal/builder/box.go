@@ -26,6 +26,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -35,12 +36,6 @@ type box struct {
 	sandbox *spec.Sandbox
 	busy    bool // a step runs in it
 }
-
-// maxBoxes bounds how many sandboxes are kept because later steps may read from them.
-const maxBoxes = 3
-
-// idle is how long an unused box lives before it stops itself.
-const idle = 10 * time.Minute
 
 // takeBox returns a box that a step may change. The step owns it from then on.
 func (b *builder) takeBox(ctx context.Context, base int) (*box, error) {
@@ -138,13 +133,7 @@ func (x *box) runRole(ctx context.Context, role string, s streams) error {
 	}
 }
 
-// conversation is a conversation with a keeper.
-type conversation interface {
-	Receive() (wire.Frame, error)
-	Close() error
-}
-
-func (x *box) startRole(ctx context.Context, role string, s streams) (conversation, error) {
+func (x *box) startRole(ctx context.Context, role string, s streams) (*unixconn.Conn, error) {
 	conn, err := x.engine.Connect(ctx, x.sandbox)
 	if err != nil {
 		return nil, err
@@ -173,9 +162,6 @@ type said struct {
 	done chan struct{}
 	last string
 }
-
-// maxLine bounds a line of output, in bytes.
-const maxLine = 64 << 10
 
 // listen calls a function with every line of a new stream.
 func listen(line func(string)) (*said, error) {
@@ -314,18 +300,14 @@ func (x *box) receiveFrom(ctx context.Context, in *os.File) error {
 	return x.runTool(ctx, build.RoleReceive, in, w, silent)
 }
 
-// pipeSize is the wanted capacity in bytes of a pipe that files go through.
-const pipeSize = 1 << 20
-
 // widenPipe makes a pipe larger, if allowed.
 func widenPipe(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize) }
 
-// maxOutcome bounds the answer of a step, in bytes.
-const maxOutcome = 1 << 20
+var errLongAnswer = errors.New("the answer of the step is too long")
 
 func (x *box) runStep(ctx context.Context, s build.Step, line func(string)) (o build.Outcome, err error) {
 	var answer bytes.Buffer
-	if err := x.copyOutput(ctx, build.RoleDo, s, &bounded{&answer, maxOutcome}, line); err != nil {
+	if err := x.copyOutput(ctx, build.RoleDo, s, &bounded{&answer, maxOutcome, errLongAnswer}, line); err != nil {
 		return o, err
 	}
 	if err := json.NewDecoder(&answer).Decode(&o); err != nil {

@@ -85,6 +85,18 @@ const (
 	Making  = "making"  // the image
 )
 
+const (
+	keyVersion    = 4                     // of the keys, and of the way in which steps run
+	maxDockerfile = 1 << 20               // bytes of a Dockerfile, and of a .dockerignore
+	maxBoxes      = 3                     // sandboxes that are kept because later steps may read from them
+	idle          = 10 * time.Minute      // how long an unused box lives before it stops itself
+	lockPoll      = 50 * time.Millisecond // how often to retry a locked cache
+	maxLine       = 64 << 10              // bytes of a line of output
+	maxOutcome    = 1 << 20               // bytes of the answer of a step
+	maxCache      = 64 << 30              // bytes of a cache where sandboxes have no limit
+	pipeSize      = 1 << 20               // wanted bytes of a pipe that files go through
+)
+
 // ErrStep is the error of a RUN whose command failed.
 var ErrStep = errors.New("the command failed")
 
@@ -201,9 +213,6 @@ func (b *builder) reportWarnings() {
 		b.tellEvent(Event{State: Warning, Text: "no ARG takes the build argument " + name})
 	}
 }
-
-// maxDockerfile bounds a Dockerfile and a .dockerignore, in bytes.
-const maxDockerfile = 1 << 20
 
 func (b *builder) dockerfile(dir string) ([]byte, error) {
 	if b.Text != nil {
@@ -412,9 +421,6 @@ func (b *builder) identify(ctx context.Context, reached map[int]bool) error {
 	}
 	return nil
 }
-
-// keyVersion is the version of the keys, and of the way in which steps run.
-const keyVersion = 4
 
 // outcome identifies the result of a step. Its key covers the operation and the roots that it works on.
 func (b *builder) outcome(ctx context.Context, v build.Vertex) (root, error) {

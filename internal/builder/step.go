@@ -126,9 +126,6 @@ func inOrder(caches []build.Cache) []build.Cache {
 	return slices.SortedStableFunc(slices.Values(caches), func(a, b build.Cache) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// lockPoll is how often to retry a locked cache.
-const lockPoll = 50 * time.Millisecond
-
 // takeCaches copies a step's caches into its sandbox. One step at a time holds a cache. A step
 // that wants a private one gets an empty one while another step holds it.
 func (b *builder) takeCaches(ctx context.Context, x *box, v build.Vertex, s *build.Step, ev Event) (list []taken, err error) {
@@ -188,20 +185,17 @@ func (b *builder) lockCache(ctx context.Context, c build.Cache, ev Event) (*stor
 	}
 }
 
-// maxCache bounds a cache where sandboxes have no limit, in bytes.
-const maxCache = 64 << 30
-
 // bounded is a file that accepts a fixed number of bytes and no more. A large archive may have cost
 // nothing inside: a sparse file becomes an archive of zeros.
 type bounded struct {
 	to   io.Writer
 	left int64
+	full error
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
-		return 0, spec.Errorf(spec.ErrUsage, "it holds more than a sandbox may keep on the disk").
-			WithHint("have the step keep less, or set a larger disk: in config.yaml")
+		return 0, b.full
 	}
 	return b.to.Write(p)
 }
@@ -217,7 +211,9 @@ func (b *builder) keepCache(ctx context.Context, x *box, c taken) error {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // after a rename this name no longer exists
-	err = x.copyOutput(ctx, build.RoleStore, build.Step{Name: c.name}, &bounded{f, most}, silent)
+	full := spec.Errorf(spec.ErrUsage, "it holds more than a sandbox may keep on the disk").
+		WithHint("have the step keep less, or set a larger disk: in config.yaml")
+	err = x.copyOutput(ctx, build.RoleStore, build.Step{Name: c.name}, &bounded{f, most, full}, silent)
 	if err == nil {
 		err = f.Sync()
 	}

@@ -9,6 +9,7 @@
 package devcontainer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -21,6 +22,13 @@ import (
 
 // MaxSize bounds a devcontainer.json, and the metadata of a feature or an image, in bytes.
 const MaxSize = 128 << 10
+
+const (
+	maxCommands = 100     // of one kind, in one description
+	maxFeatures = 50      // of a file
+	maxEntries  = 200     // of an image's metadata
+	maxExpanded = 1 << 20 // bytes that variables add to a description
+)
 
 // File is the part of a devcontainer.json that Bothy uses.
 type File struct {
@@ -48,10 +56,7 @@ type Settings struct {
 
 // User returns the user of commands; empty: the image's user.
 func (s *Settings) User() string {
-	if s.RemoteUser != "" {
-		return s.RemoteUser
-	}
-	return s.ContainerUser
+	return cmp.Or(s.RemoteUser, s.ContainerUser)
 }
 
 // Build is a Dockerfile. Paths are relative to the directory of the file, and unchanged.

@@ -1,6 +1,7 @@
 package devcontainer
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"path"
@@ -10,9 +11,6 @@ import (
 
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// maxFeatures bounds the features of a file.
-const maxFeatures = 50
 
 func readUses(raw json.RawMessage) (list []Use, err error) {
 	named, err := members(raw)
@@ -122,10 +120,7 @@ func ParseFeature(data []byte, u Use, p Place) (*Feature, error) {
 }
 
 func (f *Feature) shownName() string {
-	if f.own != "" {
-		return f.own
-	}
-	return baseName(f.ID)
+	return cmp.Or(f.own, baseName(f.ID))
 }
 
 // about are keys of a feature that are for people and catalogues.

@@ -1,6 +1,7 @@
 package devcontainer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -27,15 +28,8 @@ func Finish(features []*Feature, dir string, env []Variable, user, containerUser
 	if err := checkUser(before); err != nil {
 		return "", &spec.Error{Op: "the image's USER", Err: err}
 	}
-	if before == "" {
-		before = "root"
-	}
-	if user == "" {
-		user = before
-	}
-	if containerUser == "" {
-		containerUser = before
-	}
+	before = cmp.Or(before, "root")
+	user, containerUser = cmp.Or(user, before), cmp.Or(containerUser, before)
 	if len(features) == 0 && len(env) == 0 && user == before {
 		return "", nil
 	}

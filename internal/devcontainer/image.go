@@ -1,6 +1,7 @@
 package devcontainer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,9 +12,6 @@ import (
 // MetadataLabel is the label of an image that holds settings for sandboxes made from it. Prebuilt images
 // have it.
 const MetadataLabel = "devcontainer.metadata"
-
-// maxEntries bounds the parts of an image's metadata.
-const maxEntries = 200
 
 // OfImage is a part of an image's configuration.
 type OfImage struct {
@@ -82,12 +80,8 @@ func (i OfImage) Settings(p Place) (Settings, []string, error) {
 func (s Settings) With(more Settings) Settings {
 	s.ContainerEnv = merged(s.ContainerEnv, more.ContainerEnv)
 	s.RemoteEnv = merged(s.RemoteEnv, more.RemoteEnv)
-	if more.ContainerUser != "" {
-		s.ContainerUser = more.ContainerUser
-	}
-	if more.RemoteUser != "" {
-		s.RemoteUser = more.RemoteUser
-	}
+	s.ContainerUser = cmp.Or(more.ContainerUser, s.ContainerUser)
+	s.RemoteUser = cmp.Or(more.RemoteUser, s.RemoteUser)
 	s.Volumes = slices.Concat(s.Volumes, more.Volumes)
 	s.Commands = slices.Concat(s.Commands, more.Commands)
 	sortCommands(s.Commands)

@@ -41,9 +41,6 @@ func (x *expander) expand(s string) string {
 	})
 }
 
-// maxExpanded bounds the size that variables add to a description, in bytes.
-const maxExpanded = 1 << 20
-
 // room counts the bytes that were added.
 type room int
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/passwd"
 	"github.com/bothy-dev/bothy/internal/wire"
 )
 
@@ -14,11 +15,10 @@ import (
 func findAccount(user string) (wire.Account, error) {
 	name, group, hasGroup := strings.Cut(user, ":")
 	a := wire.Account{Name: name, UID: -1, Home: "/", Shell: "/bin/sh"}
-	passwd, _ := os.ReadFile("/etc/passwd")
+	users, _ := os.ReadFile("/etc/passwd")
 	groups, _ := os.ReadFile("/etc/group")
-	for line := range strings.Lines(string(passwd)) {
-		f := strings.Split(strings.TrimRight(line, "\n"), ":")
-		if len(f) == 7 && (f[0] == name || f[2] == name) {
+	for _, f := range passwd.Lines(string(users), 7) {
+		if f[0] == name || f[2] == name {
 			a.Name, a.UID, a.GID = f[0], number(f[2]), number(f[3])
 			a.Home, a.Shell = f[5], f[6]
 			break
@@ -43,8 +43,8 @@ func findAccount(user string) (wire.Account, error) {
 }
 
 func findGroup(db, group string) int {
-	for line := range strings.Lines(db) {
-		if f := strings.Split(strings.TrimRight(line, "\n"), ":"); len(f) == 4 && f[0] == group {
+	for _, f := range passwd.Lines(db, 4) {
+		if f[0] == group {
 			return number(f[2])
 		}
 	}
@@ -53,9 +53,8 @@ func findGroup(db, group string) int {
 
 func memberOf(db, user string) []int {
 	var gids []int
-	for line := range strings.Lines(db) {
-		f := strings.Split(strings.TrimRight(line, "\n"), ":")
-		if len(f) == 4 && slices.Contains(strings.Split(f[3], ","), user) {
+	for _, f := range passwd.Lines(db, 4) {
+		if slices.Contains(strings.Split(f[3], ","), user) {
 			if gid := number(f[2]); gid >= 0 {
 				gids = append(gids, gid)
 			}

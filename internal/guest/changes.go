@@ -50,7 +50,10 @@ const (
 
 // watched returns the directories after the first since, and waits for at least one.
 func (w *watching) watched(since int) [][]byte {
-	w.once.Do(w.startWatching)
+	w.once.Do(func() {
+		w.byWD, w.heard, w.more, w.ear = map[int32]string{}, map[string]*heard{}, make(chan struct{}), -1
+		go w.collect()
+	})
 	for {
 		w.mu.Lock()
 		if since >= 0 && since < len(w.dirs) {
@@ -65,12 +68,6 @@ func (w *watching) watched(since int) [][]byte {
 		w.mu.Unlock()
 		<-more
 	}
-}
-
-func (w *watching) startWatching() {
-	w.byWD, w.heard, w.more = map[int32]string{}, map[string]*heard{}, make(chan struct{})
-	w.ear = -1
-	go w.collect()
 }
 
 // collect learns of watched directories, one after the other.

@@ -166,19 +166,10 @@ func dialNames(kind int, server *unix.SockaddrInet4) (int, error) {
 }
 
 func carryDatagrams(server *unix.SockaddrInet4) {
-	free := make(chan struct{}, namesAtATime)
-	for {
+	carryAll(func() (func(), error) {
 		question := make([]byte, maxQuestion)
 		n, from, err := unix.Recvfrom(3, question, 0)
-		if err != nil {
-			if err == unix.EINTR {
-				continue
-			}
-			return
-		}
-		free <- struct{}{}
-		go func() {
-			defer func() { <-free }()
+		return func() {
 			fd, err := dialNames(unix.SOCK_DGRAM, server)
 			if err != nil {
 				return
@@ -190,23 +181,33 @@ func carryDatagrams(server *unix.SockaddrInet4) {
 			if n, err := unix.Read(fd, question); err == nil {
 				_ = unix.Sendto(3, question[:n], 0, from)
 			}
-		}()
-	}
+		}, err
+	})
 }
 
-func carryStreams(server *unix.SockaddrInet4) {
+// carryAll carries the questions that next receives, some at a time, until the descriptor fails.
+func carryAll(next func() (carry func(), err error)) {
 	free := make(chan struct{}, namesAtATime)
 	for {
-		conn, _, err := unix.Accept4(3, unix.SOCK_CLOEXEC)
+		carry, err := next()
+		if err == unix.EINTR || err == unix.ECONNABORTED {
+			continue
+		}
 		if err != nil {
-			if err == unix.EINTR || err == unix.ECONNABORTED {
-				continue
-			}
 			return
 		}
 		free <- struct{}{}
 		go func() {
 			defer func() { <-free }()
+			carry()
+		}()
+	}
+}
+
+func carryStreams(server *unix.SockaddrInet4) {
+	carryAll(func() (func(), error) {
+		conn, _, err := unix.Accept4(3, unix.SOCK_CLOEXEC)
+		return func() {
 			defer unix.Close(conn)
 			_ = limitWaits(conn, namesWait)
 			fd, err := dialNames(unix.SOCK_STREAM, server)
@@ -218,8 +219,8 @@ func carryStreams(server *unix.SockaddrInet4) {
 			go func() { defer close(done); passBytes(conn, fd) }()
 			passBytes(fd, conn)
 			<-done
-		}()
-	}
+		}, err
+	})
 }
 
 // passBytes carries bytes one way until their end.

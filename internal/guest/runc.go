@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,11 +73,7 @@ func describedBy(args []string) (file string, whole bool) {
 	for i, a := range args {
 		switch a {
 		case "create", "run":
-			dir := option(args[i+1:], "--bundle", "-b")
-			if dir == "" {
-				dir = "."
-			}
-			return filepath.Join(dir, "config.json"), true
+			return filepath.Join(cmp.Or(option(args[i+1:], "--bundle", "-b"), "."), "config.json"), true
 		case "exec":
 			return option(args[i+1:], "--process", "-p"), false
 		case "start", "delete", "kill", "state", "ps", "events", "pause", "resume", "update", "spec", "list", "features", "checkpoint", "restore":

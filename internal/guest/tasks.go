@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"strconv"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/wire"
 )
@@ -52,15 +51,11 @@ func askCommand(host string, args []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	f, err := connect(netip.AddrPortFrom(netip.AddrFrom4(wire.GatewayIPv4), 80))
 	if err != nil {
 		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), "gateway")
 	defer f.Close()
-	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: wire.GatewayIPv4, Port: 80}); err != nil {
-		return nil, err
-	}
 	head := "POST /command HTTP/1.0\r\nHost: " + host + "\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
 	if _, err := f.Write(append([]byte(head), body...)); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package hostroot
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -75,9 +76,7 @@ func printable(s string) bool {
 // without the comments of their owners.
 func (s source) passwdFile(u User) []byte {
 	shell := s.findShell()
-	if u.Shell == "" {
-		u.Shell = shell
-	}
+	u.Shell = cmp.Or(u.Shell, shell)
 	root := account{"root", 0, 0, "/root", shell}
 	if u.UID == 0 {
 		root = account{"root", 0, u.GID, u.Home, u.Shell}

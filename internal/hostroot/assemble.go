@@ -1,11 +1,13 @@
 package hostroot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -77,12 +79,7 @@ const SearchPathVariable = "BOTHY_PATH"
 
 // Visible reports whether a file of the host, its path without links, is visible inside.
 func Visible(file string) bool {
-	for _, p := range programs {
-		if strings.HasPrefix(file, p.path+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(programs, func(p struct{ path, why string }) bool { return strings.HasPrefix(file, p.path+"/") })
 }
 
 // skeleton lists the directories of every tree, parents first. Packages of the usual distributions
@@ -165,9 +162,7 @@ func (h *Host) Assemble(dir string, o Options) error {
 
 // assemble builds the common parts of every tree. plant makes its root, and fill adds the rest.
 func (h *Host) assemble(dir string, o *Options, plant func(root int) (*tree, error), fill func(*tree) error) error {
-	if o.User == (User{}) {
-		o.User = h.user
-	}
+	o.User = cmp.Or(o.User, h.user)
 	if err := o.checkOptions(); err != nil {
 		return err
 	}

@@ -21,9 +21,6 @@ func Placed() []string {
 	}, OwnEtc...)
 }
 
-// TrustHook is the program that distributions run after they have written a bundle of authorities.
-const TrustHook = hook
-
 // Profile returns the text that login shells read.
 func Profile() string { return pathProfile + trustProfile() }
 

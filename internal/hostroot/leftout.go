@@ -124,15 +124,7 @@ func (n *names) addPattern(pattern string) {
 }
 
 func (n *names) matches(name string) bool {
-	if n.exact[name] {
-		return true
-	}
-	for _, g := range n.globs {
-		if matchGlob(g, name) {
-			return true
-		}
-	}
-	return false
+	return n.exact[name] || slices.ContainsFunc(n.globs, func(pieces []string) bool { return matchGlob(pieces, name) })
 }
 
 // matchGlob matches a name with the pieces of a pattern between its stars.
@@ -154,17 +146,9 @@ func matchGlob(pieces []string, name string) bool {
 
 // secretInside reports whether the content of a file looks like a secret.
 func secretInside(b []byte) bool {
-	for _, m := range secretMarks {
-		if bytes.Contains(b, []byte(m)) {
-			return true
-		}
-	}
-	for _, p := range tokenPrefixes {
-		if hasToken(b, []byte(p)) {
-			return true
-		}
-	}
-	return passwordInURL(b)
+	return slices.ContainsFunc(secretMarks, func(mark string) bool { return bytes.Contains(b, []byte(mark)) }) ||
+		slices.ContainsFunc(tokenPrefixes, func(prefix string) bool { return hasToken(b, []byte(prefix)) }) ||
+		passwordInURL(b)
 }
 
 // hasToken looks for the prefix at the beginning of a word long enough to be a

@@ -146,10 +146,13 @@ func (t *tree) create(at int, name string, target Target, dir bool) error {
 		return target.cannot("")
 	}
 	var err error
-	if fd := -1; !dir {
+	if dir {
+		var fd int
+		if fd, err = makeDirAt(at, name, 0o755); err == nil {
+			err = unix.Close(fd)
+		}
+	} else {
 		err = writeFileAt(at, name, nil, 0o644)
-	} else if fd, err = makeDirAt(at, name, 0o755); err == nil {
-		err = unix.Close(fd)
 	}
 	if err == unix.EROFS { // in the empty directory that covers a directory of the host
 		return target.cannot("")

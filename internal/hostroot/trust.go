@@ -20,12 +20,12 @@ var anchors = []string{
 	"ca-certificates/trust-source/anchors", // Arch
 }
 
-// The hook of Debian's and Alpine's update-ca-certificates, which runs last. It is init's program, and
-// adds the sandbox's authority to the new bundle.
+// Debian's and Alpine's update-ca-certificates run this program last.
 const (
 	hookDir  = "ca-certificates/update.d"
 	hookName = "bothy"
-	hook     = "#!/bin/sh\nexec /" + Own + "/guest bothy-trust\n"
+	// TrustHook is its text: init's program adds the sandbox's authority to the new bundle.
+	TrustHook = "#!/bin/sh\nexec /" + Own + "/guest bothy-trust\n"
 )
 
 // certsDir is the directory in which OpenSSL finds single authorities, by a hash of their names.
@@ -75,7 +75,7 @@ func (s source) addTrust(dst int) error {
 			return fmt.Errorf("%s: %w", l.dir, err)
 		}
 	}
-	return unlessGone(addInDir(dst, hookDir, true, func(fd int) error { return writeFileAt(fd, hookName, []byte(hook), 0o755) }))
+	return unlessGone(addInDir(dst, hookDir, true, func(fd int) error { return writeFileAt(fd, hookName, []byte(TrustHook), 0o755) }))
 }
 
 func (s source) prepareTrust(dst int) error {

@@ -99,7 +99,7 @@ func TestTrust(t *testing.T) {
 					t.Errorf("%s leads to %q: %v", l, got, err)
 				}
 			}
-			if got := read(t, dir+"/etc/"+hookDir+"/"+hookName); got != hook {
+			if got := read(t, dir+"/etc/"+hookDir+"/"+hookName); got != TrustHook {
 				t.Errorf("the hook is %q", got)
 			}
 			if gaps := strings.Join(h.Gaps(), "\n"); strings.Contains(gaps, "certificate authority") != tt.gap {

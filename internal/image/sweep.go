@@ -322,8 +322,3 @@ func (s Shelf) PutRoot(dir string, r Root) (Root, error) {
 	}
 	return r, store.SyncDir(filepath.Dir(r.Dir))
 }
-
-// Files returns the names of a new root's files.
-func Files(dir string) (root, home string) {
-	return filepath.Join(dir, rootName), filepath.Join(dir, homeName)
-}

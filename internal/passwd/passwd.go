@@ -26,15 +26,21 @@ func Read() ([]Account, error) {
 	return Parse(string(text)), err
 }
 
+// Lines returns the fields of each line of an account file that has this many. It skips other lines.
+func Lines(text string, fields int) (list [][]string) {
+	for line := range strings.Lines(text) {
+		if f := strings.Split(strings.TrimRight(line, "\r\n"), ":"); len(f) == fields {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
 // Parse returns the accounts in the text of the file. It skips lines of another form.
 func Parse(text string) (list []Account) {
-	for line := range strings.Lines(text) {
-		f := strings.Split(strings.TrimSpace(line), ":")
-		if len(f) != 7 {
-			continue
-		}
+	for _, f := range Lines(text, 7) {
 		if uid, err := strconv.ParseUint(f[2], 10, 32); err == nil {
-			list = append(list, Account{f[0], int(uid), f[5], f[6]})
+			list = append(list, Account{strings.TrimSpace(f[0]), int(uid), f[5], strings.TrimSpace(f[6])})
 		}
 	}
 	return list

@@ -22,7 +22,7 @@ func imageWith(t *testing.T, files map[string]string) *Files {
 		Sandbox: &spec.Sandbox{Template: "img:v1", Image: &spec.Image{Name: "img:v1", Digest: "sha256:0"}},
 		Root:    image.Root{Dir: t.TempDir(), Account: image.Account{Home: "/home/me"}, Env: []string{"PATH=/opt/bin:/bin"}},
 	}
-	name, _ := image.Files(i.Root.Dir)
+	name := i.Root.File()
 	f, err := os.Create(name)
 	if err != nil {
 		t.Fatal(err)

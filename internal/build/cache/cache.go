@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -273,12 +274,7 @@ func Running(lock string) bool { return store.IsLocked(lock) }
 // Busy reports whether any build runs.
 func (s Shelf) Busy() bool {
 	works, _ := filepath.Glob(filepath.Join(s.Dir, workPrefix+"*"))
-	for _, w := range works {
-		if Running(filepath.Join(w, lockName)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(works, func(work string) bool { return Running(filepath.Join(work, lockName)) })
 }
 
 // newAge is the age after which an unfinished new build counts as killed.

@@ -136,29 +136,22 @@ func (m mount) makeMount(i int) error {
 // secret mounts a file from a file system in memory that is not reachable by another path.
 func (m mount) secret(i int) error {
 	dir := filepath.Join("/dev/shm", build.Program+strconv.Itoa(i))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700"); err != nil {
-		return err
-	}
 	file := filepath.Join(dir, "secret")
-	if err := os.WriteFile(file, m.Secret, 0o600); err != nil {
-		return err
+	for _, step := range []func() error{
+		func() error { return os.Mkdir(dir, 0o700) },
+		func() error { return unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700") },
+		func() error { return os.WriteFile(file, m.Secret, 0o600) },
+		func() error { return os.Chown(file, m.UID, m.GID) },
+		func() error { return os.Chmod(file, os.FileMode(m.Mode)&0o777) },
+		func() error { return unix.Mount(file, m.To, "", unix.MS_BIND, "") },
+		func() error { return unix.Unmount(dir, unix.MNT_DETACH) },
+		func() error { return os.Remove(dir) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
-	if err := os.Chown(file, m.UID, m.GID); err != nil {
-		return err
-	}
-	if err := os.Chmod(file, os.FileMode(m.Mode)&0o777); err != nil {
-		return err
-	}
-	if err := unix.Mount(file, m.To, "", unix.MS_BIND, ""); err != nil {
-		return err
-	}
-	if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-		return err
-	}
-	return os.Remove(dir)
+	return nil
 }
 
 // become sets the ids of the command, and drops the other capabilities.

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,10 +61,7 @@ const exitCannot = 127
 // runCommand executes a RUN, and returns its exit code. Processes that the command leaves running
 // end with it.
 func runCommand(s build.Step, e *pb.ExecOp) (int, error) {
-	c := command{Args: e.Meta.Args, Dir: e.Meta.Cwd}
-	if c.Dir == "" {
-		c.Dir = "/"
-	}
+	c := command{Args: e.Meta.Args, Dir: cmp.Or(e.Meta.Cwd, "/")}
 	if err := c.setUser(e.Meta); err != nil {
 		return 0, err
 	}

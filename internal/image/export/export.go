@@ -5,18 +5,17 @@ package export
 
 import (
 	"archive/tar"
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"bytes"
-	"strconv"
 
 	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/image"

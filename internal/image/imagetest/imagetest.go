@@ -4,6 +4,7 @@ package imagetest
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -37,9 +38,7 @@ type Image struct {
 func New(t testing.TB, c Config, layers ...[]byte) *Image {
 	t.Helper()
 	i := &Image{Blobs: map[string][]byte{}, Plain: layers}
-	if c.Arch == "" {
-		c.Arch = runtime.GOARCH
-	}
+	c.Arch = cmp.Or(c.Arch, runtime.GOARCH)
 	labels := map[string]string{"dev.gvisor.spec.rootfs.source": "/etc/shadow"}
 	maps.Copy(labels, c.Labels)
 	var diffIDs []string

@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostroot"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/erofs"
+	"github.com/bothy-dev/bothy/internal/passwd"
 )
 
 // maxAccounts bounds the size of an account file that is read, in bytes.
@@ -33,13 +34,7 @@ func (b *builder) readDatabase(name string, fields int) database {
 	if err != nil {
 		return nil
 	}
-	var db database
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Split(strings.TrimRight(line, "\r\n"), ":"); len(f) == fields && f[0] != "" {
-			db = append(db, f)
-		}
-	}
-	return db
+	return slices.DeleteFunc(passwd.Lines(string(text), fields), func(f []string) bool { return f[0] == "" })
 }
 
 func (db database) findLine(word string) []string {

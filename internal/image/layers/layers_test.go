@@ -254,7 +254,7 @@ func config(user string) image.Config {
 	return image.Config{User: user, Env: []string{"A=1", "nothing", "B=x\x00y"}, Workdir: "/srv/app", Made: time.Unix(1_700_000_000, 0)}
 }
 
-const passwd = "root:x:0:0:root:/root:/bin/bash\nnode:x:1000:1000::/home/node:/bin/bash\nweb:x:33:33::/var/www:/usr/sbin/nologin\nother:x:4242:4242::/home/other:/bin/sh\n"
+const users = "root:x:0:0:root:/root:/bin/bash\nnode:x:1000:1000::/home/node:/bin/bash\nweb:x:33:33::/var/www:/usr/sbin/nologin\nother:x:4242:4242::/home/other:/bin/sh\n"
 
 const group = "root:x:0:\nnode:x:1000:\nstaff:x:50:node,web\nother:x:4243:\n"
 
@@ -279,7 +279,7 @@ func TestAccount(t *testing.T) {
 			b := newBuilder(t)
 			bash := file("usr/bin/bash", "#!")
 			bash.Mode = 0o755
-			must(t, b.next(layer(t, append([]tar.Header{file("etc/passwd", passwd), file("etc/group", group), bash, symlink("bin", "usr/bin")}, c.files...)...)))
+			must(t, b.next(layer(t, append([]tar.Header{file("etc/passwd", users), file("etc/group", group), bash, symlink("bin", "usr/bin")}, c.files...)...)))
 			o := Options{UID: 4242, GID: 4243, Config: config(c.user)}
 			got, err := b.account(o)
 			must(t, err)
@@ -375,7 +375,7 @@ func TestBuild(t *testing.T) {
 		}
 	}
 	root, home, _ = build(t, config("node"), layer(t,
-		file("etc/passwd", passwd), file("lib/ld-musl-x86_64.so.1", ""), file("home/node/.bashrc", "x"), hardlink("home/node/again", "home/node/.bashrc"),
+		file("etc/passwd", users), file("lib/ld-musl-x86_64.so.1", ""), file("home/node/.bashrc", "x"), hardlink("home/node/again", "home/node/.bashrc"),
 		symlink("home/node/bin", "../../bin"), symlink("tmp", "/proc"), symlink("proc", "/etc"), file("dev", "x"), symlink(".bothy", "/etc"), symlink("run", "/nowhere"), symlink("etc/hosts", "/proc/1/environ")))
 	if root.Libc != image.Musl || !slices.Equal(home, []string{".bashrc", "again", "bin"}) {
 		t.Errorf("%+v, %v", root, home)

@@ -134,14 +134,6 @@ func (p *part) finish() error {
 	return store.SyncDir(filepath.Dir(to))
 }
 
-// refused removes a blob with the wrong digest, and returns the error.
-func (p *part) refused() error {
-	if err := os.Remove(p.f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return tampered(p.d)
-}
-
 func tampered(d image.Descriptor) error {
 	return spec.Errorf(spec.ErrDenied, "blob %s is refused: %w", d.Digest, errMismatch).
 		WithHint("it was damaged on its way or tampered with: try again, and do not trust where it is from if that does not help")

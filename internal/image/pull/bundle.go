@@ -1,12 +1,14 @@
 package pull
 
 import (
+	"archive/tar"
 	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"os"
@@ -29,7 +31,7 @@ type blob struct {
 type bundle struct {
 	manifest, config blob
 	layers           []blob
-	close            func()
+	close            func() // nil if nothing needs to be closed
 }
 
 // allBlobs returns the blobs, each once, the manifest last.
@@ -59,7 +61,12 @@ func (w *worker) export(ctx context.Context, x image.Export) (none image.Image, 
 	}
 	var b bundle
 	kept, err := whileLocked(ctx, w, func(ctx context.Context) (_ image.Image, err error) {
-		if b, err = w.bundle(ctx, x); err != nil || !x.Keep {
+		var m image.Manifest
+		var config []byte
+		if b, m, config, err = w.gather(x.Digest); err == nil && x.Home != "" {
+			b, err = w.extend(ctx, b, x, m, config)
+		}
+		if err != nil || !x.Keep {
 			return none, err
 		}
 		return w.retain(ctx, b)
@@ -87,17 +94,7 @@ func parseName(text string) (image.Reference, error) {
 	return ref, err
 }
 
-// bundle gathers an image from the shelf, or makes one on top of it.
-func (w *worker) bundle(ctx context.Context, x image.Export) (bundle, error) {
-	b, m, config, err := w.gather(x.Digest)
-	if err != nil || x.Home == "" {
-		return b, err
-	}
-	return w.extend(ctx, b, x, m, config)
-}
-
 func (w *worker) gather(digest string) (b bundle, m image.Manifest, config []byte, err error) {
-	b.close = func() {}
 	if err := image.CheckDigest(digest); err != nil {
 		return b, m, nil, err
 	}
@@ -269,4 +266,80 @@ func (w *worker) retainBlob(x blob) error {
 		return err
 	}
 	return p.finish()
+}
+
+// archive writes an image as a tar archive with an OCI image layout, and with the manifest.json for
+// versions of Docker that do not know layouts. The same image makes the same archive.
+func (w *worker) archive(ctx context.Context, b bundle, ref image.Reference, to string) error {
+	f, err := os.OpenFile(to, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	a := &layoutWriter{tar.NewWriter(f), w.counter(image.Writing, b.totalSize())}
+	err = a.writeLayout(ctx, b, ref)
+	if err == nil {
+		err = a.tw.Close()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+type layoutWriter struct {
+	tw   *tar.Writer
+	told func(int64)
+}
+
+func (a *layoutWriter) writeLayout(ctx context.Context, b bundle, ref image.Reference) error {
+	d := b.manifest.Descriptor
+	d.Annotations = map[string]string{image.FullNameKey: ref.Name(), image.NameKey: ref.Tag}
+	docker := dockerImage{Config: blobName(b.config.Digest), RepoTags: []string{ref.Short()}}
+	for _, l := range b.layers {
+		docker.Layers = append(docker.Layers, blobName(l.Digest))
+	}
+	for _, f := range []struct {
+		name string
+		v    any
+	}{
+		{"oci-layout", map[string]string{"imageLayoutVersion": "1.0.0"}},
+		{"index.json", image.Index{SchemaVersion: 2, MediaType: image.TypeIndex, Manifests: []image.Descriptor{d}}},
+		{"manifest.json", []dockerImage{docker}},
+	} {
+		text, err := json.Marshal(f.v)
+		if err == nil {
+			err = a.writeFile(f.name, int64(len(text)), bytes.NewReader(text))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{"blobs/", "blobs/sha256/"} {
+		if err := a.tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755, ModTime: time.Unix(0, 0)}); err != nil {
+			return err
+		}
+	}
+	for _, x := range b.allBlobs() {
+		if err := a.writeBlob(ctx, x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *layoutWriter) writeBlob(ctx context.Context, x blob) error {
+	r, err := x.open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }()
+	return a.writeFile(blobName(x.Digest), x.Size, &counted{ctx, r, a.told})
+}
+
+func (a *layoutWriter) writeFile(name string, size int64, r io.Reader) error {
+	err := a.tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: size, ModTime: time.Unix(0, 0)})
+	if err == nil {
+		_, err = io.Copy(a.tw, r)
+	}
+	return err
 }

@@ -42,9 +42,6 @@ type dockerAuth struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// maxDockerConfig bounds Docker's configuration in bytes.
-const maxDockerConfig = 4 << 20
-
 // credentialFor finds the login that the caller's Docker or Podman uses for a registry. If the
 // configuration is unreadable or a helper fails, it returns an error: it never continues anonymously.
 func credentialFor(ctx context.Context, paths *hostpath.Guard, registry string) (credential, error) {

@@ -93,9 +93,6 @@ func newDocker(socket string) docker {
 
 var errNoDocker = errors.New("no answer from Docker")
 
-// maxAnswer bounds Docker's description of an image, in bytes.
-const maxAnswer = 4 << 20
-
 func (d docker) findID(ctx context.Context, ref image.Reference) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetch.Patience)
 	defer cancel()

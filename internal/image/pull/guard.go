@@ -76,9 +76,6 @@ func callersRoots() (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// maxAuthorities bounds a file of authorities, in bytes.
-const maxAuthorities = 16 << 20
-
 // reached records the registry's address, unless a proxy was dialled.
 func (g *guard) reached(address string, at net.Addr) {
 	if !g.isRegistry(address) {

@@ -130,9 +130,6 @@ func parameters(text string) map[string]string {
 	return out
 }
 
-// maxToken bounds the answer of a token server, in bytes.
-const maxToken = 1 << 20
-
 // requestToken asks the token server that the registry names for a token.
 func (l *login) requestToken(ctx context.Context, p map[string]string) (string, error) {
 	realm, err := url.Parse(p["realm"])

@@ -1,6 +1,7 @@
 package pull
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -20,6 +21,14 @@ const (
 	maxBlobs    = 64 << 30 // bytes of its layers as they arrive
 	maxNested   = 3        // nested lists
 	maxOthers   = 32       // kinds of machines that an error names
+)
+
+// Bounds of other documents, in bytes.
+const (
+	maxDockerConfig = 4 << 20  // Docker's configuration
+	maxAnswer       = 4 << 20  // Docker's description of an image
+	maxToken        = 1 << 20  // the answer of a token server
+	maxAuthorities  = 16 << 20 // a file of authorities
 )
 
 // document reads a blob that describes something, and checks its digest.
@@ -66,18 +75,14 @@ func resolve(ctx context.Context, d image.Descriptor, read document) (r resolved
 			return r, spec.Errorf(spec.ErrDenied, "it is of Docker's schema 1, which cannot be checked").
 				WithHint("push it again with a Docker of this decade")
 		case both.Manifests != nil:
-			if r.list == "" {
-				r.list = d.Digest
-			}
+			r.list = cmp.Or(r.list, d.Digest)
 			if d, err = choose(both.Manifests); err != nil {
 				return r, err
 			}
 			continue
 		}
 		d.Size = int64(len(text))
-		if d.MediaType == "" {
-			d.MediaType = both.MediaType
-		}
+		d.MediaType = cmp.Or(d.MediaType, both.MediaType)
 		r.Descriptor, r.manifest, r.text = d, both.Manifest, text
 		return r, checkManifest(r.manifest)
 	}

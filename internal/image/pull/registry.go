@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/fetch"
@@ -225,7 +227,10 @@ func (w *worker) download(ctx context.Context, r *registry, d image.Descriptor, 
 		}
 	}
 	if errors.Is(err, errMismatch) {
-		return p.refused()
+		if err := os.Remove(p.f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return tampered(d)
 	}
 	if errors.Is(err, spec.ErrConflict) { // the disk limit is reached, and will not change
 		p.remove()

@@ -88,8 +88,8 @@ func (w *worker) buildRoot(ctx context.Context, digest string, m image.Manifest,
 // writeRoot makes a root's files durable.
 func (w *worker) writeRoot(dir string, c image.Config, open []func() (io.ReadCloser, error)) (image.Root, error) {
 	var files [2]*os.File
-	rootName, homeName := image.Files(dir)
-	for i, name := range []string{rootName, homeName} {
+	made := image.Root{Dir: dir}
+	for i, name := range []string{made.File(), made.Home()} {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return image.Root{}, err
