@@ -39,11 +39,7 @@ func (a *app) lsCommand() *cobra.Command {
 	var quiet bool
 	c := &cobra.Command{
 		Use: "ls", Aliases: []string{"list", "ps"}, Short: "List sandboxes", Args: cmdline.Exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(_ *cobra.Command, _ []string, e *engine.Engine) error {
 			list, err := e.List()
 			if err != nil {
 				return err
@@ -58,7 +54,7 @@ func (a *app) lsCommand() *cobra.Command {
 				return nil
 			}
 			return a.listed(list)
-		},
+		}),
 	}
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print names only")
 	return a.JSONFlag(c)

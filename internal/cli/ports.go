@@ -26,13 +26,9 @@ reaches one port of this machine's loopback, under the name host.bothy.`,
   bothy ports shell-app --unpublish 3000
   bothy ports shell-app --allow-host-port 5432  host.bothy:5432 inside`,
 		Args: cmdline.Exactly(1, "a sandbox"), ValidArgsFunction: a.OneSandbox,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, sb, err := a.Existing(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: a.OnSandbox(func(cmd *cobra.Command, args []string, e *engine.Engine, sb *spec.Sandbox) error {
 			if len(f.Publish)+len(f.HostPorts)+len(unpublish)+len(closed) > 0 {
-				err = e.EditPorts(cmd.Context(), sb, len(f.Publish) > 0, func(sb *spec.Sandbox, at []spec.Port) error {
+				err := e.EditPorts(cmd.Context(), sb, len(f.Publish) > 0, func(sb *spec.Sandbox, at []spec.Port) error {
 					if err := unpublishAll(sb, unpublish, at); err != nil {
 						return err
 					}
@@ -46,7 +42,7 @@ reaches one port of this machine's loopback, under the name host.bothy.`,
 				}
 			}
 			return a.showPorts(e, args[0])
-		},
+		}),
 	}
 	f.Add(c)
 	c.Flags().StringArrayVar(&unpublish, "unpublish", nil, "publish a port no longer: PORT, HOSTPORT:PORT or IP:HOSTPORT:PORT")

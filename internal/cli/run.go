@@ -54,16 +54,12 @@ description names, are added to the agent's command, others are run instead of i
   bothy run shell . ~/data:ro            another directory, read-only
   bothy run --name NAME                  back to a sandbox by its name`,
 		ValidArgsFunction: a.completeRun,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
 			if err := f.parse(e, cmd, args); err != nil {
 				return err
 			}
 			return a.run(cmd, e, f)
-		},
+		}),
 	}
 	f.Add(a.App, c)
 	f.Budget.Add(c)

@@ -148,11 +148,7 @@ func (a *app) resetCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: "reset", Short: "Remove every sandbox and all of Bothy's state", Args: cmdline.Exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(cmd *cobra.Command, _ []string, e *engine.Engine) error {
 			list, err := e.List()
 			if err != nil {
 				return err
@@ -175,7 +171,7 @@ func (a *app) resetCommand() *cobra.Command {
 				fmt.Fprintln(a.Out, name)
 			}
 			return err
-		},
+		}),
 	}
 	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask")
 	return c

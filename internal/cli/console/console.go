@@ -97,6 +97,15 @@ func (c *Console) PrintJSON(v any) error {
 	return err
 }
 
+// Answer prints an answer: v as JSON on request, or else a line.
+func (c *Console) Answer(v any, line string) error {
+	if c.JSON {
+		return c.PrintJSON(v)
+	}
+	_, err := fmt.Fprintln(c.Out, line)
+	return err
+}
+
 // CanAsk reports whether a person at a terminal can answer a question.
 func (c *Console) CanAsk() bool { return term.IsTerminal(c.In) && term.IsTerminal(c.Err) }
 

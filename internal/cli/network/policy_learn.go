@@ -27,12 +27,9 @@ func (a *app) policyLearnCommand() *cobra.Command {
 			"printed, and nothing is changed. Think of each as a stranger's wish: programs\n" +
 			"inside can ask for anything, by any name.",
 		Args: cmdline.Exactly(1, "a sandbox"), ValidArgsFunction: a.OneSandbox,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, sb, err := a.Existing(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: a.OnSandbox(func(cmd *cobra.Command, args []string, e *engine.Engine, sb *spec.Sandbox) error {
 			var from time.Time
+			var err error
 			if since != "" {
 				if from, err = PointInTime(since, time.Now()); err != nil {
 					return err
@@ -66,7 +63,7 @@ func (a *app) policyLearnCommand() *cobra.Command {
 			a.Note("%s may reach from now on: %s", sb.Name, console.Printable(joined(rules)))
 			a.WarnRules(e, sb, rules)
 			return nil
-		},
+		}),
 	}
 	c.Flags().StringVar(&since, "since", "", "only refusals since a time, or for so long, e.g. 1h")
 	return a.JSONFlag(c)
