@@ -46,7 +46,7 @@ func (a *app) lsCommand() *cobra.Command {
 			}
 			switch {
 			case a.JSON:
-				return a.PrintJSON(a.listing(rows(list)))
+				return a.PrintJSON(a.listing(listedOf(list)))
 			case quiet:
 				for _, i := range list {
 					fmt.Fprintln(a.Out, i.Spec.Name)
@@ -70,7 +70,7 @@ func (a *app) listing(list []listed) map[string]any {
 	return doc
 }
 
-func rows(list []engine.Info) []listed {
+func listedOf(list []engine.Info) []listed {
 	out := make([]listed, 0, len(list))
 	silent := silentWorkspaces(list)
 	for _, i := range list {
@@ -146,7 +146,7 @@ func statusCell(l listed, now time.Time) string {
 func (a *app) listed(list []engine.Info) error {
 	w := a.Table()
 	fmt.Fprintln(w, "SANDBOX\tAGENT\tSTATUS\tPORTS\tWORKSPACE")
-	for _, l := range rows(list) {
+	for _, l := range listedOf(list) {
 		var cells []string
 		for _, ws := range l.Workspaces {
 			cells = append(cells, term.Sanitize(ws))

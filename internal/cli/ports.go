@@ -85,7 +85,7 @@ func (a *app) showPorts(e *engine.Engine, name string) error {
 	w := a.Table()
 	fmt.Fprintln(w, "HOST IP\tHOST PORT\tSANDBOX PORT\tPROTOCOL")
 	for _, p := range ports {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", p.HostIP, orAny(p.HostPort), p.Port, p.Protocol)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", p.HostIP, portOrAny(p.HostPort), p.Port, p.Protocol)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -113,7 +113,7 @@ func planned(wishes []spec.Port) []spec.Port {
 	return list
 }
 
-func orAny(port uint16) string {
+func portOrAny(port uint16) string {
 	if port == 0 {
 		return "any"
 	}

@@ -50,7 +50,7 @@ func (c *Console) Report(err error) int {
 		return code
 	}
 	said := ""
-	for _, err := range apart(err) {
+	for _, err := range splitErrors(err) {
 		fmt.Fprintf(c.Err, "bothy: error: %s\n", Printable(err.Error()))
 		if hint := spec.Hint(err); hint != "" && hint != said {
 			fmt.Fprintf(c.Err, "bothy: hint: %s\n", Printable(c.called(hint)))
@@ -130,14 +130,14 @@ func (c *Console) Ask(format string, args ...any) bool {
 		return answer == "y" || answer == "yes"
 	case s := <-sigs:
 		fmt.Fprintln(c.Err)
-		end(s.(unix.Signal))
+		endBySignal(s.(unix.Signal))
 		return false
 	}
 }
 
-// end ends the command by a signal, even if the command handles that signal elsewhere. The command
+// endBySignal ends the command by a signal, even if the command handles that signal elsewhere. The command
 // is only waiting for an answer, and the next command cleans up anything left.
-func end(s unix.Signal) {
+func endBySignal(s unix.Signal) {
 	signal.Reset(s)
 	term.Raise(s)
 	os.Exit(spec.ExitSignal + int(s))

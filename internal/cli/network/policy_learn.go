@@ -99,7 +99,7 @@ func (a *app) accepted(list []learn.Proposal) (rules []policy.Rule) {
 		if p.Note != "" {
 			a.Note("%s", console.Printable(p.Note))
 		}
-		if a.Ask("allow %s? It was refused %s, last %s.", console.Printable(p.Rule.String()), times(p.Count), p.Last.Local().Format(time.DateTime)) {
+		if a.Ask("allow %s? It was refused %s, last %s.", console.Printable(p.Rule.String()), countTimes(p.Count), p.Last.Local().Format(time.DateTime)) {
 			rules = append(rules, p.Rule)
 		}
 	}
@@ -115,7 +115,7 @@ func joined(rules []policy.Rule) string {
 	return strings.Join(list, "; ")
 }
 
-func times(n int64) string {
+func countTimes(n int64) string {
 	if n == 1 {
 		return "once"
 	}
