@@ -126,7 +126,7 @@ type Listed struct {
 }
 
 // List returns all sandboxes, sorted by name.
-func (c *Client) List(ctx context.Context) ([]Listed, error) { return c.list(ctx) }
+func (c *Client) List(ctx context.Context) ([]Listed, error) { return c.listSandboxes(ctx) }
 
 // Inspect returns the description and the status of a sandbox. The error is of class spec.ErrNotFound if
 // the sandbox does not exist.
@@ -135,14 +135,14 @@ func (c *Client) Inspect(ctx context.Context, name string) (*spec.Sandbox, spec.
 }
 
 // Stop stops a sandbox; its files stay. Stopping a stopped sandbox is not an error.
-func (c *Client) Stop(ctx context.Context, name string) error { return c.stop(ctx, name) }
+func (c *Client) Stop(ctx context.Context, name string) error { return c.stopSandbox(ctx, name) }
 
 // Remove removes a sandbox with everything that belongs to it, at once. The error is of class
 // spec.ErrNotFound if the sandbox does not exist.
 func (c *Client) Remove(ctx context.Context, name string) error { return c.remove(ctx, name) }
 
-// note passes a note on.
-func (c *Client) note(format string, args ...any) {
+// passNote passes a note on.
+func (c *Client) passNote(format string, args ...any) {
 	if c.Notes != nil {
 		c.Notes(fmt.Sprintf(format, args...))
 	}

@@ -45,7 +45,7 @@ func (c *Client) Exec(ctx context.Context, sandbox string, command Command) (Res
 	case command.Stderr == nil:
 		command.Stderr = io.Discard
 	}
-	result, err := c.exec(ctx, sandbox, &command)
+	result, err := c.execCommand(ctx, sandbox, &command)
 	result.Output = printed.String()
 	return result, err
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// open opens the state directory. Notes go to note, too, if it is not nil.
-func (c *Client) open(ctx context.Context, note func(string)) (*engine.Engine, settings.Settings, error) {
+// openState opens the state directory. Notes go to note, too, if it is not nil.
+func (c *Client) openState(ctx context.Context, note func(string)) (*engine.Engine, settings.Settings, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, settings.Settings{}, err
 	}
@@ -27,12 +27,12 @@ func (c *Client) open(ctx context.Context, note func(string)) (*engine.Engine, s
 	if err != nil {
 		return nil, settings.Settings{}, err
 	}
-	s, err := settings.Load(func(text string) { c.note("%s", text) })
+	s, err := settings.Load(func(text string) { c.passNote("%s", text) })
 	if err != nil {
 		return nil, s, err
 	}
 	e, err := app.Open(app.Options{StateDir: c.StateDir, Settings: s, Note: func(text string) {
-		c.note("%s", text)
+		c.passNote("%s", text)
 		if note != nil {
 			note(text)
 		}
@@ -60,7 +60,7 @@ func (c *Client) programs() (*program.Installed, error) {
 	case c.Notes == nil:
 		return nil, spec.Errorf(spec.ErrUsage, "AcceptUnprovenBuild needs Notes, so that its warning is read")
 	}
-	c.note("warning: %s may be of another build than this program: %s", installed.Bothy(), installed.Unproven)
+	c.passNote("warning: %s may be of another build than this program: %s", installed.Bothy(), installed.Unproven)
 	return installed, nil
 }
 
@@ -77,9 +77,9 @@ func refuseWritten(e *engine.Engine, path string) error {
 	return nil
 }
 
-// find opens the state directory and finds a sandbox.
-func (c *Client) find(ctx context.Context, name string, note func(string)) (*engine.Engine, *spec.Sandbox, error) {
-	e, _, err := c.open(ctx, note)
+// findSandbox opens the state directory and finds a sandbox.
+func (c *Client) findSandbox(ctx context.Context, name string, note func(string)) (*engine.Engine, *spec.Sandbox, error) {
+	e, _, err := c.openState(ctx, note)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,17 +88,17 @@ func (c *Client) find(ctx context.Context, name string, note func(string)) (*eng
 }
 
 func (c *Client) create(ctx context.Context, req spec.Request) (*spec.Sandbox, error) {
-	e, s, err := c.open(ctx, nil)
+	e, s, err := c.openState(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	p := app.Provisioner(e, s, app.Quiet(c.note))
+	p := app.Provisioner(e, s, app.Quiet(c.passNote))
 	plan, err := p.Plan(req, false)
 	if err != nil {
 		return nil, err
 	}
 	for _, text := range plan.Notes {
-		c.note("%s", text)
+		c.passNote("%s", text)
 	}
 	sb, err := p.Create(ctx, plan, nil)
 	if err != nil {
@@ -108,13 +108,13 @@ func (c *Client) create(ctx context.Context, req spec.Request) (*spec.Sandbox, e
 		return nil, err
 	}
 	for _, g := range plan.Git {
-		c.note("%s; to make a sandbox in which it works: %s", g.Why, g.Command("create", sb.Agent))
+		c.passNote("%s; to make a sandbox in which it works: %s", g.Why, g.Command("create", sb.Agent))
 	}
 	return sb, nil
 }
 
-func (c *Client) list(ctx context.Context) ([]Listed, error) {
-	e, _, err := c.open(ctx, nil)
+func (c *Client) listSandboxes(ctx context.Context) ([]Listed, error) {
+	e, _, err := c.openState(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (c *Client) list(ctx context.Context) ([]Listed, error) {
 }
 
 func (c *Client) inspect(ctx context.Context, name string) (*spec.Sandbox, spec.Status, error) {
-	e, sb, err := c.find(ctx, name, nil)
+	e, sb, err := c.findSandbox(ctx, name, nil)
 	if err != nil {
 		return nil, spec.Status{}, err
 	}
@@ -150,8 +150,8 @@ func (c *Client) inspect(ctx context.Context, name string) (*spec.Sandbox, spec.
 // stopGrace is how long programs get to end when a sandbox is stopped.
 const stopGrace = 2 * time.Second
 
-func (c *Client) stop(ctx context.Context, name string) error {
-	e, sb, err := c.find(ctx, name, nil)
+func (c *Client) stopSandbox(ctx context.Context, name string) error {
+	e, sb, err := c.findSandbox(ctx, name, nil)
 	if err != nil {
 		return err
 	}
@@ -159,27 +159,27 @@ func (c *Client) stop(ctx context.Context, name string) error {
 }
 
 func (c *Client) remove(ctx context.Context, name string) error {
-	e, sb, err := c.find(ctx, name, nil)
+	e, sb, err := c.findSandbox(ctx, name, nil)
 	if err != nil {
 		return err
 	}
 	return e.Remove(ctx, sb, true)
 }
 
-func (c *Client) exec(ctx context.Context, sandbox string, command *Command) (Result, error) {
+func (c *Client) execCommand(ctx context.Context, sandbox string, command *Command) (Result, error) {
 	var told notes
-	status, err := c.run(ctx, sandbox, command, &told)
+	status, err := c.runCommand(ctx, sandbox, command, &told)
 	if cut, ok := errors.AsType[*headless.CutShort](err); ok {
 		err = cut.Why
 	}
 	if err != nil {
 		status = spec.ExitCode(err)
 	}
-	return Result{ExitCode: status, Notes: told.texts()}, err
+	return Result{ExitCode: status, Notes: told.collected()}, err
 }
 
-// run runs a command and returns its exit code.
-func (c *Client) run(ctx context.Context, sandbox string, command *Command, told *notes) (int, error) {
+// runCommand runs a command and returns its exit code.
+func (c *Client) runCommand(ctx context.Context, sandbox string, command *Command, told *notes) (int, error) {
 	vars, err := environment(command.Env)
 	if err != nil {
 		return 0, err
@@ -190,7 +190,7 @@ func (c *Client) run(ctx context.Context, sandbox string, command *Command, told
 	case command.Timeout < 0:
 		return 0, spec.Errorf(spec.ErrUsage, "the timeout %s is negative", command.Timeout)
 	}
-	e, sb, err := c.find(ctx, sandbox, told.add)
+	e, sb, err := c.findSandbox(ctx, sandbox, told.add)
 	if err != nil {
 		return 0, err
 	}
@@ -212,7 +212,7 @@ func (n *notes) add(text string) {
 	n.list = append(n.list, text)
 }
 
-func (n *notes) texts() []string {
+func (n *notes) collected() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.list)

@@ -18,17 +18,17 @@ func (c *Client) create(context.Context, spec.Request) (*spec.Sandbox, error) {
 	return nil, unsupported()
 }
 
-func (c *Client) list(context.Context) ([]Listed, error) { return nil, unsupported() }
+func (c *Client) listSandboxes(context.Context) ([]Listed, error) { return nil, unsupported() }
 
 func (c *Client) inspect(context.Context, string) (*spec.Sandbox, spec.Status, error) {
 	return nil, spec.Status{}, unsupported()
 }
 
-func (c *Client) stop(context.Context, string) error { return unsupported() }
+func (c *Client) stopSandbox(context.Context, string) error { return unsupported() }
 
 func (c *Client) remove(context.Context, string) error { return unsupported() }
 
-func (c *Client) exec(context.Context, string, *Command) (Result, error) {
+func (c *Client) execCommand(context.Context, string, *Command) (Result, error) {
 	err := unsupported()
 	return Result{ExitCode: spec.ExitCode(err)}, err
 }

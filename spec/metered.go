@@ -55,13 +55,13 @@ func (m *Metered) Add(o Metered) {
 	if !o.works {
 		return
 	}
-	m.Seen, m.Said = m.Seen.plus(o.Seen, m.works), m.Said.plus(o.Said, m.works)
+	m.Seen, m.Said = m.Seen.addAmount(o.Seen, m.works), m.Said.addAmount(o.Said, m.works)
 	m.works = true
 	m.compare()
 }
 
-// plus returns the sum. also says that a already has some work.
-func (a Amount) plus(o Amount, also bool) Amount {
+// addAmount returns the sum. also says that a already has some work.
+func (a Amount) addAmount(o Amount, also bool) Amount {
 	sum := Amount{
 		TokensPartly: a.TokensPartly || o.TokensPartly || also && (a.Tokens == nil) != (o.Tokens == nil),
 		USDPartly:    a.USDPartly || o.USDPartly || also && (a.USD == nil) != (o.USD == nil),
@@ -89,17 +89,17 @@ func (m *Metered) compare() {
 // above the other.
 func (m *Metered) TokensDiffer() bool {
 	a, b := m.Seen, m.Said
-	return a.Tokens != nil && b.Tokens != nil && !a.TokensPartly && !b.TokensPartly && apart(float64(*a.Tokens), float64(*b.Tokens))
+	return a.Tokens != nil && b.Tokens != nil && !a.TokensPartly && !b.TokensPartly && differMuch(float64(*a.Tokens), float64(*b.Tokens))
 }
 
 // USDDiffers is TokensDiffer for the cost.
 func (m *Metered) USDDiffers() bool {
 	a, b := m.Seen, m.Said
-	return a.USD != nil && b.USD != nil && !a.USDPartly && !b.USDPartly && apart(*a.USD, *b.USD)
+	return a.USD != nil && b.USD != nil && !a.USDPartly && !b.USDPartly && differMuch(*a.USD, *b.USD)
 }
 
-// apart reports whether one number is more than a tenth above the other.
-func apart(a, b float64) bool { return max(a, b) > 1.1*min(a, b) }
+// differMuch reports whether one number is more than a tenth above the other.
+func differMuch(a, b float64) bool { return max(a, b) > 1.1*min(a, b) }
 
 // Known reports whether either side knows anything.
 func (m *Metered) Known() bool {

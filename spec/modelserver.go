@@ -143,7 +143,7 @@ func joined(host, port string) string {
 	return host + ":" + port
 }
 
-func (s *ModelServer) parts() (scheme, host, port, path string) {
+func (s *ModelServer) splitURL() (scheme, host, port, path string) {
 	scheme, rest, _ := strings.Cut(s.URL, "://")
 	authority, path, below := strings.Cut(rest, "/")
 	if below {
@@ -153,7 +153,7 @@ func (s *ModelServer) parts() (scheme, host, port, path string) {
 	return scheme, host, port, path
 }
 
-func (s *ModelServer) host() string { _, host, _, _ := s.parts(); return host }
+func (s *ModelServer) host() string { _, host, _, _ := s.splitURL(); return host }
 
 // IsLocal reports whether the server is on the host's own loopback.
 func (s *ModelServer) IsLocal() bool { return IsLoopback(s.host()) || isHostName(s.host()) }
@@ -166,18 +166,18 @@ func IsLoopback(host string) bool {
 func isHostName(host string) bool { return host == HostName || host == "host.docker.internal" }
 
 // InClear reports whether the server speaks HTTP without TLS.
-func (s *ModelServer) InClear() bool { scheme, _, _, _ := s.parts(); return scheme == "http" }
+func (s *ModelServer) InClear() bool { scheme, _, _, _ := s.splitURL(); return scheme == "http" }
 
 // Port returns the server's port.
 func (s *ModelServer) Port() uint16 {
-	_, _, port, _ := s.parts()
+	_, _, port, _ := s.splitURL()
 	n, _ := strconv.ParseUint(port, 10, 16) // it was checked before
 	return uint16(n)
 }
 
 // At returns the server's address inside, as HOST:PORT.
 func (s *ModelServer) At() string {
-	_, host, port, _ := s.parts()
+	_, host, port, _ := s.splitURL()
 	if s.IsLocal() {
 		host = HostName
 	}
@@ -186,7 +186,7 @@ func (s *ModelServer) At() string {
 
 // Target returns the server's name in a rule or a lease.
 func (s *ModelServer) Target() string {
-	_, host, port, _ := s.parts()
+	_, host, port, _ := s.splitURL()
 	if s.IsLocal() {
 		host = "127.0.0.1"
 	}
@@ -203,7 +203,7 @@ func (s *ModelServer) Named() string {
 
 // Inside returns the server's root URL inside.
 func (s *ModelServer) Inside() string {
-	scheme, _, _, path := s.parts()
+	scheme, _, _, path := s.splitURL()
 	return scheme + "://" + s.At() + path
 }
 

@@ -50,13 +50,13 @@ func Main(args []string) int {
 		}
 	}
 	args = dockerFingers(args[1:])
-	return a.Report(a.Execute(context.Background(), a.root(args), args))
+	return a.Report(a.Execute(context.Background(), a.rootCommand(args), args))
 }
 
 //go:generate go test . -run TestReferencePages -update
 
-// below makes a command that is in a package of its own.
-func below(make func(*cmdline.App) *cobra.Command) func(*app) *cobra.Command {
+// commandIn makes a command that is in a package of its own.
+func commandIn(make func(*cmdline.App) *cobra.Command) func(*app) *cobra.Command {
 	return func(a *app) *cobra.Command { return make(a.App) }
 }
 
@@ -72,39 +72,39 @@ var commands = []struct {
 	{"inspect", (*app).inspectCommand},
 	{"stop", (*app).stopCommand},
 	{"rm", (*app).rmCommand},
-	{"prune", below(system.Prune)},
+	{"prune", commandIn(system.Prune)},
 	{"reset", (*app).resetCommand},
-	{"diff", below(reviews.Diff)},
-	{"apply", below(reviews.Apply)},
-	{"discard", below(reviews.Discard)},
-	{"checkpoint", below(checkpoints.Checkpoint)},
-	{"fork", below(checkpoints.Fork)},
-	{"fetch", below(reviews.Fetch)},
+	{"diff", commandIn(reviews.Diff)},
+	{"apply", commandIn(reviews.Apply)},
+	{"discard", commandIn(reviews.Discard)},
+	{"checkpoint", commandIn(checkpoints.Checkpoint)},
+	{"fork", commandIn(checkpoints.Fork)},
+	{"fetch", commandIn(reviews.Fetch)},
 	{"cp", (*app).cpCommand},
-	{"save", below(images.Save)},
-	{"template", below(images.Template)},
+	{"save", commandIn(images.Save)},
+	{"template", commandIn(images.Template)},
 	{"ports", (*app).portsCommand},
 	{"logs", (*app).logsCommand},
 	{"top", (*app).topCommand},
 	{"cost", (*app).costCommand},
-	{"agent", below(agents.Agent)},
-	{"system", below(system.System)},
-	{"policy", below(network.Policy)},
-	{"network", below(network.Network)},
-	{"secret", below(secrets.Secret)},
-	{"task", below(tasks.Task)},
-	{"loop", below(runs.Loop)},
-	{"ralph", below(runs.Ralph)},
-	{"flow", below(runs.Flow)},
-	{"runs", below(runs.Runs)},
-	{"doctor", below(system.Doctor)},
-	{"version", below(system.Version)},
+	{"agent", commandIn(agents.Agent)},
+	{"system", commandIn(system.System)},
+	{"policy", commandIn(network.Policy)},
+	{"network", commandIn(network.Network)},
+	{"secret", commandIn(secrets.Secret)},
+	{"task", commandIn(tasks.Task)},
+	{"loop", commandIn(runs.Loop)},
+	{"ralph", commandIn(runs.Ralph)},
+	{"flow", commandIn(runs.Flow)},
+	{"runs", commandIn(runs.Runs)},
+	{"doctor", commandIn(system.Doctor)},
+	{"version", commandIn(system.Version)},
 	{"completion", (*app).completionCommand},
 }
 
-// root builds the tree of commands for a line of words. If the first word names a command, the
+// rootCommand builds the tree of commands for a line of words. If the first word names a command, the
 // others are left out: every command would pay for the flags of all.
-func (a *app) root(args []string) *cobra.Command {
+func (a *app) rootCommand(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   strings.Fields(a.Command)[0],
 		Short: "A plain shelter for AI coding agents",

@@ -69,8 +69,8 @@ const (
 	focusOut = "\x1b[O"
 )
 
-// typed takes keys, which show that the user is there. A change of focus does not count as a key.
-func (b *bell) typed(keys []byte) {
+// noteKeys takes keys, which show that the user is there. A change of focus does not count as a key.
+func (b *bell) noteKeys(keys []byte) {
 	if b == nil || string(keys) == focusIn || string(keys) == focusOut {
 		return
 	}
@@ -83,12 +83,12 @@ func (b *bell) typed(keys []byte) {
 	}
 }
 
-// end silences the bell for good.
-func (b *bell) end() {
+// silence silences the bell for good.
+func (b *bell) silence() {
 	if b == nil {
 		return
 	}
-	b.typed(nil)
+	b.noteKeys(nil)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over = true

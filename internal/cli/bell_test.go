@@ -48,23 +48,23 @@ func TestBell(t *testing.T) {
 	rings(1)
 	fmt.Fprint(b, "the screen is redrawn")
 	rings(1) // no key was typed
-	b.typed([]byte(focusOut))
+	b.noteKeys([]byte(focusOut))
 	fmt.Fprint(b, "looked away from")
 	rings(1)
-	b.typed([]byte("x"))
+	b.noteKeys([]byte("x"))
 	rings(1) // no output since the key
 	fmt.Fprint(b, "working")
 	rings(2)
-	b.typed(nil)
+	b.noteKeys(nil)
 	b.after = time.Hour
 	fmt.Fprint(b, "working")
-	b.end()
+	b.silence()
 	b.silent()
 	rings(2)
 	if newBell(settings.BellOff, "x", &ear) != nil {
 		t.Error("a bell that is off")
 	}
 	var none *bell
-	none.typed(nil)
-	none.end()
+	none.noteKeys(nil)
+	none.silence()
 }

@@ -104,7 +104,7 @@ func forwardSignals(conn *unixconn.Conn) func() {
 // attach runs a program on a terminal inside, shown on ours.
 func (a *app) attach(ctx context.Context, q wire.Ask, s session) error {
 	q.Command.Env = append([]string{"TERM=" + termName()}, q.Command.Env...)
-	if size, ok := a.size(); ok {
+	if size, ok := a.terminalSize(); ok {
 		q.Command.Size = size
 	}
 	conn, started, err := s.Ask(ctx, q)
@@ -118,11 +118,11 @@ func (a *app) attach(ctx context.Context, q wire.Ask, s session) error {
 	if started.Existing {
 		a.Note("back in the running session; a second shell beside it: bothy exec -it %s sh", s.Sandbox.Name)
 	}
-	return a.watch(conn, s)
+	return a.watchSession(conn, s)
 }
 
-// watch shows a session until it ends or the user detaches.
-func (a *app) watch(conn *unixconn.Conn, s session) error {
+// watchSession shows a session until it ends or the user detaches.
+func (a *app) watchSession(conn *unixconn.Conn, s session) error {
 	var raw *term.Raw
 	if term.IsTerminal(a.In) {
 		var err error
@@ -141,7 +141,7 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 		if b != nil {
 			out = io.MultiWriter(&raw.Modes, a.Out, b)
 		}
-		restore = func() { b.end(); _ = raw.Restore() }
+		restore = func() { b.silence(); _ = raw.Restore() }
 	}
 	defer restore()
 
@@ -156,7 +156,7 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 		if raw != nil && a.Settings.Title() {
 			_, _ = io.WriteString(out, raw.Title(s.Sandbox.Name))
 		}
-		result <- show(conn, out, &notes)
+		result <- showOutput(conn, out, &notes)
 	}()
 	select {
 	case err := <-result:
@@ -189,9 +189,9 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 
 var errDetached = errors.New("detached")
 
-// show prints the program's output. It keeps notes for later, because the program still owns the
+// showOutput prints the program's output. It keeps notes for later, because the program still owns the
 // terminal.
-func show(conn *unixconn.Conn, out io.Writer, notes *[]string) error {
+func showOutput(conn *unixconn.Conn, out io.Writer, notes *[]string) error {
 	for {
 		f, err := conn.Receive()
 		if err != nil {
@@ -250,7 +250,7 @@ func (a *app) typeKeys(conn *unixconn.Conn, keys []byte, bell *bell, detached ch
 				_ = conn.Send(wire.Frame{Kind: wire.EOF})
 				return
 			}
-			bell.typed(b)
+			bell.noteKeys(b)
 			out, gone := filter.Feed(b)
 			send(out)
 			if gone {
@@ -279,7 +279,7 @@ func (a *app) watchSignals(conn *unixconn.Conn, leave func(error)) func() {
 				return
 			case s := <-sigs:
 				if s == unix.SIGWINCH {
-					if size, ok := a.size(); ok {
+					if size, ok := a.terminalSize(); ok {
 						_ = conn.Send(wire.ResizeFrame(0, size))
 					}
 					continue
@@ -292,8 +292,8 @@ func (a *app) watchSignals(conn *unixconn.Conn, leave func(error)) func() {
 	return func() { signal.Stop(sigs); close(done) }
 }
 
-// size returns the terminal's size, if there is one.
-func (a *app) size() (wire.Winsize, bool) {
+// terminalSize returns the terminal's size, if there is one.
+func (a *app) terminalSize() (wire.Winsize, bool) {
 	s, err := term.Winsize(a.Out)
 	return wire.Winsize{Rows: s.Row, Cols: s.Col, Width: s.Xpixel, Height: s.Ypixel}, err == nil
 }

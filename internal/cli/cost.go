@@ -32,11 +32,7 @@ func (a *app) costCommand() *cobra.Command {
 		Long: `Shows how many tokens models have taken for sandboxes, and what those cost at the prices
 of ` + price.AsOf + ` or of the setting prices, as the gateway read it from their answers. With --max-tokens
 or --max-cost it bounds what a sandbox may have taken: from then on no question passes.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
 			list, err := a.chosen(e, args)
 			if err != nil {
 				return err
@@ -64,7 +60,7 @@ or --max-cost it bounds what a sandbox may have taken: from then on no question 
 				return a.showCost(costs[0])
 			}
 			return a.showCosts(costs)
-		},
+		}),
 	}
 	budget.Add(c)
 	return a.JSONFlag(c)

@@ -178,14 +178,14 @@ func (a *app) copyIn(paths *hostpath.Guard, start starter, src, path string, fol
 		return jerr
 	}
 	if src == "-" && errors.Is(err, unix.EPIPE) { // more data followed the archive
-		return drain(stdin, a.In)
+		return drainPipe(stdin, a.In)
 	}
 	return err
 }
 
-// drain reads the rest of a pipe after an archive, such as padding: otherwise its writer would fail with
+// drainPipe reads the rest of a pipe after an archive, such as padding: otherwise its writer would fail with
 // a broken pipe.
-func drain(rest io.Reader, f *os.File) error {
+func drainPipe(rest io.Reader, f *os.File) error {
 	if info, err := f.Stat(); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/engine"
 )
 
 func (a *app) createCommand() *cobra.Command {
@@ -17,11 +18,7 @@ func (a *app) createCommand() *cobra.Command {
 		Long:              "Creates a sandbox. Without PATH it has no project of the host in it.",
 		Args:              cmdline.AtLeast(1, "an agent, e.g. claude, or shell"),
 		ValidArgsFunction: a.completeCreate,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
 			req, err := f.Request(a.App, args[0], args[1:])
 			if err != nil {
 				return err
@@ -44,7 +41,7 @@ func (a *app) createCommand() *cobra.Command {
 				a.Note("created; start it with: bothy run --name %s", sb.Name)
 			}
 			return nil
-		},
+		}),
 	}
 	f.Add(a.App, c)
 	c.Flags().Lookup("quiet").Usage = "print the name only"

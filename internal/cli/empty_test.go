@@ -20,7 +20,7 @@ func called(t *testing.T, words ...string) (string, error) {
 	must(t, err)
 	defer out.Close()
 	a := newApp(&console.Console{In: os.Stdin, Out: out, Err: out, Command: "bothy"})
-	err = a.Execute(context.Background(), a.root(words), words)
+	err = a.Execute(context.Background(), a.rootCommand(words), words)
 	text, rerr := os.ReadFile(out.Name())
 	must(t, rerr)
 	return string(text), err

@@ -73,11 +73,7 @@ func (a *app) inspectCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "inspect SANDBOX...", Short: "Show everything about sandboxes, as JSON",
 		Args: cmdline.AtLeast(1, "a sandbox"), ValidArgsFunction: a.SandboxNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
 			var out []inspected
 			var unheard error
 			for _, name := range args {
@@ -93,7 +89,7 @@ func (a *app) inspectCommand() *cobra.Command {
 				return cmp.Or(a.PrintJSON(out[0]), unheard)
 			}
 			return cmp.Or(a.PrintJSON(out), unheard)
-		},
+		}),
 	}
 	return a.JSONFlag(c)
 }

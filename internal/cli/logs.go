@@ -13,6 +13,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/audit"
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -41,11 +42,7 @@ background, if that is events. The sandbox need not run.
 Control sequences are taken out: nothing printed inside reaches your terminal
 as more than text.`,
 		Args: cmdline.Exactly(1, "a sandbox"), ValidArgsFunction: a.OneSandbox,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, sb, err := a.Existing(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: a.OnSandbox(func(cmd *cobra.Command, args []string, e *engine.Engine, sb *spec.Sandbox) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
 			defer stop()
 			if talk.agent || talk.sessions || talk.session != "" {
@@ -53,7 +50,7 @@ as more than text.`,
 				if err := talk.check(source); err != nil {
 					return err
 				}
-				err = a.showTalk(ctx, e, sb, talk)
+				err := a.showTalk(ctx, e, sb, talk)
 				if ctx.Err() != nil {
 					return nil
 				}
@@ -62,12 +59,12 @@ as more than text.`,
 			if a.JSON && source == "output" && !cmd.Flags().Changed("source") {
 				source = "events"
 			}
-			err = a.showLog(ctx, e.Store.Sandbox(sb.ID), source, follow)
+			err := a.showLog(ctx, e.Store.Sandbox(sb.ID), source, follow)
 			if ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) {
 				return nil // following ends this way, and a sandbox that never ran has no log
 			}
 			return err
-		},
+		}),
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on as more comes")
 	c.Flags().StringVar(&source, "source", "output", "output, events, network, model, checkpoints or keeper")

@@ -40,18 +40,14 @@ func (a *app) lsCommand() *cobra.Command {
 	var quiet bool
 	c := &cobra.Command{
 		Use: "ls", Aliases: []string{"list", "ps"}, Short: "List sandboxes", Args: cmdline.Exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(_ *cobra.Command, _ []string, e *engine.Engine) error {
 			list, err := e.List()
 			if err != nil {
 				return err
 			}
 			switch {
 			case a.JSON:
-				return a.PrintJSON(a.listing(rows(list)))
+				return a.PrintJSON(a.listing(listedOf(list)))
 			case quiet:
 				for _, i := range list {
 					fmt.Fprintln(a.Out, i.Spec.Name)
@@ -59,7 +55,7 @@ func (a *app) lsCommand() *cobra.Command {
 				return nil
 			}
 			return a.listed(list)
-		},
+		}),
 	}
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print names only")
 	return a.JSONFlag(c)
@@ -75,7 +71,7 @@ func (a *app) listing(list []listed) map[string]any {
 	return doc
 }
 
-func rows(list []engine.Info) []listed {
+func listedOf(list []engine.Info) []listed {
 	out := make([]listed, 0, len(list))
 	silent := silentWorkspaces(list)
 	for _, i := range list {
@@ -151,7 +147,7 @@ func statusCell(l listed, now time.Time) string {
 func (a *app) listed(list []engine.Info) error {
 	w := a.Table()
 	fmt.Fprintln(w, "SANDBOX\tAGENT\tSTATUS\tPORTS\tWORKSPACE")
-	for _, l := range rows(list) {
+	for _, l := range listedOf(list) {
 		var cells []string
 		for _, ws := range l.Workspaces {
 			cells = append(cells, term.Sanitize(ws))

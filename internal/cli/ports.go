@@ -28,13 +28,9 @@ reaches one port of this machine's loopback, under the name host.bothy.`,
   bothy ports shell-app --unpublish 3000
   bothy ports shell-app --allow-host-port 5432  host.bothy:5432 inside`,
 		Args: cmdline.Exactly(1, "a sandbox"), ValidArgsFunction: a.OneSandbox,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, sb, err := a.Existing(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: a.OnSandbox(func(cmd *cobra.Command, args []string, e *engine.Engine, sb *spec.Sandbox) error {
 			if len(f.Publish)+len(f.HostPorts)+len(unpublish)+len(closed) > 0 {
-				err = reconfigure.Ports(cmd.Context(), e, sb, len(f.Publish) > 0, func(sb *spec.Sandbox, at []spec.Port) error {
+				err := reconfigure.Ports(cmd.Context(), e, sb, len(f.Publish) > 0, func(sb *spec.Sandbox, at []spec.Port) error {
 					if err := unpublishAll(sb, unpublish, at); err != nil {
 						return err
 					}
@@ -48,7 +44,7 @@ reaches one port of this machine's loopback, under the name host.bothy.`,
 				}
 			}
 			return a.showPorts(e, args[0])
-		},
+		}),
 	}
 	f.Add(c)
 	c.Flags().StringArrayVar(&unpublish, "unpublish", nil, "publish a port no longer: PORT, HOSTPORT:PORT or IP:HOSTPORT:PORT")
@@ -91,7 +87,7 @@ func (a *app) showPorts(e *engine.Engine, name string) error {
 	w := a.Table()
 	fmt.Fprintln(w, "HOST IP\tHOST PORT\tSANDBOX PORT\tPROTOCOL")
 	for _, p := range ports {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", p.HostIP, orAny(p.HostPort), p.Port, p.Protocol)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", p.HostIP, portOrAny(p.HostPort), p.Port, p.Protocol)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -119,7 +115,7 @@ func planned(wishes []spec.Port) []spec.Port {
 	return list
 }
 
-func orAny(port uint16) string {
+func portOrAny(port uint16) string {
 	if port == 0 {
 		return "any"
 	}

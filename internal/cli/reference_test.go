@@ -31,7 +31,7 @@ const (
 // that part if -update is given, and keeps what people have written below it.
 func TestReferencePages(t *testing.T) {
 	a := newApp(&console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Command: "bothy"})
-	root := a.root(nil)
+	root := a.rootCommand(nil)
 	create, _, err := root.Find([]string{"create"})
 	must(t, err)
 	var index strings.Builder

@@ -25,7 +25,7 @@ func TestRunKeeps(t *testing.T) {
 	} {
 		f := &runFlags{remove: tt.remove, existing: tt.existing}
 		f.Mode = tt.mode
-		if err := f.keeps(); !errors.Is(err, tt.want) {
+		if err := f.checkRemove(); !errors.Is(err, tt.want) {
 			t.Errorf("%+v: %v", tt, err)
 		}
 	}

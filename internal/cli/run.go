@@ -55,16 +55,12 @@ description names, are added to the agent's command, others are run instead of i
   bothy run shell . ~/data:ro            another directory, read-only
   bothy run --name NAME                  back to a sandbox by its name`,
 		ValidArgsFunction: a.completeRun,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
 			if err := f.parse(e, cmd, args); err != nil {
 				return err
 			}
 			return a.run(cmd, e, f)
-		},
+		}),
 	}
 	f.Add(a.App, c)
 	f.Budget.Add(c)
@@ -145,9 +141,9 @@ func commandMeant(cmd *cobra.Command, agent string, paths []string, err error) e
 	return err
 }
 
-// keeps refuses --rm for a sandbox that existed before, or whose changes the user could not look at
+// checkRemove refuses --rm for a sandbox that existed before, or whose changes the user could not look at
 // before the removal.
-func (f *runFlags) keeps() error {
+func (f *runFlags) checkRemove() error {
 	switch {
 	case f.remove && f.existing != nil:
 		return spec.Errorf(spec.ErrConflict, "--rm would remove sandbox %s, which exists, with its home and all that was installed in it", f.existing.Name).
@@ -164,7 +160,7 @@ func (f *runFlags) keeps() error {
 
 // run runs an agent or a program in a sandbox.
 func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
-	if err := f.keeps(); err != nil {
+	if err := f.checkRemove(); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
@@ -177,7 +173,7 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 	}
 	ctx, release := cmdline.Interruptible(ctx)
 	defer release()
-	at, err := a.find(ctx, cmd, e, f)
+	at, err := a.findTarget(ctx, cmd, e, f)
 	if err != nil {
 		return err
 	}
@@ -191,7 +187,7 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 			}
 		}()
 	}
-	conn, err := a.ready(ctx, e, f, at)
+	conn, err := a.readySandbox(ctx, e, f, at)
 	if err != nil {
 		return err
 	}
@@ -229,9 +225,9 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 	return at.agent.ExplainMissing(err, q.Command.Args, sb)
 }
 
-// ready lends a sandbox its secrets and starts it. If that fails for a sandbox that was just
+// readySandbox lends a sandbox its secrets and starts it. If that fails for a sandbox that was just
 // created, it is removed, unless another command waits for it.
-func (a *app) ready(ctx context.Context, e *engine.Engine, f *runFlags, at runTarget) (conn *unixconn.Conn, err error) {
+func (a *app) readySandbox(ctx context.Context, e *engine.Engine, f *runFlags, at runTarget) (conn *unixconn.Conn, err error) {
 	defer func() {
 		switch {
 		case err == nil:

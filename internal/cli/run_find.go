@@ -22,9 +22,9 @@ type runTarget struct {
 	env   []string        // the variables of the command line; a file of them may be a pipe, and is read once
 }
 
-// find returns the sandbox to run in, and creates it if it does not exist. With --rm it always creates a
+// findTarget returns the sandbox to run in, and creates it if it does not exist. With --rm it always creates a
 // new one. If another command is creating it, find waits. If it is removed meanwhile, find starts again.
-func (a *app) find(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f *runFlags) (at runTarget, err error) {
+func (a *app) findTarget(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f *runFlags) (at runTarget, err error) {
 	req, err := f.Request(a.App, f.agent, f.paths)
 	if err != nil {
 		return at, err

@@ -24,7 +24,7 @@ func (a *app) stopCommand() *cobra.Command {
 			if grace < 0 {
 				return spec.Errorf(spec.ErrUsage, "--timeout is %s: it cannot be less than 0s", grace)
 			}
-			return a.each(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
+			return a.eachSandbox(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
 				return e.Stop(cmd.Context(), sb, grace)
 			})
 		},
@@ -42,7 +42,7 @@ func (a *app) rmCommand() *cobra.Command {
 		ValidArgsFunction: a.SandboxNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var needs func(*spec.Sandbox) runs.AnyRun
-			return a.each(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
+			return a.eachSandbox(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
 				if force {
 					return e.Remove(cmd.Context(), sb, true)
 				}
@@ -101,9 +101,9 @@ func pending(e *engine.Engine, sb *spec.Sandbox) (string, error) {
 		WithHint("look at them: bothy diff --stat %s; at what git keeps, such as commits: bothy diff --stat %s .git, bothy fetch %s; remove it with them: bothy rm -f %s", sb.Name, sb.Name, sb.Name, sb.Name)
 }
 
-// each calls do for every named sandbox, and prints the name of each success. It continues after a
+// eachSandbox calls do for every named sandbox, and prints the name of each success. It continues after a
 // failure.
-func (a *app) each(names []string, all bool, do func(*engine.Engine, *spec.Sandbox) error) error {
+func (a *app) eachSandbox(names []string, all bool, do func(*engine.Engine, *spec.Sandbox) error) error {
 	e, err := a.Engine()
 	if err != nil {
 		return err
@@ -148,11 +148,7 @@ func (a *app) resetCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: "reset", Short: "Remove every sandbox and all of Bothy's state", Args: cmdline.Exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(cmd *cobra.Command, _ []string, e *engine.Engine) error {
 			list, err := e.List()
 			if err != nil {
 				return err
@@ -175,7 +171,7 @@ func (a *app) resetCommand() *cobra.Command {
 				fmt.Fprintln(a.Out, name)
 			}
 			return err
-		},
+		}),
 	}
 	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask")
 	return c

@@ -36,11 +36,7 @@ func (a *app) topCommand() *cobra.Command {
 		Use: "top [SANDBOX]", Short: "Show what running sandboxes use, or the processes of one",
 		Long:              "Shows what running sandboxes use, or the processes of one; with --flows the\nconnections to the outside that are open.",
 		ValidArgsFunction: a.OneSandbox,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
 			defer stop()
 			live := term.IsTerminal(a.Out) && !once && !a.JSON
@@ -67,7 +63,7 @@ func (a *app) topCommand() *cobra.Command {
 				case <-time.After(2 * time.Second):
 				}
 			}
-		},
+		}),
 	}
 	c.Flags().BoolVar(&flows, "flows", false, "show open connections instead")
 	c.Flags().BoolVar(&once, "once", false, "print once instead of refreshing")

@@ -48,13 +48,13 @@ type Check struct {
 
 // Run makes all checks. state is the state directory.
 func Run(ctx context.Context, state string) []Check {
-	checks := []Check{build(nsproc.Static), kernel(), namespaces(ctx)}
+	checks := []Check{checkPrograms(nsproc.Static), kernel(), namespaces(ctx)}
 	checks = append(checks, limits()...)
-	return append(checks, stateDir(state), space(state), authorities(""), WayOut(ctx, os.Environ()), inotify(), docker())
+	return append(checks, stateDir(state), checkSpace(state), authorities(""), WayOut(ctx, os.Environ()), inotify(), docker())
 }
 
-// build checks how this program was built, and that its companion programs exist.
-func build(static bool) Check {
+// checkPrograms checks how this program was built, and that its companion programs exist.
+func checkPrograms(static bool) Check {
 	if !static {
 		return Check{
 			Name: "build", Result: Fail, Detail: "bothy was built with cgo: its processes cannot start behind the wall, where no libraries are",
@@ -211,7 +211,7 @@ func stateDir(dir string) Check {
 // minSpace is the free space that a sandbox should have, in bytes.
 const minSpace = 1 << 30
 
-func space(dir string) Check {
+func checkSpace(dir string) Check {
 	c := Check{Name: "disk space", Result: OK}
 	for dir != "/" && dir != "." && dir != "" {
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {

@@ -52,7 +52,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestBuild(t *testing.T) {
-	if c := build(false); c.Result != Fail || c.Fix == "" || !strings.Contains(c.Detail, "cgo") {
+	if c := checkPrograms(false); c.Result != Fail || c.Fix == "" || !strings.Contains(c.Detail, "cgo") {
 		t.Errorf("%+v", c)
 	}
 }
@@ -73,10 +73,10 @@ func TestStateDir(t *testing.T) {
 }
 
 func TestSpace(t *testing.T) {
-	if c := space(filepath.Join(t.TempDir(), "not", "there", "yet")); c.Result == Fail || c.Detail == "" {
+	if c := checkSpace(filepath.Join(t.TempDir(), "not", "there", "yet")); c.Result == Fail || c.Detail == "" {
 		t.Errorf("%+v", c)
 	}
-	if c := space("/proc"); c.Result != Warn || c.Fix == "" { // it has none
+	if c := checkSpace("/proc"); c.Result != Warn || c.Fix == "" { // it has none
 		t.Errorf("a full disk: %+v", c)
 	}
 }

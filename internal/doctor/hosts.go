@@ -22,13 +22,13 @@ func Hosts(ctx context.Context, environ, hosts []string) []Check {
 	checks := make([]Check, len(hosts))
 	var wg sync.WaitGroup
 	for i, at := range hosts {
-		wg.Go(func() { checks[i] = reach(ctx, proxies, at) })
+		wg.Go(func() { checks[i] = reachHost(ctx, proxies, at) })
 	}
 	wg.Wait()
 	return checks
 }
 
-func reach(ctx context.Context, proxies *hostproxy.Settings, at string) Check {
+func reachHost(ctx context.Context, proxies *hostproxy.Settings, at string) Check {
 	c := Check{Name: "host " + at, Result: OK, Detail: "it can be reached"}
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()

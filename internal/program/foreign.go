@@ -38,7 +38,7 @@ func Self() (string, error) {
 	if foreign == nil {
 		return Running, nil
 	}
-	return foreign.program, found[Bothy].same()
+	return foreign.program, found[Bothy].checkUnchanged()
 }
 
 // UseInstalled makes this process, which runs a foreign program, start the programs of an installation. It
@@ -52,7 +52,7 @@ func UseInstalled(dir string) (*Installed, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	if foreign != nil && dir == "" {
-		return foreign, found[Bothy].same()
+		return foreign, found[Bothy].checkUnchanged()
 	}
 	self, err := executable()
 	if err != nil {
@@ -66,12 +66,12 @@ func UseInstalled(dir string) (*Installed, error) {
 		if foreign.program != path {
 			return nil, spec.Errorf(spec.ErrConflict, "this process uses the programs of %s already, and cannot use those of %s, too", foreign.program, path)
 		}
-		return foreign, found[Bothy].same()
+		return foreign, found[Bothy].checkUnchanged()
 	}
 	var info *debug.BuildInfo
 	unproven := ""
 	if _, err := remember(Bothy, path, func() (err error) {
-		if info, err = read(path); err != nil {
+		if info, err = readBuild(path); err != nil {
 			return err
 		}
 		mine, _ := debug.ReadBuildInfo()
@@ -81,7 +81,7 @@ func UseInstalled(dir string) (*Installed, error) {
 		delete(found, Bothy)
 		return nil, err
 	}
-	foreign = &Installed{installation: installation{path, func() string { return id(info) }}, FromPath: fromPath, Unproven: unproven}
+	foreign = &Installed{installation: installation{path, func() string { return buildID(info) }}, FromPath: fromPath, Unproven: unproven}
 	return foreign, nil
 }
 

@@ -49,9 +49,9 @@ func Find(name string) (string, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	if before, ok := found[name]; ok {
-		return before.path, before.same()
+		return before.path, before.checkUnchanged()
 	}
-	at, err := home()
+	at, err := installationInUse()
 	if err != nil {
 		return "", err
 	}
@@ -62,7 +62,7 @@ func Find(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return remember(name, path, func() error { return check(path, at.build()) })
+	return remember(name, path, func() error { return checkBuild(path, at.build()) })
 }
 
 // remember records the state of a program's file, and checks the program. The caller holds mu.
@@ -75,7 +75,7 @@ func remember(name, path string, check func() error) (string, error) {
 		return "", err
 	}
 	found[name] = p
-	return path, p.same()
+	return path, p.checkUnchanged()
 }
 
 // installation is where the programs are that this process starts.
@@ -90,8 +90,8 @@ func (i installation) places() []string {
 	return []string{beside, filepath.Join(filepath.Dir(beside), libexec)}
 }
 
-// home returns the installation of this process. The caller holds mu.
-func home() (installation, error) {
+// installationInUse returns the installation of this process. The caller holds mu.
+func installationInUse() (installation, error) {
 	if foreign != nil {
 		return foreign.installation, nil
 	}
@@ -99,9 +99,9 @@ func home() (installation, error) {
 	return installation{self, own}, err
 }
 
-// same rejects a file that was replaced or written to since it was found.
-func (p program) same() error {
-	now, err := p.now()
+// checkUnchanged rejects a file that was replaced or written to since it was found.
+func (p program) checkUnchanged() error {
+	now, err := p.statNow()
 	if err != nil {
 		return err
 	}
@@ -119,14 +119,14 @@ func Untouched(name string) error {
 	mu.Lock()
 	defer mu.Unlock()
 	p := found[name]
-	now, err := p.now()
+	now, err := p.statNow()
 	if err == nil && now.Ctim != p.stat.Ctim {
 		err = p.replaced()
 	}
 	return err
 }
 
-func (p program) now() (now syscall.Stat_t, err error) {
+func (p program) statNow() (now syscall.Stat_t, err error) {
 	if err := syscall.Stat(p.path, &now); err != nil {
 		return now, spec.Errorf(spec.ErrConflict, "%s, which this command has begun with, cannot be found: %w", p.path, err).WithHint(reinstall)
 	}
@@ -191,21 +191,21 @@ func executable() (string, error) {
 	return path, nil
 }
 
-// check rejects a program of another build than the given one.
-func check(path, build string) error {
-	info, err := read(path)
+// checkBuild rejects a program of another build than the given one.
+func checkBuild(path, build string) error {
+	info, err := readBuild(path)
 	if err != nil {
 		return err
 	}
-	if theirs := id(info); theirs != build {
+	if theirs := buildID(info); theirs != build {
 		return spec.Errorf(spec.ErrSandbox, "%s is of another build than the bothy that would start it: %s, not %s", path, theirs, build).
 			WithHint(reinstall)
 	}
 	return nil
 }
 
-// read returns the build information of a program.
-func read(path string) (*debug.BuildInfo, error) {
+// readBuild returns the build information of a program.
+func readBuild(path string) (*debug.BuildInfo, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrSandbox, "tell of which build %s is: %w", path, err).WithHint(reinstall)
@@ -219,12 +219,12 @@ var own = sync.OnceValue(func() string {
 	if !ok {
 		return "unknown"
 	}
-	return id(info)
+	return buildID(info)
 })
 
-// id returns an identifier of the build. All programs of one build have the same. So have two builds of
+// buildID returns an identifier of the build. All programs of one build have the same. So have two builds of
 // one commit with different changes, which Go does not distinguish.
-func id(info *debug.BuildInfo) string {
+func buildID(info *debug.BuildInfo) string {
 	words := []string{version(info), info.GoVersion}
 	for _, s := range info.Settings {
 		if s.Key == "-ldflags" || s.Key == "-tags" || s.Key == "CGO_ENABLED" {

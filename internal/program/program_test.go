@@ -55,7 +55,7 @@ func TestFind(t *testing.T) {
 func TestCheck(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
 	must(t, os.WriteFile(text, []byte("#!/bin/sh\n"), 0o755))
-	if err := check(text, own()); !errors.Is(err, spec.ErrSandbox) {
+	if err := checkBuild(text, own()); !errors.Is(err, spec.ErrSandbox) {
 		t.Errorf("a text: %v", err)
 	}
 }

@@ -56,7 +56,7 @@ func (p *Provisioner) prepare(ctx context.Context, pl *Plan) error {
 	if pl.Request.Docker != nil {
 		sb.Docker = *pl.Request.Docker
 	}
-	if !pl.fresh() || sb.Program != nil {
+	if !pl.makesSandbox() || sb.Program != nil {
 		return nil
 	}
 	var err error

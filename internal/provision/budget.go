@@ -68,7 +68,7 @@ func isMetered(a *spec.Agent) bool {
 
 // checkBudget refuses a budget that would not limit the agent of a new sandbox.
 func (p *Provisioner) checkBudget(pl *Plan) error {
-	if pl.Request.Budget == (spec.Budget{}) || !pl.fresh() {
+	if pl.Request.Budget == (spec.Budget{}) || !pl.makesSandbox() {
 		return nil
 	}
 	m, err := p.metering(&pl.Request, pl.server)

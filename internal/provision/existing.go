@@ -31,14 +31,14 @@ func (p *Provisioner) Obtain(ctx context.Context, pl *Plan) (Target, error) {
 	switch {
 	case err != nil:
 		return Target{}, err
-	case created && !pl.fresh(): // it was removed since, and the new one has no program
+	case created && !pl.makesSandbox(): // it was removed since, and the new one has no program
 		defer p.Engine.Unmade(sb)
 		return Target{}, errors.Join(ErrGone, p.Engine.Remove(context.WithoutCancel(ctx), sb, true))
 	case created:
 		p.tellCreated(ctx, pl)
 		return Target{Sandbox: sb, Created: true}, nil
 	}
-	return p.join(ctx, sb, false, func() error { return p.fit(ctx, sb, pl) })
+	return p.joinExisting(ctx, sb, false, func() error { return p.fitExisting(ctx, sb, pl) })
 }
 
 // Join returns an existing sandbox for a request, if the request names no settings that are fixed at
@@ -52,13 +52,13 @@ func (p *Provisioner) Join(ctx context.Context, ref *AgentRef, sb *spec.Sandbox,
 			return Target{}, nil, err
 		}
 	}
-	at, err := p.join(ctx, sb, true, func() error { return p.fit(ctx, sb, pl) })
+	at, err := p.joinExisting(ctx, sb, true, func() error { return p.fitExisting(ctx, sb, pl) })
 	return at, pl.Mock, err
 }
 
-// join waits for the creator of a sandbox, and takes the sandbox if it fits. If it was removed, a caller
+// joinExisting waits for the creator of a sandbox, and takes the sandbox if it fits. If it was removed, a caller
 // that needs this very sandbox gets that error, and others get ErrGone.
-func (p *Provisioner) join(ctx context.Context, sb *spec.Sandbox, needed bool, fits func() error) (Target, error) {
+func (p *Provisioner) joinExisting(ctx context.Context, sb *spec.Sandbox, needed bool, fits func() error) (Target, error) {
 	adopted, err := p.Engine.Adopt(ctx, sb, needed)
 	if errors.Is(err, spec.ErrNotFound) && !needed {
 		err = ErrGone
@@ -73,9 +73,9 @@ func (p *Provisioner) join(ctx context.Context, sb *spec.Sandbox, needed bool, f
 	return Target{Sandbox: sb, Adopted: adopted}, nil
 }
 
-// fit refuses a request for an existing sandbox that was made with other settings. Otherwise it gives the
+// fitExisting refuses a request for an existing sandbox that was made with other settings. Otherwise it gives the
 // sandbox the settings that may change: the version of its agent, and the script of its mock.
-func (p *Provisioner) fit(ctx context.Context, sb *spec.Sandbox, pl *Plan) error {
+func (p *Provisioner) fitExisting(ctx context.Context, sb *spec.Sandbox, pl *Plan) error {
 	if err := hasRules(p.Engine, sb, pl.asked); err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (p *Provisioner) decideServer(pl *Plan) (err error) {
 			return err
 		}
 	}
-	if pl.fresh() || namesServer(&pl.Request) {
+	if pl.makesSandbox() || namesServer(&pl.Request) {
 		pl.server, err = p.modelServer(&pl.Request, pl.Agent.Spec)
 	}
 	return err

@@ -59,9 +59,9 @@ func (p *Provisioner) Plan(req spec.Request, reuse bool) (*Plan, error) {
 	return pl, nil
 }
 
-// fresh reports whether the plan makes a sandbox, as far as it knows. A plan for a program does not look
+// makesSandbox reports whether the plan makes a sandbox, as far as it knows. A plan for a program does not look
 // for an existing sandbox, because only an agent is installed.
-func (pl *Plan) fresh() bool { return pl.Existing == nil }
+func (pl *Plan) makesSandbox() bool { return pl.Existing == nil }
 
 // lookForExisting finds an existing sandbox that fits, once.
 func (p *Provisioner) lookForExisting(pl *Plan) (err error) {

@@ -114,14 +114,14 @@ func (r *Resolver) buildImage(ctx context.Context, b Build, o builder.Options) (
 	maps.Copy(args, b.Args)
 	o.Name, o.Args, o.NoCache, o.Secrets, o.Rules = b.name, args, b.NoCache, b.Secrets, b.Rules
 	if o.Resolve == nil {
-		o.Resolve = func(ctx context.Context, ref string) (image.Image, error) { return r.base(ctx, ref, b) }
+		o.Resolve = func(ctx context.Context, ref string) (image.Image, error) { return r.baseImage(ctx, ref, b) }
 	}
 	o.Tell = r.Watcher.Building()
 	return builder.Run(ctx, r.Engine, o)
 }
 
-// base returns the image that a FROM names: a template by its name, or any other image.
-func (r *Resolver) base(ctx context.Context, ref string, b Build) (image.Image, error) {
+// baseImage returns the image that a FROM names: a template by its name, or any other image.
+func (r *Resolver) baseImage(ctx context.Context, ref string, b Build) (image.Image, error) {
 	t, err := r.Engine.Templates().Shelf().Find(image.Short(ref))
 	switch {
 	case err == nil:
@@ -129,7 +129,7 @@ func (r *Resolver) base(ctx context.Context, ref string, b Build) (image.Image, 
 	case !savedtemplate.None(err):
 		return image.Image{}, err
 	}
-	return r.image(ctx, ref, b.Pull, b.foreign)
+	return r.findImage(ctx, ref, b.Pull, b.foreign)
 }
 
 // nameFor returns the full name for an image. It refuses the name of a saved template: an image with

@@ -202,7 +202,7 @@ func (b *devcontainerBuild) aboutFeature(ctx context.Context, u devcontainer.Use
 	if err != nil {
 		return nil, err
 	}
-	of, err := b.of(img)
+	of, err := b.metadataOf(img)
 	if err == nil && of.Feature == "" {
 		err = spec.Errorf(spec.ErrUsage, "%s is an image, and no feature", ref.Short())
 	}
@@ -210,14 +210,14 @@ func (b *devcontainerBuild) aboutFeature(ctx context.Context, u devcontainer.Use
 	return []byte(of.Feature), err
 }
 
-// make makes the image. With all it also sets the variables in the image, for users of the image's name.
-func (b *devcontainerBuild) make(ctx context.Context, all bool) (image.Image, error) {
+// makeImage makes the image. With all it also sets the variables in the image, for users of the image's name.
+func (b *devcontainerBuild) makeImage(ctx context.Context, all bool) (image.Image, error) {
 	defer b.root.Close()
-	base, err := b.base(ctx)
+	base, err := b.baseImage(ctx)
 	if err != nil {
 		return image.Image{}, err
 	}
-	of, err := b.of(base)
+	of, err := b.metadataOf(base)
 	if err != nil {
 		return image.Image{}, err
 	}
@@ -235,7 +235,7 @@ func (b *devcontainerBuild) make(ctx context.Context, all bool) (image.Image, er
 		notes = slices.Concat(notes, g.Notes)
 	}
 	b.settings = settings.With(b.file.Settings)
-	b.tell(notes)
+	b.showNotes(notes)
 	if all {
 		whole := b.settings.With(devcontainer.Settings{})
 		if err := whole.Expand(of.Env); err != nil {
@@ -263,8 +263,8 @@ func (b *devcontainerBuild) make(ctx context.Context, all bool) (image.Image, er
 // maxNotes bounds how many notes about a file are printed.
 const maxNotes = 40
 
-// tell prints the parts of a file that Bothy ignores, one per line. Their text is untrusted.
-func (b *devcontainerBuild) tell(notes []string) {
+// showNotes prints the parts of a file that Bothy ignores, one per line. Their text is untrusted.
+func (b *devcontainerBuild) showNotes(notes []string) {
 	for _, n := range notes[:min(len(notes), maxNotes)] {
 		b.resolver.Watcher.Note("devcontainer.json: %s", term.Sanitize(term.Shorten(n, maxNote)))
 	}
@@ -293,8 +293,8 @@ func (b *devcontainerBuild) resolve(base image.Image, name string) (image.Image,
 	return image.Image{}, spec.Errorf(nil, "no image is known by the name %s", name)
 }
 
-// of returns the metadata of an image.
-func (b *devcontainerBuild) of(img image.Image) (devcontainer.OfImage, error) {
+// metadataOf returns the metadata of an image.
+func (b *devcontainerBuild) metadataOf(img image.Image) (devcontainer.OfImage, error) {
 	config, err := b.resolver.Engine.Images().Config(img.Digest)
 	if err != nil {
 		return devcontainer.OfImage{}, err
@@ -302,10 +302,10 @@ func (b *devcontainerBuild) of(img image.Image) (devcontainer.OfImage, error) {
 	return devcontainer.ParseImage(config, image.FeatureLabel)
 }
 
-// base returns the image that the file names, or builds it.
-func (b *devcontainerBuild) base(ctx context.Context) (image.Image, error) {
+// baseImage returns the image that the file names, or builds it.
+func (b *devcontainerBuild) baseImage(ctx context.Context) (image.Image, error) {
 	if b.file.Image != "" {
-		img, err := b.resolver.base(ctx, b.file.Image, b.build)
+		img, err := b.resolver.baseImage(ctx, b.file.Image, b.build)
 		if err != nil {
 			err = &spec.Error{Op: "image " + term.Sanitize(b.file.Image), Err: err, Hint: spec.Hint(err)}
 		}
@@ -366,7 +366,7 @@ func (r *Resolver) fromDevcontainer(ctx context.Context, sb *spec.Sandbox, proje
 	if err != nil {
 		return err
 	}
-	img, err := b.make(ctx, false)
+	img, err := b.makeImage(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -401,7 +401,7 @@ func (b *devcontainerBuild) volumes(sb *spec.Sandbox) {
 			sb.Private = append(sb.Private, dir)
 		}
 	}
-	b.tell(notes)
+	b.showNotes(notes)
 }
 
 // buildDevcontainer builds an image from a devcontainer.json.
@@ -421,7 +421,7 @@ func (r *Resolver) buildDevcontainer(ctx context.Context, wish Build, project, f
 	if err != nil {
 		return image.Image{}, err
 	}
-	img, err := b.make(ctx, true)
+	img, err := b.makeImage(ctx, true)
 	if err == nil && len(b.settings.Commands) > 0 {
 		r.Watcher.Note("devcontainer.json: its commands do not become part of an image: with -t %s they are run", project)
 	}

@@ -48,12 +48,12 @@ func (r *Resolver) Resolve(ctx context.Context, w Wish, sb *spec.Sandbox) (err e
 			return r.fromDevcontainer(ctx, sb, project, file, Build{Pull: w.Pull, Rules: w.Rules})
 		}
 	}
-	sb.Template, sb.Image, err = r.named(ctx, w)
+	sb.Template, sb.Image, err = r.findNamed(ctx, w)
 	return err
 }
 
-// named returns the template that a word means, and its image. It fetches the image if necessary.
-func (r *Resolver) named(ctx context.Context, w Wish) (string, *spec.Image, error) {
+// findNamed returns the template that a word means, and its image. It fetches the image if necessary.
+func (r *Resolver) findNamed(ctx context.Context, w Wish) (string, *spec.Image, error) {
 	if err := checkPull(w.Pull); err != nil {
 		return "", nil, err
 	}
@@ -84,7 +84,7 @@ func (r *Resolver) named(ctx context.Context, w Wish) (string, *spec.Image, erro
 		}
 		return imageTemplate(img)
 	}
-	img, err := r.image(ctx, w.Word, w.Pull, false)
+	img, err := r.findImage(ctx, w.Word, w.Pull, false)
 	if err != nil {
 		return "", nil, err
 	}
@@ -98,9 +98,9 @@ func checkPull(pull string) error {
 	return spec.Errorf(spec.ErrUsage, "--pull %q is none of %s, %s, %s and %s", pull, spec.PullMissing, spec.PullAlways, spec.PullNever, spec.PullLocal)
 }
 
-// image returns the image of a reference, and fetches it if necessary. foreign says that a
+// findImage returns the image of a reference, and fetches it if necessary. foreign says that a
 // devcontainer.json names it.
-func (r *Resolver) image(ctx context.Context, word, pull string, foreign bool) (image.Image, error) {
+func (r *Resolver) findImage(ctx context.Context, word, pull string, foreign bool) (image.Image, error) {
 	ref, err := image.ParseReference(word)
 	if err != nil {
 		return image.Image{}, err

@@ -25,11 +25,7 @@ on, if no newer one is installed. A version that is installed is not asked for.`
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return a.CompleteAgents(args, func(i agentprogram.Agent) bool { return i.Spec != nil && i.Spec.Install != nil })
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
 			ctx, release := cmdline.Interruptible(cmd.Context())
 			defer release()
 			list, err := wishedAgents(e, args)
@@ -37,7 +33,7 @@ on, if no newer one is installed. A version that is installed is not asked for.`
 				return err
 			}
 			return a.installAgents(ctx, e, list)
-		},
+		}),
 	})
 }
 

@@ -22,17 +22,13 @@ func (a *app) agentRmCommand() *cobra.Command {
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return a.CompleteAgents(args, func(i agentprogram.Agent) bool { return len(i.Installed) > 0 })
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(_ *cobra.Command, args []string, e *engine.Engine) error {
 			var errs []error
 			for _, word := range args {
 				errs = append(errs, a.removeAgent(e, word, force))
 			}
 			return console.Join(errs)
-		},
+		}),
 	}
 	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask, and remove it even when a sandbox uses it")
 	return c

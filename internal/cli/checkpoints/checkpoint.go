@@ -61,11 +61,7 @@ func (a *app) checkpointCreateCommand() *cobra.Command {
 			if p.Left > 0 {
 				a.Note("%s not in it, because unreadable or a device; going back leaves that as it is", cmdline.Counted(p.Left, "file"))
 			}
-			if a.JSON {
-				return a.PrintJSON(pointOf(p))
-			}
-			fmt.Fprintln(a.Out, p.Name)
-			return nil
+			return a.Answer(pointOf(p), p.Name)
 		},
 	}
 	c.Flags().BoolVar(&files, "files", false, "keep the files alone, as without a flag")
@@ -77,11 +73,7 @@ func (a *app) checkpointLsCommand() *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "ls SANDBOX", Aliases: []string{"list"}, Short: "List the checkpoints of a sandbox",
 		Args: cmdline.Exactly(1, "a sandbox"), ValidArgsFunction: a.OneSandbox,
-		RunE: func(_ *cobra.Command, args []string) error {
-			e, sb, err := a.Existing(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: a.OnSandbox(func(_ *cobra.Command, args []string, e *engine.Engine, sb *spec.Sandbox) error {
 			shelf := cmdline.Snapshots(e).Checkpoints(sb)
 			list, damaged, err := shelf.All()
 			if err != nil {
@@ -111,7 +103,7 @@ func (a *app) checkpointLsCommand() *cobra.Command {
 				fmt.Fprintf(w, "%d\t%d\t-\tdamaged\t-\t-\t-\t%s\n", d.Number, d.Number, console.Printable(d.Why.Error()))
 			}
 			return w.Flush()
-		},
+		}),
 	})
 }
 
@@ -354,22 +346,14 @@ func (a *app) restoreTo(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox, 
 		a.Note("%s", note)
 	}
 	a.noteBeneath(e, sb, p)
-	if a.JSON {
-		return a.PrintJSON(forks[0])
-	}
-	fmt.Fprintln(a.Out, forks[0].Name)
-	return nil
+	return a.Answer(forks[0], forks[0].Name)
 }
 
 func (a *app) checkpointRmCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm SANDBOX CHECKPOINT...", Aliases: []string{"remove", "delete"}, Short: "Remove checkpoints of a sandbox",
 		Args: cmdline.AtLeast(2, "a sandbox and a checkpoint"), ValidArgsFunction: a.sandboxAndCheckpoint,
-		RunE: func(_ *cobra.Command, args []string) error {
-			e, sb, err := a.Existing(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: a.OnSandbox(func(_ *cobra.Command, args []string, e *engine.Engine, sb *spec.Sandbox) error {
 			var errs []error
 			for _, ref := range args[1:] {
 				p, err := cmdline.Snapshots(e).Checkpoints(sb).FindAny(ref)
@@ -383,7 +367,7 @@ func (a *app) checkpointRmCommand() *cobra.Command {
 				fmt.Fprintln(a.Out, p.Name)
 			}
 			return console.Join(errs)
-		},
+		}),
 	}
 }
 

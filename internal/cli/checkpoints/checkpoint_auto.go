@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/reconfigure"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -27,11 +28,7 @@ newest ten.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			return errors.Join(cmdline.AtLeast(1, "a sandbox")(cmd, args), cmdline.AtMost(2, "a sandbox and when")(cmd, args))
 		}, ValidArgsFunction: a.sandboxAndOccasion,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, sb, err := a.Existing(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: a.OnSandbox(func(cmd *cobra.Command, args []string, e *engine.Engine, sb *spec.Sandbox) error {
 			when, err := spec.ParseOccasions(sb.Checkpoint)
 			if len(args) == 2 {
 				when = spec.Occasions{}
@@ -54,7 +51,7 @@ newest ten.`,
 			}
 			fmt.Fprintln(a.Out, word)
 			return nil
-		},
+		}),
 	})
 }
 

@@ -1,13 +1,13 @@
 package checkpoints
 
 import (
-	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -56,12 +56,8 @@ written: with its files, rules and settings, and the checkpoint itself. Its dire
 must be here, at the same paths; what they hold stays as it is. The file is read to its
 end before anything counts.`,
 		Args: cmdline.Exactly(1, "a file, or - for standard input"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
-			in := a.In
+		RunE: a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
+			in, err := a.In, error(nil)
 			if args[0] != "-" {
 				if in, err = a.OpenNamed(args[0]); err != nil {
 					return hostpath.NotOpened(spec.ErrNotFound, "import a checkpoint", err)
@@ -76,12 +72,8 @@ end before anything counts.`,
 			if err != nil {
 				return err
 			}
-			if a.JSON {
-				return a.PrintJSON(sb)
-			}
-			fmt.Fprintln(a.Out, sb.Name)
-			return nil
-		},
+			return a.Answer(sb, sb.Name)
+		}),
 	}
 	c.Flags().BoolVar(&force, "force-workspace", false, "share a home directory or / all the same")
 	c.Flags().StringVar(&name, "name", "", "what the sandbox is called (default: as the one it comes from)")

@@ -41,6 +41,28 @@ func (a *App) Existing(ref string) (*engine.Engine, *spec.Sandbox, error) {
 	return e, sb, err
 }
 
+// OnEngine returns a command's function that opens the state directory first.
+func (a *App) OnEngine(run func(*cobra.Command, []string, *engine.Engine) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		e, err := a.Engine()
+		if err != nil {
+			return err
+		}
+		return run(cmd, args, e)
+	}
+}
+
+// OnSandbox is [App.OnEngine] for a command whose first argument is a sandbox.
+func (a *App) OnSandbox(run func(*cobra.Command, []string, *engine.Engine, *spec.Sandbox) error) func(*cobra.Command, []string) error {
+	return a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
+		sb, err := e.Find(args[0])
+		if err != nil {
+			return err
+		}
+		return run(cmd, args, e, sb)
+	})
+}
+
 // Engine opens the state directory.
 func (a *App) Engine() (*engine.Engine, error) {
 	return app.Open(app.Options{

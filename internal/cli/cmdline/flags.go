@@ -65,7 +65,7 @@ func (f *CreateFlags) Add(a *App, c *cobra.Command) {
 	fs.StringArrayVar(&f.secrets, "secret", nil, "lend it a secret: NAME[:TIME], e.g. anthropic:8h; repeatable")
 	fs.StringArrayVar(&f.lend, "lend", nil, "lend it what tools of this host log in with: TOOL[:HOST],... of "+strings.Join(hostcreds.Names(), " "))
 	fs.StringVar(&f.mock, "mock", "", "play the providers of models by this script: no model is asked, and no key is needed")
-	f.server.add(a, c)
+	f.server.addFlags(a, c)
 	fs.StringVarP(&f.Workdir, "workdir", "w", "", "directory inside to work in (default the first PATH)")
 	fs.StringVarP(&f.User, "user", "u", "", "user inside: NAME|UID[:GROUP|GID] (default you; root may do anything inside)")
 	fs.Float64Var(&f.cpus, "cpus", 0, "processors the sandbox may use, e.g. 1.5")
@@ -109,7 +109,7 @@ func (f *CreateFlags) Request(a *App, who string, paths []string) (req spec.Requ
 		Mock: f.mock, ModelServer: f.server.url, ModelKey: f.server.key, ServerModel: f.server.model,
 		Limits: spec.Limits{CPUs: f.cpus, Pids: f.pids}, Budget: f.Budget.Budget, IdleTimeout: spec.Duration(f.idle), Checkpoint: f.when,
 	}
-	f.network.fill(&req)
+	f.network.fillRequest(&req)
 	switch {
 	case f.upgrade && f.version != "":
 		return req, spec.Errorf(spec.ErrUsage, "--upgrade and --agent-version exclude each other")

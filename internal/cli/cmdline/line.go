@@ -57,7 +57,7 @@ func (a *App) UnknownCommand(group *cobra.Command, word string) error {
 	if group.HasParent() {
 		err = spec.Errorf(spec.ErrUsage, "%s has no command %q", group.CommandPath(), word)
 	}
-	group.SuggestionsMinimumDistance = slip(word)
+	group.SuggestionsMinimumDistance = allowedTypos(word)
 	if names := group.SuggestionsFor(word); len(names) > 0 {
 		return err.WithHint("did you mean %s %s?", group.CommandPath(), strings.Join(names, " or "))
 	}
@@ -164,15 +164,15 @@ func flagNames(cmd *cobra.Command) (names []string) {
 
 // nearest returns the names similar to a word, by cobra's measure.
 func nearest(word string, names []string) []string {
-	c := &cobra.Command{SuggestionsMinimumDistance: slip(word)}
+	c := &cobra.Command{SuggestionsMinimumDistance: allowedTypos(word)}
 	for _, name := range names {
 		c.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
 	}
 	return c.SuggestionsFor(word)
 }
 
-// slip returns how many letters of a word may be wrong. In a short word, two would be most of it.
-func slip(word string) int {
+// allowedTypos returns how many letters of a word may be wrong. In a short word, two would be most of it.
+func allowedTypos(word string) int {
 	if len(word) < 3 {
 		return 1
 	}
@@ -200,14 +200,14 @@ func RefuseEmpty(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if i := slices.Index(ours(cmd, args), ""); i >= 0 {
+	if i := slices.Index(ownArguments(cmd, args), ""); i >= 0 {
 		return spec.Errorf(spec.ErrUsage, "argument %d is empty", i+1).WithHint("%s", hint)
 	}
 	return nil
 }
 
-// ours returns the arguments that are not for a program inside.
-func ours(cmd *cobra.Command, args []string) []string {
+// ownArguments returns the arguments that are not for a program inside.
+func ownArguments(cmd *cobra.Command, args []string) []string {
 	switch passes, dash := cmd.Annotations[PassesOn], cmd.ArgsLenAtDash(); {
 	case passes == BehindFirst && len(args) > 1:
 		return args[:1]

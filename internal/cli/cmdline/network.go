@@ -34,12 +34,12 @@ func (f *NetworkFlags) Add(c *cobra.Command) {
 // Block returns the rules of the flags.
 func (f *NetworkFlags) Block() (policy.Block, error) {
 	var req spec.Request
-	f.fill(&req)
+	f.fillRequest(&req)
 	return provision.ParseRules(&req)
 }
 
-// fill puts the rules of the flags into a request.
-func (f *NetworkFlags) fill(req *spec.Request) {
+// fillRequest puts the rules of the flags into a request.
+func (f *NetworkFlags) fillRequest(req *spec.Request) {
 	req.Presets, req.Allow, req.Deny = f.Lists()
 }
 

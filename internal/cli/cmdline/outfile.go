@@ -95,9 +95,9 @@ func findOutfile(paths *hostpath.Guard, word string) (Outfile, error) {
 				}
 				continue
 			}
-			info, err = os.Stat(o.path())
+			info, err = os.Stat(o.tempPath())
 		}
-		if err = o.judge(info, err); err != nil {
+		if err = o.judgeExisting(info, err); err != nil {
 			o.Close()
 		}
 		return o, err
@@ -117,7 +117,7 @@ func classed(err error) error {
 	return err
 }
 
-func (o Outfile) path() string { return filepath.Join(o.place.Name(), o.name) }
+func (o Outfile) tempPath() string { return filepath.Join(o.place.Name(), o.name) }
 
 // opened reports whether the path leads to an open file of a process, which may have no path of its
 // own: /dev/fd/3.
@@ -133,8 +133,8 @@ func (o Outfile) target() (string, error) {
 	return to, err
 }
 
-// judge decides how to write, by the kind of the existing file.
-func (o *Outfile) judge(info fs.FileInfo, err error) error {
+// judgeExisting decides how to write, by the kind of the existing file.
+func (o *Outfile) judgeExisting(info fs.FileInfo, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		o.Whole = true
@@ -158,7 +158,7 @@ func (o Outfile) isFile(f *os.File) bool {
 	}
 	info, err := o.place.Lstat(o.name)
 	if o.opened() {
-		info, err = os.Stat(o.path())
+		info, err = os.Stat(o.tempPath())
 	}
 	return err == nil && os.SameFile(info, is)
 }
@@ -175,15 +175,15 @@ func (o Outfile) Write(do func(io.Writer) error) error {
 	if o.Std != nil {
 		return do(o.Std)
 	}
-	err := o.open(func(f *os.File) error { return do(f) })
+	err := o.openFile(func(f *os.File) error { return do(f) })
 	if err != nil {
 		err = fmt.Errorf("write %s: %w", o.Word, err)
 	}
 	return err
 }
 
-// copy writes a file's contents from its beginning.
-func (o Outfile) copy(f *os.File) error {
+// copyFile writes a file's contents from its beginning.
+func (o Outfile) copyFile(f *os.File) error {
 	return o.Write(func(w io.Writer) error {
 		_, err := io.Copy(w, io.NewSectionReader(f, 0, math.MaxInt64))
 		return err
@@ -201,25 +201,25 @@ func (o Outfile) Spool(e *engine.Engine, do func(*os.File) error) error {
 	if err := do(f); err != nil {
 		return err
 	}
-	return o.copy(f)
+	return o.copyFile(f)
 }
 
-func (o Outfile) open(do func(*os.File) error) error {
+func (o Outfile) openFile(do func(*os.File) error) error {
 	if o.Whole {
 		return o.Make(do)
 	}
-	f, err := o.there()
+	f, err := o.openExisting()
 	if err != nil {
 		return err
 	}
 	return errors.Join(do(f), f.Close())
 }
 
-// there opens an existing file that is not a regular file.
-func (o Outfile) there() (*os.File, error) {
+// openExisting opens an existing file that is not a regular file.
+func (o Outfile) openExisting() (*os.File, error) {
 	const flags = os.O_WRONLY | os.O_APPEND | unix.O_NOCTTY
 	if o.opened() {
-		return os.OpenFile(o.path(), flags, 0)
+		return os.OpenFile(o.tempPath(), flags, 0)
 	}
 	return o.place.OpenFile(o.name, flags, 0)
 }

@@ -15,7 +15,7 @@ func (o Outfile) Make(do func(*os.File) error) error {
 	temp := "." + o.name + "." + rand.Text()[:10]
 	f, err := o.nameless()
 	if err != nil { // not every file system supports that
-		f, err = o.named(temp)
+		f, err = o.openNamed(temp)
 	}
 	if err != nil {
 		return err
@@ -25,7 +25,7 @@ func (o Outfile) Make(do func(*os.File) error) error {
 		err = f.Sync()
 	}
 	if err == nil {
-		err = o.take(f, temp)
+		err = o.moveIntoPlace(f, temp)
 	}
 	return errors.Join(err, f.Close())
 }
@@ -41,33 +41,33 @@ func (o Outfile) nameless() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(fd), o.path()), nil
+	return os.NewFile(uintptr(fd), o.tempPath()), nil
 }
 
-func (o Outfile) named(temp string) (*os.File, error) {
+func (o Outfile) openNamed(temp string) (*os.File, error) {
 	return o.place.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// take moves a file into place. A link cannot replace an existing file, so an unnamed file gets a
+// moveIntoPlace moves a file into place. A link cannot replace an existing file, so an unnamed file gets a
 // temporary name first in that case.
-func (o Outfile) take(f *os.File, temp string) error {
+func (o Outfile) moveIntoPlace(f *os.File, temp string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err
 	}
 	if st.Nlink == 0 {
-		err := o.link(f, o.name)
+		err := o.linkIntoPlace(f, o.name)
 		if !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		if err := o.link(f, temp); err != nil {
+		if err := o.linkIntoPlace(f, temp); err != nil {
 			return err
 		}
 	}
 	return o.place.Rename(temp, o.name)
 }
 
-func (o Outfile) link(f *os.File, name string) error {
+func (o Outfile) linkIntoPlace(f *os.File, name string) error {
 	dir, err := o.place.Open(".")
 	if err != nil {
 		return err

@@ -113,8 +113,8 @@ func TestOutfile(t *testing.T) {
 	o, err := findOutfile(written, "null")
 	must(t, err)
 	defer o.Close()
-	if o.Whole || o.path() != os.DevNull {
-		t.Errorf("a file would be made in the place of %s", o.path())
+	if o.Whole || o.tempPath() != os.DevNull {
+		t.Errorf("a file would be made in the place of %s", o.tempPath())
 	}
 	for _, word := range []string{"pipe", "work/pipe"} {
 		r, err := os.OpenFile(word, os.O_RDWR|unix.O_NONBLOCK, 0)
@@ -149,7 +149,7 @@ func TestOutfileHasNoName(t *testing.T) {
 			_, err := io.WriteString(w, want)
 			return err
 		}))
-		if got, err := os.ReadFile(o.path()); err != nil || string(got) != want {
+		if got, err := os.ReadFile(o.tempPath()); err != nil || string(got) != want {
 			t.Errorf("it has %q, %v", got, err)
 		}
 	}
@@ -174,9 +174,9 @@ func TestOutfileHasOneName(t *testing.T) {
 		}
 		_, err = f.WriteString(tt.want)
 		must(t, err)
-		must(t, o.take(f, tt.temp))
+		must(t, o.moveIntoPlace(f, tt.temp))
 		must(t, f.Close())
-		if got, err := os.ReadFile(o.path()); err != nil || string(got) != tt.want {
+		if got, err := os.ReadFile(o.tempPath()); err != nil || string(got) != tt.want {
 			t.Errorf("it has %q, %v", got, err)
 		}
 	}
@@ -191,11 +191,11 @@ func TestOutfileNamed(t *testing.T) {
 	o, err := findOutfile(new(hostpath.Guard), filepath.Join(t.TempDir(), "file"))
 	must(t, err)
 	defer o.Close()
-	f, err := o.named(".other")
+	f, err := o.openNamed(".other")
 	must(t, err)
-	must(t, o.take(f, ".other"))
+	must(t, o.moveIntoPlace(f, ".other"))
 	must(t, f.Close())
-	if _, err := os.Lstat(o.path()); err != nil {
+	if _, err := os.Lstat(o.tempPath()); err != nil {
 		t.Error(err)
 	}
 }

@@ -28,19 +28,19 @@ func (w Watcher) Note(format string, args ...any) { w.app.Note(format, args...) 
 func (w Watcher) Installing() (agentprogram.Progress, func()) {
 	line := progressLine{app: w.app}
 	return func(title string, ev agent.Event) {
-		line.show(strings.TrimSpace("installing "+title+" "+ev.Version), string(ev.Phase), ev.Bytes, ev.Total)
-	}, line.end
+		line.showStep(strings.TrimSpace("installing "+title+" "+ev.Version), string(ev.Phase), ev.Bytes, ev.Total)
+	}, line.clearLine
 }
 
 // Fetching shows the progress of an image.
 func (w Watcher) Fetching() (func(image.Event), func()) {
 	line := progressLine{app: w.app}
-	return func(ev image.Event) { line.show("image", string(ev.Phase), max(ev.Bytes, 0), ev.Total) }, line.end
+	return func(ev image.Event) { line.showStep("image", string(ev.Phase), max(ev.Bytes, 0), ev.Total) }, line.clearLine
 }
 
 // Building shows the progress of a build.
 func (w Watcher) Building() func(builder.Event) {
-	return (&buildProgress{app: w.app, quiet: w.quiet}).tell
+	return (&buildProgress{app: w.app, quiet: w.quiet}).showEvent
 }
 
 // progressLine shows how far something is: on a terminal in one line that is rewritten, and cleared at the
@@ -50,7 +50,7 @@ type progressLine struct {
 	last string
 }
 
-func (l *progressLine) show(title, phase string, bytes, total int64) {
+func (l *progressLine) showStep(title, phase string, bytes, total int64) {
 	live, text := term.IsTerminal(l.app.Err), phase
 	if live && total > 0 {
 		text += fmt.Sprintf(" %3d%% of %s", bytes*100/total, spec.FormatSize(total))
@@ -69,7 +69,7 @@ func (l *progressLine) show(title, phase string, bytes, total int64) {
 	l.last = text
 }
 
-func (l *progressLine) end() {
+func (l *progressLine) clearLine() {
 	if l.last != "" && term.IsTerminal(l.app.Err) {
 		fmt.Fprint(l.app.Err, "\r\x1b[K")
 	}
@@ -85,7 +85,7 @@ type buildProgress struct {
 // keptLines is how many lines of a failed step a quiet build prints.
 const keptLines = 20
 
-func (p *buildProgress) tell(ev builder.Event) {
+func (p *buildProgress) showEvent(ev builder.Event) {
 	step := "the build"
 	if ev.Step > 0 {
 		step = fmt.Sprintf("[%d/%d]", ev.Step, ev.Steps)
@@ -105,21 +105,21 @@ func (p *buildProgress) tell(ev builder.Event) {
 		p.app.Note("%s failed after %.1fs", step, ev.Seconds)
 	case builder.Started:
 		p.lines = nil
-		p.say("%s %s", step, term.Sanitize(ev.Name))
+		p.noteStep("%s %s", step, term.Sanitize(ev.Name))
 	case builder.Cached:
-		p.say("%s %s: as before", step, term.Sanitize(ev.Name))
+		p.noteStep("%s %s: as before", step, term.Sanitize(ev.Name))
 	case builder.Waiting:
-		p.say("%s waits for %s", step, term.Sanitize(ev.Text))
+		p.noteStep("%s waits for %s", step, term.Sanitize(ev.Text))
 	case builder.Done:
-		p.say("%s done in %.1fs", step, ev.Seconds)
+		p.noteStep("%s done in %.1fs", step, ev.Seconds)
 	case builder.Warning:
-		p.say("Dockerfile: %s", term.Sanitize(ev.Text))
+		p.noteStep("Dockerfile: %s", term.Sanitize(ev.Text))
 	case builder.Making:
-		p.say("making the image")
+		p.noteStep("making the image")
 	}
 }
 
-func (p *buildProgress) say(format string, args ...any) {
+func (p *buildProgress) noteStep(format string, args ...any) {
 	if !p.quiet {
 		p.app.Note(format, args...)
 	}

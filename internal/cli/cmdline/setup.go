@@ -84,13 +84,13 @@ func (w *LineWriter) Write(p []byte) (int, error) {
 		w.rest = append(w.rest, line...)
 		p = more
 		if whole || len(w.rest) >= maxLine {
-			w.show()
+			w.showLine()
 		}
 	}
 	return n, nil
 }
 
-func (w *LineWriter) show() {
+func (w *LineWriter) showLine() {
 	text := strings.ReplaceAll(strings.TrimRight(string(w.rest), "\r"), "\t", "    ")
 	w.rest = w.rest[:0]
 	w.mu.Lock()
@@ -101,6 +101,6 @@ func (w *LineWriter) show() {
 // End prints the rest after the last line end.
 func (w *LineWriter) End() {
 	if len(w.rest) > 0 {
-		w.show()
+		w.showLine()
 	}
 }

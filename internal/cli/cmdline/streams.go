@@ -39,7 +39,7 @@ type copying struct {
 func OpenStreams(a *App, noStdin bool) (*Streams, error) {
 	s := &Streams{}
 	for i, f := range []*os.File{a.In, a.Out, a.Err} {
-		if err := s.open(i, f, noStdin && i == 0); err != nil {
+		if err := s.openStream(i, f, noStdin && i == 0); err != nil {
 			s.Close()
 			return nil, err
 		}
@@ -47,7 +47,7 @@ func OpenStreams(a *App, noStdin bool) (*Streams, error) {
 	return s, nil
 }
 
-func (s *Streams) open(i int, f *os.File, none bool) error {
+func (s *Streams) openStream(i int, f *os.File, none bool) error {
 	if !none {
 		if direct := reopenPipe(f, i); direct != nil {
 			s.Theirs[i] = direct
@@ -99,14 +99,14 @@ func (s *Streams) Start() {
 	}
 	for _, c := range s.copies {
 		if c.input {
-			go c.run() // may block on a terminal forever, so drain does not wait for it
+			go c.copyAll() // may block on a terminal forever, so drain does not wait for it
 			continue
 		}
-		s.wg.Go(c.run)
+		s.wg.Go(c.copyAll)
 	}
 }
 
-func (c *copying) run() {
+func (c *copying) copyAll() {
 	if c.input {
 		_, _ = io.Copy(c.dst, c.src)
 		c.dst.Close()
@@ -114,15 +114,15 @@ func (c *copying) run() {
 	}
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := c.take(buf)
-		if n > 0 && !c.pass(buf[:n]) || err != nil {
+		n, err := c.readAvailable(buf)
+		if n > 0 && !c.passBytes(buf[:n]) || err != nil {
 			return
 		}
 	}
 }
 
-// pass writes the bytes read, and reports whether copying can continue.
-func (c *copying) pass(read []byte) bool {
+// passBytes writes the bytes read, and reports whether copying can continue.
+func (c *copying) passBytes(read []byte) bool {
 	defer c.holds.Store(false)
 	if _, err := c.dst.Write(read); err != nil {
 		c.src.Close() // the program inside gets SIGPIPE
@@ -136,9 +136,9 @@ func (c *copying) pass(read []byte) bool {
 	return true
 }
 
-// take reads the available bytes. It sets holds before it reads, so that bytes are always either in
+// readAvailable reads the available bytes. It sets holds before it reads, so that bytes are always either in
 // the pipe or known to be held.
-func (c *copying) take(buf []byte) (n int, err error) {
+func (c *copying) readAvailable(buf []byte) (n int, err error) {
 	conn, err := c.src.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -176,18 +176,18 @@ func (s *Streams) Drain() error {
 	for {
 		select {
 		case <-done:
-			return s.lost()
+			return s.lostOutput()
 		case sig := <-enough:
 			return &spec.Exited{Code: spec.ExitSignal + int(sig.(unix.Signal))}
 		case <-time.After(quiet):
-			if !s.alive() {
-				return s.lost()
+			if !s.isMoving() {
+				return s.lostOutput()
 			}
 		}
 	}
 }
 
-func (s *Streams) lost() error {
+func (s *Streams) lostOutput() error {
 	for _, c := range s.copies {
 		if err := c.failed.Load(); err != nil && !errors.Is(*err, unix.EPIPE) {
 			return &spec.Error{Op: "pass on what the program prints", Err: *err}
@@ -196,9 +196,9 @@ func (s *Streams) lost() error {
 	return nil
 }
 
-// alive reports whether output has moved since the last call, or is still to be moved: on a busy
+// isMoving reports whether output has moved since the last call, or is still to be moved: on a busy
 // machine the copying goroutine may lag.
-func (s *Streams) alive() bool {
+func (s *Streams) isMoving() bool {
 	alive := false
 	for _, c := range s.copies {
 		// In the order in which bytes move: otherwise they could pass between the two checks.

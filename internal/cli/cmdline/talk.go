@@ -34,22 +34,22 @@ const (
 	unknownWidth = 100
 )
 
-// show prints the next event.
-func (p *talkPage) show(ev spec.TranscriptEvent) error {
+// showEvent prints the next event.
+func (p *talkPage) showEvent(ev spec.TranscriptEvent) error {
 	p.digest.Add(ev)
 	var b strings.Builder
-	p.head(&b, ev)
-	if p.open == "" || p.open != whose(ev) {
-		p.close(&b)
-		title(&b, ev)
+	p.showHead(&b, ev)
+	if p.open == "" || p.open != messageOf(ev) {
+		p.closeLine(&b)
+		messageTitle(&b, ev)
 	}
-	p.body(&b, ev)
+	p.showBody(&b, ev)
 	_, err := io.WriteString(p.out, b.String())
 	return err
 }
 
-// whose identifies the message that a piece belongs to.
-func whose(ev spec.TranscriptEvent) string {
+// messageOf identifies the message that a piece belongs to.
+func messageOf(ev spec.TranscriptEvent) string {
 	switch ev.Kind {
 	case spec.TalkMessage, spec.TalkThinking:
 		return ev.Kind + " " + ev.Role
@@ -57,11 +57,11 @@ func whose(ev spec.TranscriptEvent) string {
 	return ""
 }
 
-// head prints the session and the model when they change.
-func (p *talkPage) head(b *strings.Builder, ev spec.TranscriptEvent) {
+// showHead prints the session and the model when they change.
+func (p *talkPage) showHead(b *strings.Builder, ev spec.TranscriptEvent) {
 	if ev.Session != p.session {
 		p.session, p.model = ev.Session, ""
-		p.close(b)
+		p.closeLine(b)
 		fmt.Fprintf(b, "session %s", term.Sanitize(p.session))
 		if !ev.Time.IsZero() {
 			fmt.Fprintf(b, ", %s", ev.Time.Local().Format(time.DateTime))
@@ -70,21 +70,21 @@ func (p *talkPage) head(b *strings.Builder, ev spec.TranscriptEvent) {
 	}
 	if ev.Model != "" && ev.Model != p.model {
 		p.model = ev.Model
-		p.close(b)
+		p.closeLine(b)
 		fmt.Fprintf(b, "model %s\n", term.Sanitize(p.model))
 	}
 }
 
-// close ends an unfinished line.
-func (p *talkPage) close(b *strings.Builder) {
+// closeLine ends an unfinished line.
+func (p *talkPage) closeLine(b *strings.Builder) {
 	if p.open != "" {
 		b.WriteByte('\n')
 		p.open = ""
 	}
 }
 
-// title prints the line above a message.
-func title(b *strings.Builder, ev spec.TranscriptEvent) {
+// messageTitle prints the line above a message.
+func messageTitle(b *strings.Builder, ev spec.TranscriptEvent) {
 	switch ev.Kind {
 	case spec.TalkMessage:
 		fmt.Fprintf(b, "%s:\n  ", ev.Role)
@@ -93,17 +93,17 @@ func title(b *strings.Builder, ev spec.TranscriptEvent) {
 	}
 }
 
-func (p *talkPage) body(b *strings.Builder, ev spec.TranscriptEvent) {
+func (p *talkPage) showBody(b *strings.Builder, ev spec.TranscriptEvent) {
 	switch ev.Kind {
 	case spec.TalkMessage, spec.TalkThinking:
 		text := console.Printable(ev.Text)
-		p.open = whose(ev)
+		p.open = messageOf(ev)
 		if !ev.Partial {
 			text = strings.TrimRight(text, "\n")
 		}
 		b.WriteString(strings.ReplaceAll(text, "\n", "\n  "))
 		if !ev.Partial {
-			p.close(b)
+			p.closeLine(b)
 		}
 	case spec.TalkToolCall:
 		fmt.Fprintf(b, "tool %s: %s\n", cmp.Or(term.Sanitize(ev.Tool), "without a name"), inputText(ev.Input))
@@ -202,10 +202,10 @@ func FirstLine(s string, width int) string {
 	return term.Shorten(line, width)
 }
 
-// end prints the usage.
-func (p *talkPage) end() error {
+// showUsage prints the usage.
+func (p *talkPage) showUsage() error {
 	var b strings.Builder
-	p.close(&b)
+	p.closeLine(&b)
 	d := p.digest
 	if u := d.Usage; u != (spec.TranscriptUsage{}) {
 		fmt.Fprintf(&b, "used %d tokens in", u.Input)
@@ -228,7 +228,7 @@ func (a *App) Teller() (tell func(spec.TranscriptEvent) error, end func() error)
 		return a.printEvent, func() error { return nil }
 	}
 	p := &talkPage{out: a.Out}
-	return p.show, p.end
+	return p.showEvent, p.showUsage
 }
 
 // printEvent prints an event as a line of JSON.

@@ -14,11 +14,11 @@ func page(t *testing.T, events ...spec.TranscriptEvent) string {
 	var b strings.Builder
 	p := &talkPage{out: &b}
 	for _, ev := range events {
-		if err := p.show(ev); err != nil {
+		if err := p.showEvent(ev); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := p.end(); err != nil {
+	if err := p.showUsage(); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

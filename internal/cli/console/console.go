@@ -50,7 +50,7 @@ func (c *Console) Report(err error) int {
 		return code
 	}
 	said := ""
-	for _, err := range apart(err) {
+	for _, err := range splitErrors(err) {
 		fmt.Fprintf(c.Err, "bothy: error: %s\n", Printable(err.Error()))
 		if hint := spec.Hint(err); hint != "" && hint != said {
 			fmt.Fprintf(c.Err, "bothy: hint: %s\n", Printable(c.called(hint)))
@@ -97,6 +97,15 @@ func (c *Console) PrintJSON(v any) error {
 	return err
 }
 
+// Answer prints an answer: v as JSON on request, or else a line.
+func (c *Console) Answer(v any, line string) error {
+	if c.JSON {
+		return c.PrintJSON(v)
+	}
+	_, err := fmt.Fprintln(c.Out, line)
+	return err
+}
+
 // CanAsk reports whether a person at a terminal can answer a question.
 func (c *Console) CanAsk() bool { return term.IsTerminal(c.In) && term.IsTerminal(c.Err) }
 
@@ -121,14 +130,14 @@ func (c *Console) Ask(format string, args ...any) bool {
 		return answer == "y" || answer == "yes"
 	case s := <-sigs:
 		fmt.Fprintln(c.Err)
-		end(s.(unix.Signal))
+		endBySignal(s.(unix.Signal))
 		return false
 	}
 }
 
-// end ends the command by a signal, even if the command handles that signal elsewhere. The command
+// endBySignal ends the command by a signal, even if the command handles that signal elsewhere. The command
 // is only waiting for an answer, and the next command cleans up anything left.
-func end(s unix.Signal) {
+func endBySignal(s unix.Signal) {
 	signal.Reset(s)
 	term.Raise(s)
 	os.Exit(spec.ExitSignal + int(s))

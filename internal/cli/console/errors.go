@@ -18,8 +18,8 @@ func Join(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// apart returns the errors that Join, or errors.Join, combined.
-func apart(err error) []error {
+// splitErrors returns the errors that Join, or errors.Join, combined.
+func splitErrors(err error) []error {
 	if m, ok := errors.AsType[interface {
 		error
 		Unwrap() []error

@@ -44,7 +44,7 @@ func (t *Table) Flush() error {
 	w := tabwriter.NewWriter(&out, 0, 4, columnGap, ' ', 0)
 	_, _ = w.Write(t.text.Bytes())
 	_ = w.Flush()
-	if t.width > 0 && !fits(out.String(), t.width) {
+	if t.width > 0 && !fitsWidth(out.String(), t.width) {
 		out.Reset()
 		out.WriteString(folded(t.text.String(), t.width))
 	}
@@ -53,7 +53,7 @@ func (t *Table) Flush() error {
 	return err
 }
 
-func fits(text string, width int) bool {
+func fitsWidth(text string, width int) bool {
 	for line := range strings.Lines(text) {
 		if tui.Width(strings.TrimRight(line, " \n")) > width {
 			return false
@@ -75,11 +75,11 @@ func folded(text string, width int) string {
 	for line := range strings.Lines(text) {
 		rows = append(rows, strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
 	}
-	columns := place(rows, width)
+	columns := placeColumns(rows, width)
 	var b strings.Builder
 	for _, row := range rows {
 		if len(row) == 1 { // not a row of the table
-			b.WriteString(strings.Join(words(row[0], width), "\n") + "\n")
+			b.WriteString(strings.Join(breakWords(row[0], width), "\n") + "\n")
 			continue
 		}
 		for line := range columns[len(columns)-1].line + 1 {
@@ -89,8 +89,8 @@ func folded(text string, width int) string {
 	return b.String()
 }
 
-// place finds a position for each column: beside the one before it, or on the next line.
-func place(rows [][]string, width int) []column {
+// placeColumns finds a position for each column: beside the one before it, or on the next line.
+func placeColumns(rows [][]string, width int) []column {
 	var columns []column
 	for _, row := range rows {
 		if len(row) == 1 {
@@ -126,7 +126,7 @@ func writeRow(b *strings.Builder, row []string, columns []column, line int) {
 	var at []column
 	for i, cell := range row {
 		if columns[i].line == line && cell != "" {
-			cells, at = append(cells, words(cell, columns[i].width)), append(at, columns[i])
+			cells, at = append(cells, breakWords(cell, columns[i].width)), append(at, columns[i])
 		}
 	}
 	for n := 0; slices.ContainsFunc(cells, func(c []string) bool { return n < len(c) }); n++ {
@@ -149,9 +149,9 @@ func writeRow(b *strings.Builder, row []string, columns []column, line int) {
 	}
 }
 
-// words breaks a text between words into lines of at most width columns. The first line keeps
+// breakWords breaks a text between words into lines of at most width columns. The first line keeps
 // leading blanks.
-func words(text string, width int) []string {
+func breakWords(text string, width int) []string {
 	rest := strings.TrimLeft(text, " ")
 	line := text[:len(text)-len(rest)]
 	var lines []string

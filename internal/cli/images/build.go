@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -29,11 +30,8 @@ bothy run -t NAME.`,
   bothy template build -t tools:v1 -f .sandbox/Dockerfile --preset npm .
   bothy template build --secret id=npm,src=$HOME/.npmrc .`,
 		Args: cmdline.Exactly(1, "a directory"),
-		RunE: func(cmd *cobra.Command, words []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(cmd *cobra.Command, words []string, e *engine.Engine) error {
+			var err error
 			if pull {
 				req.Pull = spec.PullAlways
 			}
@@ -61,12 +59,8 @@ bothy run -t NAME.`,
 			if err != nil {
 				return err
 			}
-			if a.JSON {
-				return a.PrintJSON(img)
-			}
-			fmt.Fprintln(a.Out, img.Title())
-			return nil
-		},
+			return a.Answer(img, img.Title())
+		}),
 	}
 	fs := c.Flags()
 	fs.StringVarP(&req.Tag, "tag", "t", "", "name of the image: NAME[:TAG] (default none: it has its digest)")

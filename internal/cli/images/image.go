@@ -27,11 +27,7 @@ func (a *app) templatePullCommand() *cobra.Command {
 		Use: "pull IMAGE...", Short: "Fetch container images, or what their tags mean now",
 		Long: "Asks the registry which image is meant, fetches what is not there, compares all of it\nwith its digests, and makes the root file system that sandboxes share. You are logged\nin as your Docker is.",
 		Args: cmdline.AtLeast(1, "an image, e.g. ubuntu:24.04"), ValidArgsFunction: a.TemplateNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
 			var refs []image.Reference
 			for _, word := range args { // nothing is fetched for a line with a mistake in it
 				ref, err := image.ParseReference(word)
@@ -51,7 +47,7 @@ func (a *app) templatePullCommand() *cobra.Command {
 				list = append(list, img)
 			}
 			return a.printImages(list)
-		},
+		}),
 	})
 }
 
@@ -97,21 +93,13 @@ func (a *app) templatePruneCommand() *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "prune", Short: "Remove images that have lost their names and that no sandbox uses, and downloads that broke off",
 		Args: cmdline.Exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(_ *cobra.Command, _ []string, e *engine.Engine) error {
 			freed, err := e.Images().Prune()
 			if err != nil {
 				return err
 			}
-			if a.JSON {
-				return a.PrintJSON(map[string]any{"freed": freed})
-			}
-			fmt.Fprintf(a.Out, "%s freed\n", spec.FormatSize(freed))
-			return nil
-		},
+			return a.Answer(map[string]any{"freed": freed}, fmt.Sprintf("%s freed", spec.FormatSize(freed)))
+		}),
 	})
 }
 

@@ -108,11 +108,7 @@ func (a *app) exported(word, name string) (*engine.Engine, rootfs.Source, image.
 
 // printExported prints the image that was written or pushed.
 func (a *app) printExported(img image.Image) error {
-	if a.JSON {
-		return a.PrintJSON(img)
-	}
-	fmt.Fprintf(a.Out, "%s@%s\n", img.Title(), img.Digest)
-	return nil
+	return a.Answer(img, fmt.Sprintf("%s@%s", img.Title(), img.Digest))
 }
 
 func (a *app) templatePushCommand() *cobra.Command {

@@ -55,11 +55,7 @@ func (a *app) saveTemplate(cmd *cobra.Command, sandbox, name, word string) error
 			return err
 		}
 	}
-	if a.JSON {
-		return a.PrintJSON(t)
-	}
-	fmt.Fprintln(a.Out, t.Name)
-	return nil
+	return a.Answer(t, t.Name)
 }
 
 // export writes a template to a file, which appears only when complete. A template over an image is
@@ -173,11 +169,7 @@ func (a *app) templateLoadCommand() *cobra.Command {
 			if err != nil {
 				return &spec.Error{Op: "load template", Err: err}
 			}
-			if a.JSON {
-				return a.PrintJSON(t)
-			}
-			fmt.Fprintln(a.Out, t.Name)
-			return nil
+			return a.Answer(t, t.Name)
 		},
 	}
 	c.Flags().StringVarP(&input, "input", "i", "", "read from a file")
@@ -191,17 +183,13 @@ func (a *app) templateRmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "rm TEMPLATE...", Aliases: []string{"remove", "delete"}, Short: "Remove templates; sandboxes keep what they were made from, images they use stay",
 		Args: cmdline.AtLeast(1, "a template"), ValidArgsFunction: a.TemplateNames,
-		RunE: func(_ *cobra.Command, args []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(_ *cobra.Command, args []string, e *engine.Engine) error {
 			var errs []error
 			for _, name := range args {
 				errs = append(errs, a.removeTemplate(e, name, force))
 			}
 			return console.Join(errs)
-		},
+		}),
 	}
 	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask")
 	return c

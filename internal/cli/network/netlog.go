@@ -128,11 +128,11 @@ func PointInTime(s string, now time.Time) (time.Time, error) {
 }
 
 func (f *recordFilter) matches(r *spec.NetworkRecord) bool {
-	return !r.Time.Before(f.since) && f.asks(r)
+	return !r.Time.Before(f.since) && f.matchesRecord(r)
 }
 
-// asks is matches without the time.
-func (f *recordFilter) asks(r *spec.NetworkRecord) bool {
+// matchesRecord is matches without the time.
+func (f *recordFilter) matchesRecord(r *spec.NetworkRecord) bool {
 	matches := func(t target.Target) bool { return t.Matches(r.Name, r.Addr, r.Port) }
 	return (f.verdict == "" || r.Verdict == f.verdict) && (len(f.targets) == 0 || slices.ContainsFunc(f.targets, matches))
 }
@@ -167,21 +167,21 @@ type tally struct {
 // takes another command to allow it. So have failures that a command would fix.
 type trafficKey struct{ sandbox, host, verdict, reason string }
 
-// read adds the next record of a log.
-func (t *tally) read(sandbox string, r *spec.NetworkRecord) {
-	if !t.track(sandbox, r) {
+// readRecord adds the next record of a log.
+func (t *tally) readRecord(sandbox string, r *spec.NetworkRecord) {
+	if !t.trackFlow(sandbox, r) {
 		t.add(sandbox, r)
 	}
 }
 
 func (t *tally) add(sandbox string, r *spec.NetworkRecord) {
 	if r.Event != spec.NetworkPolicy && t.filter.matches(r) {
-		t.count(sandbox, r)
+		t.countRecord(sandbox, r)
 	}
 }
 
-// count adds a record to its row.
-func (t *tally) count(sandbox string, r *spec.NetworkRecord) {
+// countRecord adds a record to its row.
+func (t *tally) countRecord(sandbox string, r *spec.NetworkRecord) {
 	key := trafficKey{sandbox: sandbox, host: RecordHost(r), verdict: r.Verdict}
 	if r.Verdict == spec.VerdictDeny || r.Suggest != "" {
 		key.reason = r.Reason
@@ -191,7 +191,7 @@ func (t *tally) count(sandbox string, r *spec.NetworkRecord) {
 		row = &traffic{Host: key.host, Sandbox: sandbox, Verdict: r.Verdict, Since: r.Time}
 		t.rows[key] = row
 	}
-	row.note(r)
+	row.updateRow(r)
 	switch r.Event {
 	case spec.NetworkRequest:
 		row.Requests += max(r.Count, 1)
@@ -205,8 +205,8 @@ func (t *tally) count(sandbox string, r *spec.NetworkRecord) {
 	}
 }
 
-// note updates the row from a record, unless the row has a later one.
-func (row *traffic) note(r *spec.NetworkRecord) {
+// updateRow updates the row from a record, unless the row has a later one.
+func (row *traffic) updateRow(r *spec.NetworkRecord) {
 	if r.Time.Before(row.Since) {
 		row.Since = r.Time
 	}
@@ -273,7 +273,7 @@ func (a *app) sumUpNetwork(e *engine.Engine, names []string, filter recordFilter
 	}
 	t := newTally(filter)
 	for _, sb := range list {
-		if err := records.Network(e.Store, sb, func(r *spec.NetworkRecord) { t.read(sb.Name, r) }); err != nil {
+		if err := records.Network(e.Store, sb, func(r *spec.NetworkRecord) { t.readRecord(sb.Name, r) }); err != nil {
 			return err
 		}
 	}

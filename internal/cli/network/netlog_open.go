@@ -21,9 +21,9 @@ func newTally(f recordFilter) *tally {
 	return &tally{filter: f, rows: map[trafficKey]*traffic{}, open: map[openFlow]*spec.NetworkRecord{}, crowds: map[crowd]*crowded{}}
 }
 
-// track keeps the open flows. It reports whether a record opens a flow: the flow is added later, by
+// trackFlow keeps the open flows. It reports whether a record opens a flow: the flow is added later, by
 // the record of its end.
-func (t *tally) track(sandbox string, r *spec.NetworkRecord) bool {
+func (t *tally) trackFlow(sandbox string, r *spec.NetworkRecord) bool {
 	if r.State != "" && r.Flow == "" {
 		return t.trackCrowd(crowd{sandbox, RecordHost(r)}, r)
 	}
@@ -59,15 +59,15 @@ func (t *tally) trackCrowd(key crowd, r *spec.NetworkRecord) bool {
 // keeper was killed. They count as allowed.
 func (t *tally) addOpen() {
 	for key, r := range t.open {
-		if t.filter.asks(r) {
-			t.count(key.sandbox, r)
+		if t.filter.matchesRecord(r) {
+			t.countRecord(key.sandbox, r)
 		}
 	}
 	clear(t.open)
 	for key, c := range t.crowds {
-		if c.n > 0 && t.filter.asks(c.last) {
+		if c.n > 0 && t.filter.matchesRecord(c.last) {
 			c.last.Count = c.n
-			t.count(key.sandbox, c.last)
+			t.countRecord(key.sandbox, c.last)
 		}
 	}
 	clear(t.crowds)

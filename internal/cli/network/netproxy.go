@@ -49,7 +49,7 @@ has the rule it was given last. Only --policy changes what happens to the rest.`
 			if err != nil {
 				return err
 			}
-			if err := e.Rules().Edit(cmd.Context(), sb, func(file *policyfile.File) error { return apply(file, rules, def) }); err != nil {
+			if err := e.Rules().Edit(cmd.Context(), sb, func(file *policyfile.File) error { return applyFlags(file, rules, def) }); err != nil {
 				return err
 			}
 			a.WarnRules(e, sb, rules)
@@ -71,8 +71,8 @@ has the rule it was given last. Only --policy changes what happens to the rest.`
 	return c
 }
 
-// apply changes the policy file. A new rule replaces an existing rule for the same target.
-func apply(f *policyfile.File, rules []policy.Rule, def policy.Action) error {
+// applyFlags changes the policy file. A new rule replaces an existing rule for the same target.
+func applyFlags(f *policyfile.File, rules []policy.Rule, def policy.Action) error {
 	for _, r := range rules {
 		if err := f.Put(r); err != nil {
 			return err

@@ -158,7 +158,7 @@ func TestProxyReplaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := apply(f, rules, def); err != nil {
+	if err := applyFlags(f, rules, def); err != nil {
 		t.Fatal(err)
 	}
 	if len(f.Deny) != 1 || f.Deny[0].Text != "a.example" || len(f.Allow) != 3 || f.Default != policy.Allow {
@@ -256,7 +256,7 @@ func TestTallyOfOpenFlows(t *testing.T) {
 	} {
 		tl := newTally(recordFilter{verdict: verdict})
 		for _, r := range records {
-			tl.read("box", r)
+			tl.readRecord("box", r)
 		}
 		tl.addOpen()
 		var got strings.Builder
@@ -283,7 +283,7 @@ func TestTallySince(t *testing.T) {
 		{Time: at.Add(-time.Hour), Flow: "a-2", State: spec.FlowClosed, Name: "ended.example"},
 	} {
 		r.Event, r.Verdict = spec.NetworkFlow, spec.VerdictAllow
-		tl.read("box", r)
+		tl.readRecord("box", r)
 	}
 	tl.addOpen()
 	if rows, _ := tl.sorted(0); len(rows) != 1 || rows[0].Host != "open.example" || rows[0].Count != 1 {

@@ -30,13 +30,13 @@ func (a *app) policyCommand() *cobra.Command {
 // scope is the --sandbox flag of the policy commands.
 type scope struct{ name string }
 
-func (s *scope) add(a *app, c *cobra.Command) {
+func (s *scope) addFlags(a *app, c *cobra.Command) {
 	c.Flags().StringVar(&s.name, "sandbox", "", "only for this sandbox (default: for all)")
 	cmdline.CompleteFlag(c, "sandbox", a.SandboxNames)
 }
 
-// open returns the engine and the sandbox, or nil for all sandboxes.
-func (s *scope) open(a *app) (*engine.Engine, *spec.Sandbox, error) {
+// openScope returns the engine and the sandbox, or nil for all sandboxes.
+func (s *scope) openScope(a *app) (*engine.Engine, *spec.Sandbox, error) {
 	if s.name != "" {
 		return a.Existing(s.name)
 	}
@@ -46,7 +46,7 @@ func (s *scope) open(a *app) (*engine.Engine, *spec.Sandbox, error) {
 
 // inForce is open, and also returns the rules in force.
 func (s *scope) inForce(a *app) (*engine.Engine, *spec.Sandbox, *policy.Policy, error) {
-	e, sb, err := s.open(a)
+	e, sb, err := s.openScope(a)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -71,11 +71,11 @@ func (a *app) policyAddCommand(action policy.Action) *cobra.Command {
 		Example: "  bothy policy " + action.String() + " api.example.com:443\n  bothy policy " + action.String() +
 			" '*.example.com' --sandbox shell-app --for 1h",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rules, err := f.rules(action, cmd, args)
+			rules, err := f.parseRules(action, cmd, args)
 			if err != nil {
 				return err
 			}
-			e, sb, err := f.open(a)
+			e, sb, err := f.openScope(a)
 			if err != nil {
 				return err
 			}
@@ -106,17 +106,17 @@ func (a *app) policyAddCommand(action policy.Action) *cobra.Command {
 			return err
 		},
 	}
-	f.scope.add(a, c)
+	f.scope.addFlags(a, c)
 	c.Flags().StringArrayVar(&f.presets, "preset", nil, "name a preset instead of a target, for deny only none; repeatable")
 	cmdline.CompleteFlag(c, "preset", cmdline.CompletePresets)
-	f.conditionFlags.add(c, action)
+	f.conditionFlags.addFlags(c, action)
 	c.Flags().DurationVar(&f.life, "for", 0, "end the rule after this time, e.g. 1h")
 	c.Flags().StringVar(&f.why, "why", "", "a note, shown with decisions")
 	return c
 }
 
-// rules returns the rules of the arguments and flags. It ignores no flag silently.
-func (f *addFlags) rules(action policy.Action, cmd *cobra.Command, args []string) ([]policy.Rule, error) {
+// parseRules returns the rules of the arguments and flags. It ignores no flag silently.
+func (f *addFlags) parseRules(action policy.Action, cmd *cobra.Command, args []string) ([]policy.Rule, error) {
 	if len(args) == 0 && len(f.presets) == 0 {
 		return nil, cmdline.AtLeast(1, "a target: a host, a pattern, an address or a CIDR, with :PORT or without")(cmd, args)
 	}
@@ -188,12 +188,12 @@ func (a *app) policyLsCommand() *cobra.Command {
 			}
 			rows := []row{}
 			for _, r := range p.Rules() {
-				rows = append(rows, row{r.ID(), r.Source.String(), r.Action.String(), r.String(), sent.of(&r)})
+				rows = append(rows, row{r.ID(), r.Source.String(), r.Action.String(), r.String(), sent.sentByRule(&r)})
 			}
 			return a.printRules(rows, p)
 		},
 	}
-	s.add(a, c)
+	s.addFlags(a, c)
 	return a.JSONFlag(c)
 }
 
@@ -237,7 +237,7 @@ func (a *app) policyRmCommand() *cobra.Command {
 			if len(args)+len(presets) == 0 {
 				return cmdline.AtLeast(1, "rules: by the ID that ls shows, or by target")(cmd, args)
 			}
-			e, sb, err := s.open(a)
+			e, sb, err := s.openScope(a)
 			if err != nil {
 				return err
 			}
@@ -256,7 +256,7 @@ func (a *app) policyRmCommand() *cobra.Command {
 			})
 		},
 	}
-	s.add(a, c)
+	s.addFlags(a, c)
 	c.Flags().StringArrayVar(&ids, "id", nil, "a rule by its ID; repeatable")
 	c.Flags().StringArrayVar(&presets, "preset", nil, "take out a preset instead of a rule; repeatable")
 	cmdline.CompleteFlag(c, "preset", cmdline.CompletePresets)
@@ -318,7 +318,7 @@ func (a *app) policyCheckCommand() *cobra.Command {
 			return nil
 		},
 	}
-	s.add(a, c)
+	s.addFlags(a, c)
 	c.Flags().StringVar(&method, "method", "", "of the request, for a URL (default GET; of ssh: fetch or push)")
 	c.Flags().StringArrayVar(&calls, "rpc", nil, `what its body calls by JSON-RPC, e.g. "tools/call search_docs" (then the default is POST); repeatable`)
 	cmdline.CompleteFlag(c, "rpc", cmdline.OneOf(usualCalls...))
@@ -331,7 +331,7 @@ func (a *app) policyLintCommand() *cobra.Command {
 		Use: "lint", Short: "Look for rules that may not do what they seem to", Args: cmdline.Exactly(0, "no arguments"),
 		Long: "Looks for rules that say less or more than they seem to. Each finding is a line;\nif there are any the exit code is 1.",
 		RunE: func(*cobra.Command, []string) error {
-			e, sb, err := s.open(a)
+			e, sb, err := s.openScope(a)
 			if err != nil {
 				return err
 			}
@@ -349,6 +349,6 @@ func (a *app) policyLintCommand() *cobra.Command {
 			return err
 		},
 	}
-	s.add(a, c)
+	s.addFlags(a, c)
 	return c
 }

@@ -30,7 +30,7 @@ var usualCalls = []string{"initialize", "ping", "notifications/*", "tools/list",
 // conditionNames are the names of the flags.
 var conditionNames = []string{"method", "path", "header", "rpc", "max-body", "max-upload", "websocket", "git", "push", "user", "inspect", "passthrough"}
 
-func (f *conditionFlags) add(c *cobra.Command, action policy.Action) {
+func (f *conditionFlags) addFlags(c *cobra.Command, action policy.Action) {
 	fs := c.Flags()
 	fs.StringArrayVar(&f.methods, "method", nil, "only HTTP requests with this method; repeatable")
 	fs.StringArrayVar(&f.paths, "path", nil, "only HTTP requests with this path, e.g. /repos/acme/**; repeatable")

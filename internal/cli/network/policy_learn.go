@@ -28,12 +28,9 @@ func (a *app) policyLearnCommand() *cobra.Command {
 			"printed, and nothing is changed. Think of each as a stranger's wish: programs\n" +
 			"inside can ask for anything, by any name.",
 		Args: cmdline.Exactly(1, "a sandbox"), ValidArgsFunction: a.OneSandbox,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, sb, err := a.Existing(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: a.OnSandbox(func(cmd *cobra.Command, args []string, e *engine.Engine, sb *spec.Sandbox) error {
 			var from time.Time
+			var err error
 			if since != "" {
 				if from, err = PointInTime(since, time.Now()); err != nil {
 					return err
@@ -67,7 +64,7 @@ func (a *app) policyLearnCommand() *cobra.Command {
 			a.Note("%s may reach from now on: %s", sb.Name, console.Printable(joined(rules)))
 			a.WarnRules(e, sb, rules)
 			return nil
-		},
+		}),
 	}
 	c.Flags().StringVar(&since, "since", "", "only refusals since a time, or for so long, e.g. 1h")
 	return a.JSONFlag(c)
@@ -103,7 +100,7 @@ func (a *app) accepted(list []learn.Proposal) (rules []policy.Rule) {
 		if p.Note != "" {
 			a.Note("%s", console.Printable(p.Note))
 		}
-		if a.Ask("allow %s? It was refused %s, last %s.", console.Printable(p.Rule.String()), times(p.Count), p.Last.Local().Format(time.DateTime)) {
+		if a.Ask("allow %s? It was refused %s, last %s.", console.Printable(p.Rule.String()), countTimes(p.Count), p.Last.Local().Format(time.DateTime)) {
 			rules = append(rules, p.Rule)
 		}
 	}
@@ -119,7 +116,7 @@ func joined(rules []policy.Rule) string {
 	return strings.Join(list, "; ")
 }
 
-func times(n int64) string {
+func countTimes(n int64) string {
 	if n == 1 {
 		return "once"
 	}

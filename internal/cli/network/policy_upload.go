@@ -25,8 +25,8 @@ func sentBy(e *engine.Engine, sb *spec.Sandbox, p *policy.Policy) (uploads, erro
 	return list, err
 }
 
-// by returns the bytes sent under rules with a target.
-func (u uploads) by(target string) int64 {
+// sentUnder returns the bytes sent under rules with a target.
+func (u uploads) sentUnder(target string) int64 {
 	i := slices.IndexFunc(u, func(o spec.Upload) bool { return o.Target == target })
 	if i < 0 {
 		return 0
@@ -34,12 +34,12 @@ func (u uploads) by(target string) int64 {
 	return u[i].Bytes
 }
 
-// of is by for a rule, and nil if the rule has no limit.
-func (u uploads) of(r *policy.Rule) *int64 {
+// sentByRule is by for a rule, and nil if the rule has no limit.
+func (u uploads) sentByRule(r *policy.Rule) *int64 {
 	if u == nil || r.MaxUpload == 0 {
 		return nil
 	}
-	n := u.by(r.Target.String())
+	n := u.sentUnder(r.Target.String())
 	return &n
 }
 
@@ -49,7 +49,7 @@ func (u uploads) explain(x *policy.Explanation, sandbox string) string {
 	if u == nil || b == nil {
 		return x.Text(sandbox)
 	}
-	n := u.by(b.Target)
+	n := u.sentUnder(b.Target)
 	if n >= b.Limit {
 		x.Decision = x.Decision.UsedUp(n)
 	}

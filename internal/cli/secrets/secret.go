@@ -48,11 +48,7 @@ func (a *app) secretLsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List secrets and to whom they are lent; never values",
 		Args: cmdline.Exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(_ *cobra.Command, _ []string, e *engine.Engine) error {
 			secrets, err := e.Credentials().Values.Secrets()
 			if err != nil {
 				return err
@@ -65,7 +61,7 @@ func (a *app) secretLsCommand() *cobra.Command {
 				secrets = append(secrets, e.Credentials().CapturedSecrets([]spec.Lease{l.Lease})...)
 			}
 			return a.printSecrets(secrets, leases)
-		},
+		}),
 	}
 	c.Flags().StringVar(&sandbox, "sandbox", "", "only the leases of this sandbox")
 	cmdline.CompleteFlag(c, "sandbox", a.SandboxNames)
@@ -162,11 +158,7 @@ func (a *app) secretRmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "rm NAME...", Aliases: []string{"remove", "delete"}, Short: "Forget secrets and end their leases",
 		Args: cmdline.AtLeast(1, "the name of a secret"), ValidArgsFunction: a.SecretNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
 			for _, name := range args {
 				if err := e.Credentials().RemoveSecret(cmd.Context(), name); err != nil {
 					return err
@@ -174,7 +166,7 @@ func (a *app) secretRmCommand() *cobra.Command {
 				fmt.Fprintln(a.Out, name)
 			}
 			return nil
-		},
+		}),
 	}
 	c.Flags().BoolP("force", "f", false, "accepted: nothing is asked")
 	return c

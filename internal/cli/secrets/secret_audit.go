@@ -5,6 +5,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/audit"
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/engine"
 )
 
 func (a *app) secretAuditCommand() *cobra.Command {
@@ -12,11 +13,7 @@ func (a *app) secretAuditCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "audit", Short: "Show the log of secrets: set, lent, used, refused, revoked",
 		Args: cmdline.Exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(_ *cobra.Command, _ []string, e *engine.Engine) error {
 			events, err := e.Credentials().Values.Events()
 			if err != nil {
 				return err
@@ -33,7 +30,7 @@ func (a *app) secretAuditCommand() *cobra.Command {
 				}
 			}
 			return nil
-		},
+		}),
 	}
 	c.Flags().StringVar(&secret, "secret", "", "only of this secret")
 	c.Flags().StringVar(&sandbox, "sandbox", "", "only of this sandbox")

@@ -30,11 +30,7 @@ func (a *app) secretImportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "import [SERVICE...]", Short: "Store credentials found in your environment",
 		Long: "Stores the credentials of known services that stand in your environment, each\nunder its service's name. Those that are there already are kept. One that may be for\nanother server, which the host has an agent ask, is not stored.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
 			services := vault.Services
 			if len(args) > 0 {
 				services = nil
@@ -51,7 +47,7 @@ func (a *app) secretImportCommand() *cobra.Command {
 				err = perr
 			}
 			return err
-		},
+		}),
 		ValidArgsFunction: cmdline.OneOf(vaultServices()...),
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "only tell what would be stored")

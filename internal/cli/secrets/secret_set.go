@@ -10,6 +10,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/credential"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -45,13 +46,10 @@ known by, the rest is known too: ` + serviceNames() + `.`,
 			}
 			return cmdline.Exactly(1, "a name for the secret")(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
 			n := credential.NewSecret{Name: args[0], Service: service, Passphrase: protect}
-			if err := vault.CheckName(n.Name); err != nil {
+			err := vault.CheckName(n.Name)
+			if err != nil {
 				return err
 			}
 			if n.Source, err = f.source(); err != nil {
@@ -63,7 +61,7 @@ known by, the rest is known too: ` + serviceNames() + `.`,
 				}
 			}
 			return e.Credentials().SetSecret(cmd.Context(), n)
-		},
+		}),
 	}
 	fs := c.Flags()
 	fs.StringVar(&service, "service", "", "its service, if the name does not say: "+serviceNames())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostcreds"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -30,11 +31,7 @@ agent of its ssh. Nothing of it is lent unless you say so: bothy run --lend TOOL
 --lend TOOL:HOST for one server.`,
 		Example:           "  bothy secret sources\n  bothy run --lend github,npm shell .",
 		ValidArgsFunction: cmdline.OneOf(hostcreds.Names()...),
-		RunE: func(_ *cobra.Command, args []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(_ *cobra.Command, args []string, e *engine.Engine) error {
 			if _, err := hostcreds.ParseChoices(args); err != nil {
 				return err
 			}
@@ -43,7 +40,7 @@ agent of its ssh. Nothing of it is lent unless you say so: bothy run --lend TOOL
 				return err
 			}
 			return a.printTokens(list)
-		},
+		}),
 	}
 	return a.JSONFlag(c)
 }

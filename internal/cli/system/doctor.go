@@ -91,13 +91,13 @@ func (a *app) tryOut(ctx context.Context, of *spec.Agent) doctor.Check {
 	a.Note("asking %s ...", of.Title)
 	argv, stdin := agent.Headless(of, tinyJob, "", "")
 	return doctor.Ask(ctx, doctor.Job{
-		Args: append([]string{"run", "--rm", of.Name, ".", "--"}, argv...), Stdin: stdin, Dir: dir, Judge: judge(of),
+		Args: append([]string{"run", "--rm", of.Name, ".", "--"}, argv...), Stdin: stdin, Dir: dir, Judge: judgeEvents(of),
 	})
 }
 
-// judge returns a function that reads from an agent's events whether it has done a job: few agents say
+// judgeEvents returns a function that reads from an agent's events whether it has done a job: few agents say
 // so by their exit status. It returns nil if the agent's events are not described.
-func judge(of *spec.Agent) func([]byte, int) (bool, string) {
+func judgeEvents(of *spec.Agent) func([]byte, int) (bool, string) {
 	if of.Headless.Events == nil {
 		return nil
 	}

@@ -21,11 +21,11 @@ func TestJudge(t *testing.T) {
 		begin: false,
 		"":    false,
 	} {
-		done, said := judge(of)([]byte(text), 0)
+		done, said := judgeEvents(of)([]byte(text), 0)
 		if done != want || strings.Contains(text, "Invalid") && said != "Invalid API key" {
 			t.Errorf("%v, %q of %s", done, said, text)
 		}
-		if done, _ := judge(of)([]byte(text), 1); done {
+		if done, _ := judgeEvents(of)([]byte(text), 1); done {
 			t.Errorf("good with status 1: %s", text)
 		}
 	}

@@ -71,7 +71,7 @@ func (a *app) systemDfCommand() *cobra.Command {
 		Long: "Shows what sandboxes, templates, images, builds, installed agents, leftovers of what broke off\nand the cache take of the disk, and how much of it bothy system prune could free. What several\nshare counts once. Your own directories are not in it.",
 		Args: cmdline.Exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
-			d, err := a.disk()
+			d, err := a.showDiskUse()
 			if err != nil {
 				return err
 			}
@@ -92,8 +92,8 @@ func (a *app) systemDfCommand() *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// disk measures the disk usage, and prints what could not be measured.
-func (a *app) disk() (rootfs.Usage, error) {
+// showDiskUse measures the disk usage, and prints what could not be measured.
+func (a *app) showDiskUse() (rootfs.Usage, error) {
 	e, err := a.Engine()
 	if err != nil {
 		return rootfs.Usage{}, err
@@ -217,7 +217,7 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 	if err != nil {
 		return err
 	}
-	d, err := a.disk()
+	d, err := a.showDiskUse()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/verify"
 	"github.com/bothy-dev/bothy/spec"
@@ -19,11 +20,7 @@ func (a *app) systemVerifyCommand() *cobra.Command {
 		Use: "verify", Short: "Read everything in the state directory and report damage",
 		Long: "Reads saved root layers, checkpoints, templates, images, clones, tasks, secrets and all documents, and\ncompares them with their checksums. It changes nothing, and sandboxes may run meanwhile.\nThe exit code is 1 if anything is damaged.",
 		Args: cmdline.Exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			e, err := a.Engine()
-			if err != nil {
-				return err
-			}
+		RunE: a.OnEngine(func(cmd *cobra.Command, _ []string, e *engine.Engine) error {
 			told, end := a.verifyProgress()
 			r, err := verify.All(cmd.Context(), e.Store, told, e.Credentials().Values.CheckStored)
 			end()
@@ -31,7 +28,7 @@ func (a *app) systemVerifyCommand() *cobra.Command {
 				return err
 			}
 			return a.verified(r)
-		},
+		}),
 	})
 }
 

@@ -21,11 +21,7 @@ func (a *app) versionCommand() *cobra.Command {
 				OS      string `json:"os"`
 				Arch    string `json:"arch"`
 			}{program.Version(), program.GVisor, runtime.Version(), runtime.GOOS, runtime.GOARCH}
-			if a.JSON {
-				return a.PrintJSON(v)
-			}
-			fmt.Fprintf(a.Out, "bothy %s (gvisor %s, %s, %s/%s)\n", v.Version, v.GVisor, v.Go, v.OS, v.Arch)
-			return nil
+			return a.Answer(v, fmt.Sprintf("bothy %s (gvisor %s, %s, %s/%s)", v.Version, v.GVisor, v.Go, v.OS, v.Arch))
 		},
 	})
 }
