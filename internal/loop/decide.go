@@ -72,17 +72,22 @@ func Next(p *loopplan.Plan, s *State, now time.Time) Step {
 			return *step
 		}
 	}
+	return iterate(p, s, s, now)
+}
+
+// iterate returns the next iteration of a worker, or why there is none, or not yet.
+func iterate(p *loopplan.Plan, s, w *State, now time.Time) Step {
 	if end := spent(p, s, now); end != nil {
 		return Step{End: end}
 	}
-	if end := crashedTooOften(s); end != nil {
+	if end := crashedTooOften(w); end != nil {
 		return Step{End: end}
 	}
-	if until := s.wakes(now); s.step == Worked && until.After(now) { // a reviewer's delay does not count here
+	if until := w.wakes(now); w.step == Worked && until.After(now) { // a reviewer's delay does not count here
 		return Step{Wait: until}
 	}
-	if s.step == Iteration || s.step == Worked { // it was interrupted, or does not count
-		return Step{Iterate: s.Iteration}
+	if w.step == Iteration || w.step == Worked { // it was interrupted, or does not count
+		return Step{Iterate: w.Iteration}
 	}
 	if s.Iteration >= p.Limits.MaxIterations {
 		return Step{End: tooMany(s)}
@@ -207,22 +212,7 @@ func nextOf(p *loopplan.Plan, s, w *State, now time.Time) Step {
 			return *step
 		}
 	}
-	if end := spent(p, s, now); end != nil {
-		return Step{End: end}
-	}
-	if end := crashedTooOften(w); end != nil {
-		return Step{End: end}
-	}
-	if until := w.wakes(now); w.step == Worked && until.After(now) {
-		return Step{Wait: until}
-	}
-	if w.step == Iteration || w.step == Worked {
-		return Step{Iterate: w.Iteration}
-	}
-	if s.Iteration >= p.Limits.MaxIterations {
-		return Step{End: tooMany(s)}
-	}
-	return Step{Iterate: s.Iteration + 1}
+	return iterate(p, s, w, now)
 }
 
 // reviewOf asks the next reviewer of a worker's result, on its own or merged with that of the others. It

@@ -210,7 +210,7 @@ func (s *State) begin() {
 		}
 	}
 	if s.Status == run.Waiting { // a person resumes, who may know that models can be asked by now
-		for _, w := range append([]*State{s}, s.Workers...) {
+		for _, w := range s.each() {
 			w.Until = time.Time{}
 		}
 	}
@@ -219,14 +219,14 @@ func (s *State) begin() {
 	}
 	goneOn := s.Status != run.Queued
 	if s.Status == run.Running { // its end was not recorded
-		for _, w := range append([]*State{s}, s.Workers...) {
+		for _, w := range s.each() {
 			w.unknown, w.open = w.unknown || w.open, false
 		}
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.HeldUp, s.held = run.Running, "", "", 0, nil, nil, false
 	s.Reviewing, s.unmetered = "", run.Unmetered{} // the new carrier finds out
 	s.rest()
-	for _, w := range append([]*State{s}, s.Workers...) {
+	for _, w := range s.each() {
 		w.Crashes, w.stale = 0, goneOn
 	}
 }

@@ -27,7 +27,7 @@ func Exhausted(p *loopplan.Plan, s *State) *End {
 	if s.Iteration < p.Limits.MaxIterations {
 		return nil
 	}
-	for _, w := range append([]*State{s}, s.Workers...) {
+	for _, w := range s.each() {
 		switch {
 		case w.step != "" && w.step != Judged: // a result is still to come, perhaps of a try that did not count
 			return nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 )
@@ -65,7 +66,7 @@ func FixedSize(p *loopplan.Plan) int {
 	if p.Tasks == nil {
 		return len(text)
 	}
-	return len(text) + (strings.Count(p.Template, "{{task}}")+strings.Count(p.Template, "{{tasks}}"))*(maxTaskText+4*task.MaxTitle)
+	return len(text) + (strings.Count(p.Template, "{{task}}")+strings.Count(p.Template, "{{tasks}}"))*(taskqueue.MaxText+4*task.MaxTitle)
 }
 
 // taskOf describes the current task.

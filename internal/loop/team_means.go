@@ -18,7 +18,7 @@ type spend struct {
 }
 
 // watch renews claims, and cancels work when the common budget is used up.
-func (t *Team) watch(ctx context.Context) error {
+func (t *team) watch(ctx context.Context) error {
 	for _, h := range t.hands {
 		if err := t.renew(ctx, h); err != nil {
 			return err
@@ -46,7 +46,7 @@ func (t *Team) watch(ctx context.Context) error {
 }
 
 // used returns the state of the loop, with the newest usage of running work.
-func (t *Team) used() *State {
+func (t *team) used() *State {
 	now := *t.state
 	for _, h := range t.hands {
 		now.use(Work{Tokens: h.spend.tokens, USD: h.spend.usd})
@@ -58,7 +58,7 @@ func (t *Team) used() *State {
 var errSpent = errors.New("the means of all are used up")
 
 // renew extends a claim.
-func (t *Team) renew(ctx context.Context, h *hand) error {
+func (t *team) renew(ctx context.Context, h *hand) error {
 	w := t.state.Workers[h.worker-1]
 	if w.Task == nil || !w.held || h.lost != nil || time.Since(h.renewed) < taskqueue.Lease/3 {
 		return nil
@@ -80,14 +80,14 @@ func (t *Team) renew(ctx context.Context, h *hand) error {
 const spentEvery = time.Second
 
 // follow reports a worker's usage while it works.
-func (t *Team) follow(ctx context.Context, h *hand) {
+func (t *team) follow(ctx context.Context, h *hand) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(spentEvery):
 		}
-		tokens, usd, err := t.Runner.Spent(ctx, h.at)
+		tokens, usd, err := t.runner.Spent(ctx, h.at)
 		if err != nil {
 			continue // its sandbox has a budget, too
 		}

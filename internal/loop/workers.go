@@ -43,6 +43,9 @@ func (s *State) Of(ev run.Event) (int, *State) {
 	return n, s.Workers[n-1]
 }
 
+// each returns the state of the loop, and those of its workers.
+func (s *State) each() []*State { return append([]*State{s}, s.Workers...) }
+
 // worker returns the state of a worker, which may be new.
 func (s *State) worker(n int) *State {
 	for len(s.Workers) < n {

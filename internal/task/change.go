@@ -100,7 +100,7 @@ func (g *Graph) Link(id string, l Link, by string, now time.Time) (*Task, error)
 	if err != nil {
 		return nil, err
 	}
-	n := g.edit(t, now)
+	n := t.editCopy(now)
 	if err := g.link(n, l, by, now); err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (g *Graph) Unlink(id, on string, kind Kind, now time.Time) (*Task, error) {
 	if other, err := g.Find(on); err == nil {
 		on = other.ID
 	}
-	n := g.edit(t, now)
+	n := t.editCopy(now)
 	n.Dependencies = slices.DeleteFunc(n.Dependencies, func(d Dependency) bool { return d.DependsOnID == on && (kind == "" || d.Kind == kind) })
 	if len(n.Dependencies) == len(t.Dependencies) {
 		return nil, spec.Errorf(spec.ErrNotFound, "%s does not depend on %s like that", t.ID, on).WithHint("bothy task show %s lists its dependencies", t.ID)
@@ -167,7 +167,7 @@ func (g *Graph) Update(id, who string, force bool, now time.Time, change func(*T
 	if err != nil {
 		return nil, err
 	}
-	n := g.edit(t, now)
+	n := t.editCopy(now)
 	if err := change(n); err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (g *Graph) Move(id, parent, by string, now time.Time) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := g.edit(t, now)
+	n := t.editCopy(now)
 	n.Dependencies = slices.DeleteFunc(n.Dependencies, func(d Dependency) bool { return d.Kind == ParentChild })
 	g.put(n)
 	if parent != "" {
@@ -274,7 +274,7 @@ func (g *Graph) Finish(id, who string, end End, now time.Time) (*Task, error) {
 	if err := g.mustBeFinished(t, end.Force); err != nil {
 		return nil, err
 	}
-	n := g.edit(t, now)
+	n := t.editCopy(now)
 	n.Status, n.ClosedAt, n.CloseReason, n.ClosedBySession = Closed, &now, end.Reason, end.Session
 	n.LeaseExpiresAt, n.HeartbeatAt = nil, nil
 	g.put(n)
@@ -311,7 +311,7 @@ func (g *Graph) Reopen(id string, now time.Time) (*Task, error) {
 	if err != nil || t.Status != Closed {
 		return t, err
 	}
-	n := g.edit(t, now)
+	n := t.editCopy(now)
 	n.Status, n.Assignee = Open, ""
 	n.StartedAt, n.ClosedAt, n.CloseReason, n.ClosedBySession = nil, nil, "", ""
 	g.put(n)

@@ -88,7 +88,7 @@ func checkClaim(who string, lease time.Duration) error {
 }
 
 func (g *Graph) take(t *Task, who string, lease time.Duration, now time.Time) *Task {
-	n := g.edit(t, now)
+	n := t.editCopy(now)
 	if t.StartedAt == nil || t.Assignee != who {
 		n.StartedAt = &now
 	}
@@ -120,7 +120,7 @@ func (g *Graph) Release(id, who string, force bool, now time.Time) (*Task, error
 	if err != nil {
 		return nil, err
 	}
-	n := g.edit(t, now)
+	n := t.editCopy(now)
 	n.Status, n.Assignee, n.StartedAt, n.LeaseExpiresAt, n.HeartbeatAt = Open, "", nil, nil, nil
 	g.put(n)
 	return n, nil

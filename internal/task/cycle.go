@@ -16,11 +16,11 @@ const childrenOf = "\x00"
 //
 // A part waits for its whole: that edge is like any other. An epic that is blocked by its own part is
 // blocked for ever, and so is the part.
-func (g *Graph) waits(id string) (ids []string) {
+func (k *knots) waits(id string) (ids []string) {
 	if whole, ok := strings.CutPrefix(id, childrenOf); ok {
-		return g.childIDs(whole)
+		return k.g.childIDs(whole)
 	}
-	for _, e := range g.edges(g.tasks[id]) {
+	for _, e := range k.g.edges(k.g.tasks[id]) {
 		if e.from == id {
 			ids = append(ids, e.to)
 		}
@@ -52,7 +52,7 @@ func (g *Graph) edges(t *Task) (list []edge) {
 // Cycles returns one circle of tasks that wait for each other for each knot, as the IDs on the way
 // round. Tasks in a circle can never begin.
 func (g *Graph) Cycles() (cycles [][]string) {
-	k := g.knots()
+	k := findKnots(g)
 	for _, knot := range k.found {
 		knot = slices.DeleteFunc(knot, isChildren)
 		start := slices.MinFunc(knot, compareIDs)
@@ -62,7 +62,7 @@ func (g *Graph) Cycles() (cycles [][]string) {
 	return cycles
 }
 
-func (g *Graph) knots() *knots {
+func findKnots(g *Graph) *knots {
 	k := newKnots(g)
 	for _, t := range g.All() {
 		k.look(t.ID)
@@ -97,7 +97,7 @@ func (k *knots) visit(at string) {
 	k.number[at], k.low[at], k.on[at] = n, n, true
 	k.stack = append(k.stack, at)
 	itself := false
-	for _, id := range k.g.waits(at) {
+	for _, id := range k.waits(at) {
 		k.steps++
 		itself = itself || id == at
 		if k.number[id] == 0 {
@@ -126,7 +126,7 @@ func (k *knots) way(from, to string) []string {
 	before := map[string]string{}
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
-		for _, id := range k.g.waits(at) {
+		for _, id := range k.waits(at) {
 			if id == to {
 				way := []string{at}
 				for ; at != from; at = before[at] {

@@ -131,7 +131,7 @@ func (g *Graph) renew(old, t *Task, overwrite bool, now time.Time, taken *Taken)
 		return &taken.Same, nil
 	}
 	was := old.remembered()
-	r := renewal{task: g.edit(old, now), said: t.remembered(), was: was, overwrite: overwrite, now: entry{Said: map[string]string{}, Needs: was.Needs}}
+	r := renewal{task: old.editCopy(now), said: t.remembered(), was: was, overwrite: overwrite, now: entry{Said: map[string]string{}, Needs: was.Needs}}
 	maps.Copy(r.now.Said, was.Said)
 	for _, f := range entryFields {
 		r.field(f, f.get(t))

@@ -142,7 +142,7 @@ func TestEntryAgain(t *testing.T) {
 				c.want(&want)
 			}
 			if c.here != nil {
-				n := g.edit(x, noon.Add(time.Minute))
+				n := x.editCopy(noon.Add(time.Minute))
 				c.here(n)
 				g.put(n)
 			}

@@ -90,8 +90,8 @@ func (g *Graph) Find(ref string) (*Task, error) {
 	return nil, spec.Errorf(spec.ErrNotFound, "%q is the end of %s and of %s", ref, found[0].ID, found[1].ID).WithHint("write the whole ID")
 }
 
-// edit returns a copy of a task that can be changed and then put back.
-func (g *Graph) edit(t *Task, now time.Time) *Task {
+// editCopy returns a copy of a task that can be changed and then put back.
+func (t *Task) editCopy(now time.Time) *Task {
 	c := *t
 	c.Labels = slices.Clone(t.Labels)
 	c.Dependencies = slices.Clone(t.Dependencies)

@@ -124,7 +124,7 @@ func (g *Graph) findBlockers(t *Task) (list []Blocker) {
 			b.Never = other.done() && !other.Failed() // also of a deleted task
 			waits = b.Never || !other.over()
 		case WaitsFor:
-			waits = g.gateShut(other, d.anyChild())
+			waits = gateShut(g.gate(other.ID), d.anyChild())
 		}
 		if waits && !seen[b] {
 			seen[b] = true
@@ -136,10 +136,7 @@ func (g *Graph) findBlockers(t *Task) (list []Blocker) {
 
 // gateShut reports whether a task that waits for children must still wait. Without children it does not
 // wait.
-func (g *Graph) gateShut(of *Task, first bool) bool {
-	s := g.gate(of.ID)
-	return s.open && !(first && s.ended)
-}
+func gateShut(s gate, first bool) bool { return s.open && !(first && s.ended) }
 
 // later reports whether a task itself is deferred.
 func (t *Task) later(now time.Time) bool {

@@ -46,3 +46,21 @@ func (o Open) Waits() string {
 	}
 	return string(o.Why)
 }
+
+// Names names the tasks that hold a loop up.
+func Names(open []Open) string {
+	names := make([]string, len(open))
+	for i, o := range open {
+		names[i] = o.String()
+	}
+	return run.Few(names)
+}
+
+// Count counts open tasks by the reason why they cannot be taken.
+func Count(open []Open) map[task.Reason]int {
+	n := map[task.Reason]int{}
+	for _, o := range open {
+		n[o.Why]++
+	}
+	return n
+}
