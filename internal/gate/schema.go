@@ -92,7 +92,7 @@ func CompileSchema(doc any) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, c.ends()
+	return s, c.checkEnds()
 }
 
 func flawAt(place, format string, args ...any) error {
@@ -108,7 +108,7 @@ func (c *compiler) compile(v any, place string) (*Schema, error) {
 		return nil, errors.New("it is too large")
 	}
 	if len(place) > maxPlace {
-		return nil, flawAt(cut(place), "its path is too long")
+		return nil, flawAt(cutText(place), "its path is too long")
 	}
 	s := &Schema{bounds: map[string]float64{}}
 	c.made[place] = s
@@ -133,7 +133,7 @@ func escape(key string) string {
 
 func (c *compiler) keyword(s *Schema, key string, v any, place string) (err error) {
 	if counts, ok := bounded(key); ok {
-		return s.bound(key, v, counts, place)
+		return s.readBound(key, v, counts, place)
 	}
 	switch key {
 	case "type":
@@ -157,7 +157,7 @@ func (c *compiler) keyword(s *Schema, key string, v any, place string) (err erro
 			err = flawAt(place, "it is neither true nor false")
 		}
 	case "$ref":
-		err = c.refer(s, v, place)
+		err = c.compileRef(s, v, place)
 	default:
 		err = c.applicator(s, key, v, place)
 	}
@@ -190,9 +190,9 @@ func (c *compiler) applicator(s *Schema, key string, v any, place string) (err e
 	case "prefixItems":
 		s.prefix, err = c.several(v, place)
 	case "properties":
-		s.properties, err = c.named(v, place)
+		s.properties, err = c.compileMap(v, place)
 	case "patternProperties":
-		list, err := c.named(v, place)
+		list, err := c.compileMap(v, place)
 		if err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (c *compiler) several(v any, place string) (list []*Schema, err error) {
 	return list, nil
 }
 
-func (c *compiler) named(v any, place string) (map[string]*Schema, error) {
+func (c *compiler) compileMap(v any, place string) (map[string]*Schema, error) {
 	in, ok := v.(map[string]any)
 	if !ok {
 		return nil, flawAt(place, "it has no names with schemas")
@@ -242,8 +242,8 @@ func (c *compiler) named(v any, place string) (map[string]*Schema, error) {
 	return out, nil
 }
 
-// refer compiles the target of a $ref.
-func (c *compiler) refer(s *Schema, v any, place string) error {
+// compileRef compiles the target of a $ref.
+func (c *compiler) compileRef(s *Schema, v any, place string) error {
 	ref, _ := v.(string)
 	if ref != "#" && !strings.HasPrefix(ref, "#/") {
 		return flawAt(place, "it leads out of the document: only #/... is followed")
@@ -277,8 +277,8 @@ func (c *compiler) refer(s *Schema, v any, place string) error {
 	return err
 }
 
-// ends refuses a schema that refers to itself for the same value: judging would never end.
-func (c *compiler) ends() error {
+// checkEnds refuses a schema that refers to itself for the same value: judging would never end.
+func (c *compiler) checkEnds() error {
 	state := map[*Schema]int{} // 1: in progress, 2: done
 	var visit func(*Schema) bool
 	visit = func(s *Schema) bool {
@@ -302,14 +302,14 @@ func (c *compiler) ends() error {
 	return nil
 }
 
-func (s *Schema) bound(key string, v any, counts bool, place string) error {
+func (s *Schema) readBound(key string, v any, counts bool, place string) error {
 	n, ok := v.(float64)
 	switch {
 	case !ok:
 		return flawAt(place, "it is no number")
-	case counts && (n < 0 || !whole(n)):
+	case counts && (n < 0 || !isWhole(n)):
 		return flawAt(place, "it is no number of things")
-	case key == "multipleOf" && (n <= 0 || !whole(n)):
+	case key == "multipleOf" && (n <= 0 || !isWhole(n)):
 		return flawAt(place, "only whole numbers are understood here")
 	}
 	s.bounds[key] = n

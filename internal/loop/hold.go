@@ -151,7 +151,7 @@ func (l *Loop) putBack(ctx context.Context, why string) error {
 		return err
 	}
 	left := Left{Task: s.Task.ID, Why: why, Iteration: s.Iteration}
-	if l.Plan.Tasks.Restore && s.before != nil && s.before.Checkpoint == s.from && len(s.before.Red()) == 0 && len(s.flaws()) > 0 {
+	if l.Plan.Tasks.Restore && s.before != nil && s.before.Checkpoint == s.from && len(s.before.Red()) == 0 && len(s.listFlaws()) > 0 {
 		left.Checkpoint = s.from
 	}
 	left.Objected = left.Checkpoint == 0 && len(s.objections) > 0

@@ -99,19 +99,19 @@ func (l *Loop) Carry(ctx context.Context, events []run.Event) (*State, error) {
 		return nil, err
 	}
 	if l.Plan.Parallel() {
-		return newTeam(l).carry(ctx)
+		return newTeam(l).carryTeam(ctx)
 	}
 	return l.state, l.Run.Carry(ctx, run.Work{
 		Begin:   l.beginRun,
 		Running: func() bool { return l.state.Status == run.Running },
 		Hear:    l.hearMessage,
 		Step:    func(ctx context.Context) error { return l.carryOut(ctx, Next(l.Plan, l.state, time.Now())) },
-		End:     func(actor string, r run.Result) error { return l.endRun(actor, endOf(r)) },
+		End:     func(actor string, r run.Result) error { return l.endRun(actor, endEvent(r)) },
 	})
 }
 
-// endOf returns the event data for a result.
-func endOf(r run.Result) End {
+// endEvent returns the event data for a result.
+func endEvent(r run.Result) End {
 	return End{Status: r.Status, Reason: r.Reason, Detail: r.Detail, Signal: r.Signal}
 }
 
@@ -122,12 +122,12 @@ func (l *Loop) Stop(events []run.Event, actor string) (*State, error) {
 	if l.state, err = Fold(events); err != nil {
 		return nil, err
 	}
-	for _, s := range l.state.each() {
+	for _, s := range l.state.allStates() {
 		if l.Queue != nil && s.Task != nil {
 			_ = l.Queue.PutBack(context.Background(), s.Task.ID, "the run "+l.Run.ID+" was stopped") // otherwise its lease expires
 		}
 	}
-	return l.state, l.appendEvent(run.Ended, actor, endOf(run.Stopped()))
+	return l.state, l.appendEvent(run.Ended, actor, endEvent(run.Stopped()))
 }
 
 func (l *Loop) beginRun() error {
@@ -166,7 +166,7 @@ func (l *Loop) endRun(actor string, e End) error {
 	if e.Status != run.Waiting && e.Status != run.Interrupted {
 		note = noteOf(l.Run.ID, fmt.Sprintf("the loop ended: %s (%s)", e.Status, e.Reason))
 	}
-	for _, s := range l.state.each() {
+	for _, s := range l.state.allStates() {
 		if l.Queue != nil && s.Task != nil && s.held {
 			_ = l.Queue.PutBack(context.Background(), s.Task.ID, note) // otherwise its lease expires
 		}
@@ -247,7 +247,7 @@ const AheadFor = time.Minute
 
 // prepareNext prepares the next iteration, if one can be foreseen, and soon.
 func (l *Loop) prepareNext(ctx context.Context) {
-	if l.state.LastVerdict().took() >= AheadFor {
+	if l.state.LastVerdict().gateTime() >= AheadFor {
 		return
 	}
 	if n := foreseen(l.Plan, l.state, time.Now()); n > 0 {
@@ -294,7 +294,7 @@ func (l *Loop) runIteration(ctx context.Context, n int) error {
 	if l.Runner.Gone(seat) {
 		return l.remakePlace(ctx, seat)
 	}
-	if !l.state.begun(n) { // otherwise it continues with its own files
+	if !l.state.hasBegun(n) { // otherwise it continues with its own files
 		if _, err := l.Runner.Begin(ctx, seat); err != nil {
 			return l.handleMissing(ctx, seat, err)
 		}
@@ -315,7 +315,7 @@ func (l *Loop) runIteration(ctx context.Context, n int) error {
 	if sandboxCrashed(ctx, &w) {
 		return l.keepEvent(Cut, w)
 	}
-	if w.used() {
+	if w.hasUsage() {
 		if kerr := l.keepEvent(Cut, w); kerr != nil {
 			return kerr
 		}
@@ -346,7 +346,7 @@ func (l *Loop) remakePlace(ctx context.Context, seat Seat) error {
 // workLimit returns how long an agent may work.
 func workLimit(p *loopplan.Plan, s *State, now time.Time) time.Duration {
 	limit := time.Duration(p.Limits.Iteration)
-	if rest := left(p.Limits.Time, s.Took(s.Status, now)); rest != 0 && (limit == 0 || rest < limit) {
+	if rest := timeLeft(p.Limits.Time, s.Took(s.Status, now)); rest != 0 && (limit == 0 || rest < limit) {
 		limit = max(rest, time.Millisecond)
 	}
 	return limit
@@ -372,7 +372,7 @@ func (l *Loop) runAgent(ctx context.Context, job Job, n int) (w Work, err error)
 		return w, err
 	}
 	w.Done, w.Abort = promised(w.Message, l.Plan.Promise), promised(w.Message, l.Plan.Abort)
-	w.Asks = !w.Done && !w.Abort && asks(w.Message)
+	w.Asks = !w.Done && !w.Abort && asksPerson(w.Message)
 	w.Message, w.Error = run.Tail(w.Message, maxMessage), run.Tail(w.Error, maxMessage)
 	if unkept != nil { // the work still counts
 		w.Unprinted = unkept.Error()
@@ -380,11 +380,11 @@ func (l *Loop) runAgent(ctx context.Context, job Job, n int) (w Work, err error)
 	return w, nil
 }
 
-// used reports whether models or tools were asked.
-func (w Work) used() bool { return w.Tokens > 0 || w.USD > 0 || w.Calls > 0 }
+// hasUsage reports whether models or tools were asked.
+func (w Work) hasUsage() bool { return w.Tokens > 0 || w.USD > 0 || w.Calls > 0 }
 
-// begun reports whether an iteration has begun, and has no result.
-func (s *State) begun(n int) bool {
+// hasBegun reports whether an iteration has begun, and has no result.
+func (s *State) hasBegun(n int) bool {
 	return s.Iteration == n && !s.lost && (s.step == Iteration || s.step == Worked)
 }
 
@@ -404,7 +404,7 @@ var ErrForgotten = errors.New("the checkpoint was removed")
 // changesSince counts the files that differ from the last checkpoint. If a person removed that
 // checkpoint, the count is not exact: it is the number of changes since the start, or of all files.
 func (l *Loop) changesSince(seat Seat, s *State, at int64) (n int, exact bool, err error) {
-	for _, from := range slices.Compact([]int64{s.checked, s.start()}) {
+	for _, from := range slices.Compact([]int64{s.checked, s.startPoint()}) {
 		if n, err = l.Runner.Changes(seat, from, at); !errors.Is(err, ErrForgotten) {
 			return n, from == s.checked, err
 		}
@@ -424,7 +424,7 @@ func (l *Loop) keepDone(ctx context.Context, seat Seat, s *State, cause string) 
 	if k.Changes, _, err = l.changesSince(seat, s, k.Checkpoint); err != nil {
 		return k, err
 	}
-	if from := s.start(); s.claims && (s.changed || k.Changes > 0) && from != s.checked {
+	if from := s.startPoint(); s.claims && (s.changed || k.Changes > 0) && from != s.checked {
 		n, err := l.Runner.Changes(seat, from, k.Checkpoint)
 		if errors.Is(err, ErrForgotten) {
 			return k, nil

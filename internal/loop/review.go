@@ -42,15 +42,15 @@ type Usage struct {
 	Seen   *spec.BillItem `json:"seen,omitempty"`
 }
 
-// add adds up the usage. The numbers may be the agent's, so negative ones are ignored.
-func (u *Usage) add(o Usage) {
+// addUsage adds up the usage. The numbers may be the agent's, so negative ones are ignored.
+func (u *Usage) addUsage(o Usage) {
 	tokens := max(o.Tokens, 0)
 	u.Tokens = min(u.Tokens, math.MaxInt64-tokens) + tokens
 	u.USD += max(o.USD, 0)
 }
 
-// usage returns the usage of some work.
-func usage(w Work) Usage { return Usage{w.Session, w.Calls, w.Tokens, w.USD, w.Said, w.Seen} }
+// usageOf returns the usage of some work.
+func usageOf(w Work) Usage { return Usage{w.Session, w.Calls, w.Tokens, w.USD, w.Said, w.Seen} }
 
 // ReviewJob is a reviewer's task.
 type ReviewJob struct {
@@ -74,7 +74,7 @@ type Opinion struct {
 // whole loop.
 func reviewJob(p *loopplan.Plan, s, w *State, checkpoint int64, c *loopplan.Criterion) ReviewJob {
 	limit := p.JudgeTime(c)
-	if rest := left(p.Limits.Time, s.Took(s.Status, time.Now())); rest != 0 && rest < limit {
+	if rest := timeLeft(p.Limits.Time, s.Took(s.Status, time.Now())); rest != 0 && rest < limit {
 		limit = max(rest, time.Millisecond)
 	}
 	return ReviewJob{
@@ -83,7 +83,7 @@ func reviewJob(p *loopplan.Plan, s, w *State, checkpoint int64, c *loopplan.Crit
 	}
 }
 
-// budgetLeft returns the rest of the budget. It is never empty: [spent] ends a loop before.
+// budgetLeft returns the rest of the budget. It is never empty: [spentEnd] ends a loop before.
 func budgetLeft(p *loopplan.Plan, s *State) spec.Budget { return budgetLess(p, s.Tokens, s.USD) }
 
 // budgetOf returns the whole budget of the worker's sandbox: the budget less the reviewers' usage.
@@ -121,9 +121,9 @@ func (l *Loop) askReviewer(ctx context.Context, c *loopplan.Criterion) error {
 func (l *Loop) reviewFiles(ctx context.Context, job ReviewJob, c *loopplan.Criterion, a Asking) (kind string, what any, err error) {
 	began := time.Now()
 	done, err := l.Runner.Review(ctx, job)
-	used := usage(done.Work)
+	used := usageOf(done.Work)
 	if ctx.Err() != nil { // even with a result
-		if !done.used() {
+		if !done.hasUsage() {
 			return "", nil, ctx.Err()
 		}
 		return ReviewCut, Unheard{By: a.By, Iteration: a.Iteration, Gate: a.Gate, Usage: used}, ctx.Err()
@@ -210,7 +210,7 @@ func (s *State) addReview(r Review) {
 	if r.Well {
 		s.unmetered.Note("the reviewer "+r.Gate.Name, r.Tokens, r.USD, r.Said, r.Seen)
 	}
-	s.heard()
+	s.endReviewWait()
 	if s.Verdict == nil {
 		return
 	}
@@ -218,7 +218,7 @@ func (s *State) addReview(r Review) {
 	v.Gates = append(slices.Clone(v.Gates), r.Gate)
 	s.Verdict = &v
 	s.reviewed++
-	s.SameRed, s.red = again(s.wasSame, s.wasRed, fingerprint(v.Gates))
+	s.SameRed, s.red = countSame(s.wasSame, s.wasRed, fingerprint(v.Gates))
 	s.objections = slices.DeleteFunc(slices.Clone(s.objections), func(g Gate) bool { return g.Name == r.Gate.Name })
 	if !r.Gate.Green {
 		s.objections = append(s.objections, r.Gate)
@@ -227,8 +227,8 @@ func (s *State) addReview(r Review) {
 
 // useReview counts a reviewer's usage: it reduces the worker's budget.
 func (s *State) useReview(u Usage) {
-	s.use(Work{Tokens: u.Tokens, USD: u.USD, Said: u.Said, Seen: u.Seen})
-	s.reviews.add(u)
+	s.addUsage(Work{Tokens: u.Tokens, USD: u.USD, Said: u.Said, Seen: u.Seen})
+	s.reviews.addUsage(u)
 }
 
 // lasting returns the part of a verdict that does not belong to one task.
@@ -241,17 +241,17 @@ func (v *Verdict) lasting() *Verdict {
 	return &of
 }
 
-// found returns the results of the last iteration for the agent: its flaws, or why it is not
+// findings returns the results of the last iteration for the agent: its flaws, or why it is not
 // believed.
-func found(p *loopplan.Plan, s *State) []Gate {
+func findings(p *loopplan.Plan, s *State) []Gate {
 	if !Unproven(p, s) {
-		return s.flaws()
+		return s.listFlaws()
 	}
-	return append(s.flaws(), Gate{Name: "that it is done", Why: "you have said so, and no file of the project was changed; " + unproven})
+	return append(s.listFlaws(), Gate{Name: "that it is done", Why: "you have said so, and no file of the project was changed; " + unproven})
 }
 
-// flaws returns the flaws for the agent: the red gates, and the last objection of each reviewer.
-func (s *State) flaws() []Gate {
+// listFlaws returns the flaws for the agent: the red gates, and the last objection of each reviewer.
+func (s *State) listFlaws() []Gate {
 	red := s.LastVerdict().Red()
 	for _, g := range s.objections {
 		if !slices.ContainsFunc(red, func(o Gate) bool { return o.Name == g.Name }) {

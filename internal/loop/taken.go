@@ -35,7 +35,7 @@ func OpenTasks(ctx context.Context, q *taskqueue.Queue, s *State) (open []taskqu
 // order, and those that it cannot take, or not yet. Neither list has the current tasks.
 func TasksAhead(ctx context.Context, q *taskqueue.Queue, s *State) (ready, open []taskqueue.Open, err error) {
 	except := leftOf(s)
-	for _, w := range s.each() {
+	for _, w := range s.allStates() {
 		if w.Task != nil {
 			except = append(except, w.Task.ID)
 		}
@@ -53,7 +53,7 @@ func noTask(s *State, open []taskqueue.Open) End {
 	e.Open, e.HeldUp = taskqueue.Count(open), open[:min(len(open), taskqueue.MaxOpen)]
 	if e.Status == run.Completed && e.Reason == reasonDone {
 		e.Status, e.Reason = run.Waiting, ReasonTasksOpen
-		e.Detail = doneTasks(s) + ", no other is ready, and " + tally(len(open), "is open", "are open")
+		e.Detail = doneTasks(s) + ", no other is ready, and " + countText(len(open), "is open", "are open")
 		e.Detail += ": " + taskqueue.Names(open)
 		return e
 	}

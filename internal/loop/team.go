@@ -71,13 +71,13 @@ func newTeam(l *Loop) *team {
 	return t
 }
 
-func (t *team) carry(ctx context.Context) (*State, error) {
+func (t *team) carryTeam(ctx context.Context) (*State, error) {
 	err := t.Run.Carry(ctx, run.Work{
 		Begin:   t.beginRun,
 		Running: func() bool { return t.state.Status == run.Running },
 		Hear:    t.hearMessage,
 		Step:    t.takeStep,
-		End:     func(actor string, r run.Result) error { return t.endRun(actor, endOf(r)) },
+		End:     func(actor string, r run.Result) error { return t.endRun(actor, endEvent(r)) },
 	})
 	return t.state, errors.Join(err, t.drainActions()) // no action continues, even if a result could not be recorded
 }
@@ -151,7 +151,7 @@ func (t *team) takeStep(ctx context.Context) error {
 	if t.state.Baseline == nil {
 		return t.judgeBaseline(ctx)
 	}
-	if err := t.watch(ctx); err != nil {
+	if err := t.watchTeam(ctx); err != nil {
 		return err
 	}
 	before := t.kept
@@ -167,7 +167,7 @@ func (t *team) takeStep(ctx context.Context) error {
 	case t.kept != before: // a worker has a next step
 		return nil
 	default:
-		if over, err := t.quiet(ctx); over || err != nil {
+		if over, err := t.endIfQuiet(ctx); over || err != nil {
 			return err
 		}
 	}
@@ -221,10 +221,10 @@ func (t *team) loseTask(h *hand) error {
 		return nil
 	}
 	t.wakeIdle()
-	return t.keepEvent(Lost, Left{By: h.by(), Task: w.Task.ID, Why: why.Error(), Iteration: w.Iteration})
+	return t.keepEvent(Lost, Left{By: h.workerID(), Task: w.Task.ID, Why: why.Error(), Iteration: w.Iteration})
 }
 
-func (h *hand) by() By { return By{Worker: h.worker} }
+func (h *hand) workerID() By { return By{Worker: h.worker} }
 
 func (h *hand) seat() Seat { return Seat{Worker: h.worker} }
 
@@ -256,9 +256,9 @@ func (t *team) beginAction(ctx context.Context, h *hand, at Seat, what string, d
 // winding reports whether no new action may begin.
 func (t *team) winding() bool { return t.ending != nil || t.pause != nil }
 
-// quiet ends the loop when all workers are idle and no action may begin, or when no task is left. A task
+// endIfQuiet ends the loop when all workers are idle and no action may begin, or when no task is left. A task
 // whose agent waits for an allowance is not finished.
-func (t *team) quiet(ctx context.Context) (over bool, err error) {
+func (t *team) endIfQuiet(ctx context.Context) (over bool, err error) {
 	open := slices.ContainsFunc(t.state.Workers, func(w *State) bool { return w.Task != nil })
 	switch {
 	case t.ending != nil:

@@ -33,7 +33,7 @@ func (t *team) beginStep(ctx context.Context, h *hand) error {
 	case step.End != nil:
 		t.windDown(step.End)
 		return nil
-	case step.Iterate > 0 && !w.begun(step.Iterate) && w.holder != at.Agent:
+	case step.Iterate > 0 && !w.hasBegun(step.Iterate) && w.holder != at.Agent:
 		return t.handFiles(ctx, h, w, at)
 	case step.Iterate > 0:
 		return t.runIteration(ctx, h, w, at, step.Iterate)
@@ -44,7 +44,7 @@ func (t *team) beginStep(ctx context.Context, h *hand) error {
 	case step.Close:
 		return t.closeTask(ctx, h, w)
 	case step.Confirm && t.Runner.Gone(at): // its files cannot have changed
-		return t.keepEvent(Confirmed, Keep{By: h.by(), Iteration: w.Iteration, Checkpoint: w.checked, Again: true})
+		return t.keepEvent(Confirmed, Keep{By: h.workerID(), Iteration: w.Iteration, Checkpoint: w.checked, Again: true})
 	case step.Join && t.joining(), !step.Wait.IsZero():
 		return nil
 	}
@@ -64,7 +64,7 @@ func (t *team) beginStep(ctx context.Context, h *hand) error {
 func (t *team) seatOf(h *hand, w *State, step Step) Seat {
 	switch {
 	case step.Iterate > 0:
-		return workerSeat(t.Plan, h.worker, w.turn(step.Iterate))
+		return workerSeat(t.Plan, h.worker, w.turnOf(step.Iterate))
 	case step.Keep, step.Confirm, step.Guard:
 		return Seat{Worker: h.worker, Agent: w.Agent}
 	}
@@ -110,30 +110,30 @@ func (t *team) takeAction(ctx context.Context, h *hand, w State, step Step, base
 	switch {
 	case step.Keep:
 		k, err := t.keepDone(ctx, Seat{Worker: h.worker, Agent: w.Agent}, &w, at)
-		k.By = h.by()
+		k.By = h.workerID()
 		return t.keeping(err, Kept, k)
 	case step.Guard:
 		g, err := t.guardFiles(ctx, Seat{Worker: h.worker, Agent: w.Agent}, baseline, at)
-		g.By = h.by()
+		g.By = h.workerID()
 		return t.keeping(err, Guarded, g)
 	case step.Confirm:
 		kind, k, err := t.compareFiles(ctx, Seat{Worker: h.worker, Agent: w.Agent}, &w, at+", goes on")
-		k.By = h.by()
+		k.By = h.workerID()
 		return t.keeping(err, kind, k)
 	case step.Judge:
 		gates, _, err := t.Runner.Judge(ctx, w.checked, baseline)
-		return t.keeping(err, Judged, Verdict{By: h.by(), Iteration: w.Iteration, Checkpoint: w.checked, Gates: gates})
+		return t.keeping(err, Judged, Verdict{By: h.workerID(), Iteration: w.Iteration, Checkpoint: w.checked, Gates: gates})
 	case step.Join:
 		return t.joinResult(ctx, h, &w, at)
 	case step.Rejudge:
 		gates, _, err := t.Runner.Judge(ctx, w.Join.Checkpoint, baseline)
-		return t.keeping(err, Rejudged, Verdict{By: h.by(), Iteration: w.Iteration, Checkpoint: w.Join.Checkpoint, Gates: gates})
+		return t.keeping(err, Rejudged, Verdict{By: h.workerID(), Iteration: w.Iteration, Checkpoint: w.Join.Checkpoint, Gates: gates})
 	case step.Settle:
 		err := t.runner.Settle(ctx, w.Join.Ours, w.Join.Checkpoint)
 		if errors.Is(err, ErrMoved) { // by a person: no other worker may change it
 			return t.joinResult(ctx, h, &w, at)
 		}
-		return t.keeping(err, Settled, Settle{h.by(), w.Join.Checkpoint})
+		return t.keeping(err, Settled, Settle{h.workerID(), w.Join.Checkpoint})
 	}
 	return nil, fmt.Errorf("there is no such step: %+v", step)
 }
@@ -141,7 +141,7 @@ func (t *team) takeAction(ctx context.Context, h *hand, w State, step Step, base
 // joinResult merges a worker's result with the files of the loop's sandbox.
 func (t *team) joinResult(ctx context.Context, h *hand, w *State, at string) (func() error, error) {
 	j, err := t.runner.Join(ctx, w.from, w.checked, at+", with what others have done")
-	j.By, j.Task, j.Iteration = h.by(), w.Task.ID, w.Iteration
+	j.By, j.Task, j.Iteration = h.workerID(), w.Task.ID, w.Iteration
 	return t.keeping(err, Joined, j)
 }
 
@@ -186,7 +186,7 @@ func (t *team) claimTask(ctx context.Context, h *hand, w *State) error {
 		return err
 	}
 	taken := takenOf(claimed)
-	if taken.By = h.by(); id != "" { // it continues with its own files
+	if taken.By = h.workerID(); id != "" { // it continues with its own files
 		return t.keepEvent(Took, taken)
 	}
 	h.task = taken.ID
@@ -200,7 +200,7 @@ func (t *team) claimTask(ctx context.Context, h *hand, w *State) error {
 
 // inHand returns the tasks that workers have, or are taking.
 func (t *team) inHand() []string {
-	list := t.state.hands()
+	list := t.state.tasksInHand()
 	for _, h := range t.hands {
 		if h.task != "" && !slices.Contains(list, h.task) {
 			list = append(list, h.task)
@@ -236,13 +236,13 @@ func (t *team) runIteration(ctx context.Context, h *hand, w *State, at Seat, n i
 	told := *w
 	told.Hints = slices.Concat(w.given, t.state.Hints)
 	prompt, hints := Prompt(t.Plan, &told, n)
-	model := t.Plan.ModelOf(w.turn(n))
-	if err := t.keepEvent(Iteration, Begun{By: h.by(), Iteration: n, Hints: hints, Agent: at.Agent, Model: model}); err != nil {
+	model := t.Plan.ModelOf(w.turnOf(n))
+	if err := t.keepEvent(Iteration, Begun{By: h.workerID(), Iteration: n, Hints: hints, Agent: at.Agent, Model: model}); err != nil {
 		return err
 	}
 	job := Job{
 		Seat: at, Prompt: prompt, Model: model, Limit: workLimit(t.Plan, t.state, time.Now()), Idle: time.Duration(t.Plan.Limits.Idle),
-		Budget: budgetOf(t.Plan, t.state), Rest: budgetLeft(t.Plan, t.used()),
+		Budget: budgetOf(t.Plan, t.state), Rest: budgetLeft(t.Plan, t.usageNow()),
 	}
 	bounded := job.Rest != (spec.Budget{})
 	t.beginAction(ctx, h, at, Worked, func(ctx context.Context) (func() error, error) {
@@ -257,7 +257,7 @@ func (t *team) runIteration(ctx context.Context, h *hand, w *State, at Seat, n i
 		if sandboxCrashed(ctx, &k) {
 			return t.keeping(nil, Cut, k)
 		}
-		if err != nil && !k.used() {
+		if err != nil && !k.hasUsage() {
 			return nil, err
 		}
 		kind := Worked
@@ -275,11 +275,11 @@ func (t *team) askReviewer(ctx context.Context, h *hand, w *State, c *loopplan.C
 	if w.step == Rejudged {
 		checkpoint = w.Join.Checkpoint
 	}
-	a := Asking{By: h.by(), Iteration: n, Gate: c.ID}
+	a := Asking{By: h.workerID(), Iteration: n, Gate: c.ID}
 	if err := t.keepEvent(Reviewing, a); err != nil {
 		return err
 	}
-	job := reviewJob(t.Plan, t.used(), w, checkpoint, c)
+	job := reviewJob(t.Plan, t.usageNow(), w, checkpoint, c)
 	t.beginAction(ctx, h, h.seat(), Reviewed, func(ctx context.Context) (func() error, error) {
 		kind, what, err := t.reviewFiles(ctx, job, c, a)
 		if kind == "" {
@@ -295,7 +295,7 @@ func (t *team) putBack(ctx context.Context, h *hand, w *State, step Step) error 
 		return err
 	}
 	t.wakeIdle()
-	return t.keepEvent(PutBack, Left{By: h.by(), Task: w.Task.ID, Why: step.PutBack, Iteration: w.Iteration, Again: step.Again, Outrun: step.Outrun})
+	return t.keepEvent(PutBack, Left{By: h.workerID(), Task: w.Task.ID, Why: step.PutBack, Iteration: w.Iteration, Again: step.Again, Outrun: step.Outrun})
 }
 
 // closeTask closes a task whose result is in the loop's sandbox.
@@ -308,5 +308,5 @@ func (t *team) closeTask(ctx context.Context, h *hand, w *State) error {
 		return err
 	}
 	t.wakeIdle()
-	return t.keepEvent(Closed, Finished{h.by(), w.Task.ID, w.Iteration})
+	return t.keepEvent(Closed, Finished{h.workerID(), w.Task.ID, w.Iteration})
 }

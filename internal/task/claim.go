@@ -23,7 +23,7 @@ func CheckLease(lease time.Duration) error {
 }
 
 // CheckWho refuses an invalid holder's name.
-func CheckWho(who string) error { return usage(checkWord("name", who)) }
+func CheckWho(who string) error { return usageError(checkWord("name", who)) }
 
 // Claim gives a task to a holder until the lease ends. For its current holder it extends the lease. The
 // task must be ready, and must not belong to another; an expired claim does not count.
@@ -48,7 +48,7 @@ func (g *Graph) Claim(id, who string, lease time.Duration, now time.Time) (*Task
 	default:
 		return nil, spec.Errorf(spec.ErrConflict, "%s is not ready: %s", t.ID, s.Reason).WithHint("bothy task show %s tells more", t.ID)
 	}
-	return g.take(t, who, lease, now), nil
+	return g.takeClaim(t, who, lease, now), nil
 }
 
 // ClaimNext gives a holder the first ready task of the filter. It skips tasks of others, and tasks
@@ -59,8 +59,8 @@ func (g *Graph) ClaimNext(f *Filter, o Order, who string, lease time.Duration, n
 	}
 	ready := g.Ready(f, o, now)
 	for _, t := range ready {
-		if t.free(who, now) && g.openPart(t) == nil {
-			return g.take(t, who, lease, now), nil
+		if t.isFreeFor(who, now) && g.openPart(t) == nil {
+			return g.takeClaim(t, who, lease, now), nil
 		}
 	}
 	err := spec.Errorf(spec.ErrNotFound, "no task is ready")
@@ -73,10 +73,10 @@ func (g *Graph) ClaimNext(f *Filter, o Order, who string, lease time.Duration, n
 // Free reports for a ready task whether no other holder has it assigned, and whether it is whole,
 // that is without open parts. ClaimNext returns a task that is both.
 func (g *Graph) Free(t *Task, who string, now time.Time) (free, whole bool) {
-	return t.free(who, now), g.openPart(t) == nil
+	return t.isFreeFor(who, now), g.openPart(t) == nil
 }
 
-func (t *Task) free(who string, now time.Time) bool {
+func (t *Task) isFreeFor(who string, now time.Time) bool {
 	return t.Assignee == "" || t.Assignee == who || t.expired(now)
 }
 
@@ -87,14 +87,14 @@ func checkClaim(who string, lease time.Duration) error {
 	return CheckLease(lease)
 }
 
-func (g *Graph) take(t *Task, who string, lease time.Duration, now time.Time) *Task {
+func (g *Graph) takeClaim(t *Task, who string, lease time.Duration, now time.Time) *Task {
 	n := t.editCopy(now)
 	if t.StartedAt == nil || t.Assignee != who {
 		n.StartedAt = &now
 	}
 	until := now.Add(lease)
 	n.Status, n.Assignee, n.LeaseExpiresAt, n.HeartbeatAt = InProgress, who, &until, &now
-	g.put(n)
+	g.putChanged(n)
 	return n
 }
 
@@ -108,13 +108,13 @@ func (g *Graph) Renew(id, who string, lease time.Duration, now time.Time) (*Task
 	if err != nil {
 		return nil, err
 	}
-	return g.take(t, who, lease, now), nil
+	return g.takeClaim(t, who, lease, now), nil
 }
 
 // Release makes a task free again. Without force only its holder may call it.
 func (g *Graph) Release(id, who string, force bool, now time.Time) (*Task, error) {
 	t, err := g.Find(id)
-	if err == nil && !(force && t.taken()) {
+	if err == nil && !(force && t.hasHolder()) {
 		t, err = g.heldBy(id, who)
 	}
 	if err != nil {
@@ -122,7 +122,7 @@ func (g *Graph) Release(id, who string, force bool, now time.Time) (*Task, error
 	}
 	n := t.editCopy(now)
 	n.Status, n.Assignee, n.StartedAt, n.LeaseExpiresAt, n.HeartbeatAt = Open, "", nil, nil, nil
-	g.put(n)
+	g.putChanged(n)
 	return n, nil
 }
 
@@ -151,7 +151,7 @@ func (g *Graph) heldBy(id, who string) (*Task, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !t.taken():
+	case !t.hasHolder():
 		return nil, spec.Errorf(spec.ErrConflict, "%s is %s: nobody holds it", t.ID, t.Status)
 	case t.Assignee != who:
 		return nil, spec.Errorf(spec.ErrConflict, "%s is held by %s, not by %s", t.ID, holder(t.Assignee), who)

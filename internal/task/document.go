@@ -53,7 +53,7 @@ func Parse(doc []byte) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t, t.check()
+	return t, t.checkRead()
 }
 
 // Decode reads a task that Encode has written, and keeps doc. It checks only the form.
@@ -143,8 +143,8 @@ func (d Dependency) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields(d))
 }
 
-// check refuses an invalid task.
-func (t *Task) check() error {
+// checkRead refuses an invalid task.
+func (t *Task) checkRead() error {
 	if err := checkID(t.ID); err != nil {
 		return err
 	}
@@ -168,16 +168,16 @@ func (t *Task) check() error {
 		}
 	}
 	for i := range t.Dependencies {
-		if err := t.Dependencies[i].check(t.ID); err != nil {
+		if err := t.Dependencies[i].checkEdge(t.ID); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkWhole is check for a task that was not read, and so may be too large to read again.
+// checkWhole is checkRead for a task that was not read, and so may be too large to read again.
 func (t *Task) checkWhole() error {
-	if err := t.check(); err != nil {
+	if err := t.checkRead(); err != nil {
 		return err
 	}
 	doc, err := t.document()
@@ -190,7 +190,7 @@ func (t *Task) checkWhole() error {
 	return nil
 }
 
-func (d *Dependency) check(id string) error {
+func (d *Dependency) checkEdge(id string) error {
 	if d.TaskID != id && d.TaskID != "" {
 		return fmt.Errorf("a dependency of %q, which is another task", d.TaskID)
 	}
@@ -232,8 +232,8 @@ func checkWord(what, text string) error {
 	return nil
 }
 
-// usage marks an error as a usage error.
-func usage(err error) error {
+// usageError marks an error as a usage error.
+func usageError(err error) error {
 	if err == nil {
 		return nil
 	}

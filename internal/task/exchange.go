@@ -71,7 +71,7 @@ func besideTasks(line []byte, f *Foreign) (bool, error) {
 		}
 		return true, nil
 	case r.Type != nil && *r.Type != "issue":
-		f.pass(fmt.Sprintf("records of the type %.40q", *r.Type))
+		f.noteIgnored(fmt.Sprintf("records of the type %.40q", *r.Type))
 		return true, nil
 	}
 	return false, nil
@@ -118,7 +118,7 @@ type Taken struct {
 func (g *Graph) Import(list []*Task, overwrite bool, now time.Time) (Taken, error) {
 	taken := Taken{[]string{}, []string{}, []string{}, []string{}, []string{}, []string{}}
 	for _, t := range list {
-		where, err := g.admit(t, overwrite, now, &taken)
+		where, err := g.importTask(t, overwrite, now, &taken)
 		if err != nil {
 			return taken, err
 		}
@@ -127,15 +127,15 @@ func (g *Graph) Import(list []*Task, overwrite bool, now time.Time) (Taken, erro
 	return taken, g.acyclic()
 }
 
-// admit imports one task or not, and returns the result list that the task belongs to.
-func (g *Graph) admit(t *Task, overwrite bool, now time.Time, taken *Taken) (*[]string, error) {
+// importTask imports one task or not, and returns the result list that the task belongs to.
+func (g *Graph) importTask(t *Task, overwrite bool, now time.Time, taken *Taken) (*[]string, error) {
 	old := g.tasks[t.ID]
 	if old == nil {
 		g.accept(t)
 		return &taken.Added, nil
 	}
 	if t.listed {
-		return g.renew(old, t, overwrite, now, taken)
+		return g.renewTask(old, t, overwrite, now, taken)
 	}
 	a, err := old.Encode()
 	if err != nil {

@@ -31,13 +31,13 @@ func (g *Graph) Load(t *Task) {
 	g.change(old, t)
 }
 
-// put is Load for a task that is new or was changed.
-func (g *Graph) put(t *Task) {
+// putChanged is Load for a task that is new or was changed.
+func (g *Graph) putChanged(t *Task) {
 	t.changed = true
 	g.accept(t)
 }
 
-// accept is put for a task that comes with its document.
+// accept is putChanged for a task that comes with its document.
 func (g *Graph) accept(t *Task) {
 	if _, ok := g.before[t.ID]; !ok {
 		g.before[t.ID] = g.tasks[t.ID]
@@ -108,7 +108,7 @@ func (g *Graph) Children(id string) []*Task {
 	return list
 }
 
-func (g *Graph) childIDs(id string) []string { return g.known().children[id] }
+func (g *Graph) childIDs(id string) []string { return g.builtIndex().children[id] }
 
 // Below reports whether a task is a part of the other, directly or not.
 func (g *Graph) Below(t *Task, ancestor string) bool {

@@ -23,7 +23,7 @@ func newServer(t *testing.T, access string) *Server {
 // must runs a command that must have this exit code, and returns its output.
 func (s *Server) must(t *testing.T, code int, args ...string) string {
 	t.Helper()
-	r := s.run(t.Context(), args)
+	r := s.runCommand(t.Context(), args)
 	if r.Code != code {
 		t.Fatalf("%q: %+v", args, r)
 	}
@@ -132,7 +132,7 @@ func TestAccess(t *testing.T) {
 	for access, most := range map[string]int{spec.TasksRead: 0, spec.TasksAdd: 1, spec.TasksWrite: 8, "": -1, "all": -1} {
 		s.Access = access
 		for n, args := range [][]string{{"create", "two"}, {"update", id, "--notes", "x"}, {"dep", "add", id, id, "--type", "related"}, {"update", id, "--claim"}, {"close", id, "--reason", ""}, {"reopen", id}, {"ready", "--claim"}, {"dep", "remove", id, id}} {
-			if r := s.run(t.Context(), args); (r.Code == spec.ExitDenied) != (n >= most) {
+			if r := s.runCommand(t.Context(), args); (r.Code == spec.ExitDenied) != (n >= most) {
 				t.Errorf("%q: %q: %+v", access, args, r)
 			}
 		}
@@ -187,7 +187,7 @@ func TestBounds(t *testing.T) {
 	}
 	if err := s.Store.Change(t.Context(), func(g *task.Graph) (err error) { // in one change, because each change reads all tasks
 		for n := range 90 {
-			if _, err = g.Add(task.Task{Title: fmt.Sprint("large ", n), Description: strings.Repeat("x", 60<<10)}, "", nil, "ann", s.now()); err != nil {
+			if _, err = g.Add(task.Task{Title: fmt.Sprint("large ", n), Description: strings.Repeat("x", 60<<10)}, "", nil, "ann", s.timeNow()); err != nil {
 				break
 			}
 		}

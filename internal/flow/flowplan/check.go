@@ -27,11 +27,11 @@ func (f *Flow) Check() error {
 	l := &lint{flow: f, before: map[string]*Step{}, above: map[string]map[string]bool{}, of: map[string]*Step{}, put: outputs{}}
 	for i := range f.Steps {
 		s := &f.Steps[i]
-		if err := l.step(s); err != nil {
+		if err := l.checkStep(s); err != nil {
 			return fmt.Errorf("step %s: %w", cmp.Or(s.ID, fmt.Sprint(i+1)), err)
 		}
 	}
-	if err := l.whole(); err != nil {
+	if err := l.checkFinal(); err != nil {
 		return err
 	}
 	return l.parallel()
@@ -82,8 +82,8 @@ func (f *Flow) Input(name string) *Input {
 	return &f.Inputs[i]
 }
 
-// file finds an input by its file.
-func (f *Flow) file(name string) *Input {
+// fileInput finds an input by its file.
+func (f *Flow) fileInput(name string) *Input {
 	i := slices.IndexFunc(f.Inputs, func(in Input) bool { return in.File == name })
 	if i < 0 || name == "" {
 		return nil
@@ -103,7 +103,7 @@ type lint struct {
 	of     map[string]*Step // the group of a step that is in one
 }
 
-func (l *lint) step(s *Step) error {
+func (l *lint) checkStep(s *Step) error {
 	switch {
 	case !strictyaml.IsName(s.ID):
 		return fmt.Errorf("%q is no name: a letter, then letters, digits, - and _", s.ID)
@@ -113,13 +113,13 @@ func (l *lint) step(s *Step) error {
 	if err := errors.Join(sharedLog(s, l.before[queries+s.ID]), sharedLog(l.before[strings.TrimPrefix(s.ID, queries)], s)); err != nil {
 		return err
 	}
-	if err := l.kind(s); err != nil {
+	if err := l.checkKind(s); err != nil {
 		return err
 	}
-	if err := l.needs(s); err != nil {
+	if err := l.checkNeeds(s); err != nil {
 		return err
 	}
-	for _, check := range []func(*Step) error{l.copies, l.back, l.matrix, l.condition, l.words, l.inputs, l.output, l.passes} {
+	for _, check := range []func(*Step) error{l.checkCopies, l.checkBack, l.checkMatrix, l.checkCondition, l.checkWords, l.checkInputs, l.checkOutput, l.checkPasses} {
 		if err := check(s); err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (l *lint) step(s *Step) error {
 		l.of[s.ID] = l.group
 	}
 	if s.Each != "" {
-		return l.steps(s)
+		return l.checkSteps(s)
 	}
 	return nil
 }
@@ -143,8 +143,8 @@ func sharedLog(of, other *Step) error {
 	return fmt.Errorf("%s and %s cannot be in one flow: what agents say in a step STEP is kept as %sSTEP", of.ID, other.ID, queries)
 }
 
-// kind checks that a step does exactly one thing, and that its other fields fit that.
-func (l *lint) kind(s *Step) error {
+// checkKind checks that a step does exactly one thing, and that its other fields fit that.
+func (l *lint) checkKind(s *Step) error {
 	n := 0
 	for _, given := range []bool{s.Prompt != "", s.Command != "", s.Approval != nil, s.Question != nil, s.Each != "" || s.Steps != nil} {
 		if given {
@@ -200,9 +200,9 @@ func isVariable(name string) bool {
 	return strictyaml.IsName(name) && !strings.Contains(name, "-") && !strings.HasPrefix(name, "BOTHY_")
 }
 
-func (l *lint) needs(s *Step) error {
+func (l *lint) checkNeeds(s *Step) error {
 	above := map[string]bool{}
-	for _, id := range s.needs() {
+	for _, id := range s.allNeeds() {
 		if l.before[id] == nil || l.group != nil && l.group.ID == id {
 			among := l.flow.Steps
 			if l.group != nil {
@@ -226,8 +226,8 @@ func (l *lint) needs(s *Step) error {
 	return nil
 }
 
-// known checks a ${{ }} word of a step.
-func (l *lint) known(s *Step, w Word) error {
+// checkWord checks a ${{ }} word of a step.
+func (l *lint) checkWord(s *Step, w Word) error {
 	switch w.Kind {
 	case WordInput:
 		in := l.flow.Input(w.Name)
@@ -270,12 +270,12 @@ func (l *lint) known(s *Step, w Word) error {
 	return nil
 }
 
-func (l *lint) condition(s *Step) error {
+func (l *lint) checkCondition(s *Step) error {
 	c, err := parseCond(s.If)
 	if err != nil {
 		return fmt.Errorf("if: %w", err)
 	}
-	c.walk(func(part *cond) {
+	c.eachPart(func(part *cond) {
 		if part.op != "name" || err != nil {
 			return
 		}
@@ -291,7 +291,7 @@ func (l *lint) condition(s *Step) error {
 			werr = fmt.Errorf("%s cannot be compared", part.text)
 		}
 		if werr == nil {
-			werr = l.known(s, w)
+			werr = l.checkWord(s, w)
 		}
 		if werr != nil {
 			err = fmt.Errorf("if: %w", werr)
@@ -300,8 +300,8 @@ func (l *lint) condition(s *Step) error {
 	return err
 }
 
-// words checks the text in ${{ }}.
-func (l *lint) words(s *Step) error {
+// checkWords checks the text in ${{ }}.
+func (l *lint) checkWords(s *Step) error {
 	texts := map[string]string{"prompt": s.Prompt}
 	if s.ForPerson() {
 		texts["message"] = s.QuestionText()
@@ -311,7 +311,7 @@ func (l *lint) words(s *Step) error {
 			if w.Kind != WordMatrix && w.Kind != WordEach && w.Kind != WordInput {
 				return "", fmt.Errorf("only an input, and what varies in the matrix or the group of the step, may stand in it, not %s", w)
 			}
-			err := l.known(s, w)
+			err := l.checkWord(s, w)
 			if err == nil && w.Kind == WordInput && l.flow.Input(w.Name).File != "" {
 				err = fmt.Errorf("the input %s is a file", w.Name)
 			}
@@ -326,11 +326,11 @@ func (l *lint) words(s *Step) error {
 	}
 	for _, where := range slices.Sorted(maps.Keys(texts)) {
 		_, err := Expand(texts[where], func(w Word) (string, error) {
-			err := l.known(s, w)
+			err := l.checkWord(s, w)
 			switch {
 			case err != nil:
 			case !s.ForPerson():
-				err = l.gets(s, w)
+				err = l.checkGiven(s, w)
 			case w.Kind == WordSandbox:
 				err = errors.New("a person has no sandbox")
 			}
@@ -343,12 +343,12 @@ func (l *lint) words(s *Step) error {
 	return nil
 }
 
-// gets refuses the path of a file that would be missing where the step runs. A person can find all
+// checkGiven refuses the path of a file that would be missing where the step runs. A person can find all
 // files.
-func (l *lint) gets(s *Step, w Word) error {
-	given := slices.Clone(s.needs())
+func (l *lint) checkGiven(s *Step, w Word) error {
+	given := slices.Clone(s.allNeeds())
 	if l.group != nil {
-		given = append(given, l.group.needs()...)
+		given = append(given, l.group.allNeeds()...)
 	}
 	if s.Inputs != nil {
 		given = nil
@@ -372,13 +372,13 @@ func (l *lint) gets(s *Step, w Word) error {
 	return nil
 }
 
-// inputs checks which files the step gets.
-func (l *lint) inputs(s *Step) error {
+// checkInputs checks which files the step gets.
+func (l *lint) checkInputs(s *Step) error {
 	if s.Inputs == nil {
 		return nil
 	}
 	for _, in := range *s.Inputs {
-		if _, err := l.flow.source(s, in, func(id string) error { return l.known(s, Word{WordOutput, id}) }); err != nil {
+		if _, err := l.flow.source(s, in, func(id string) error { return l.checkWord(s, Word{WordOutput, id}) }); err != nil {
 			return fmt.Errorf("inputs: %w", err)
 		}
 	}
@@ -408,7 +408,7 @@ func (f *Flow) source(s *Step, in string, step func(id string) error) (source, e
 		return source{step: w.Name}, err
 	}
 	if name, ok := strings.CutPrefix(text, "inputs/"); ok {
-		if f.file(name) == nil {
+		if f.fileInput(name) == nil {
 			return source{}, fmt.Errorf("%s is not among the inputs of the flow", text)
 		}
 		return source{file: name}, nil
@@ -423,8 +423,8 @@ func (f *Flow) source(s *Step, in string, step func(id string) error) (source, e
 	return source{}, fmt.Errorf("%s is neither inputs/NAME nor ${{ steps.ID.output }}", in)
 }
 
-// whole checks the steps together.
-func (l *lint) whole() error {
+// checkFinal checks the steps together.
+func (l *lint) checkFinal() error {
 	for i := range l.flow.Steps {
 		s := &l.flow.Steps[i]
 		if !s.Final {

@@ -7,12 +7,12 @@ import (
 	"reflect"
 )
 
-// steps checks the steps of a group. A step that needs the group needs all of them.
-func (l *lint) steps(g *Step) error {
+// checkSteps checks the steps of a group. A step that needs the group needs all of them.
+func (l *lint) checkSteps(g *Step) error {
 	l.group = g
 	for i := range g.Steps {
 		s := &g.Steps[i]
-		if err := l.step(s); err != nil {
+		if err := l.checkStep(s); err != nil {
 			return fmt.Errorf("step %s: %w", cmp.Or(s.ID, fmt.Sprint(i+1)), err)
 		}
 	}
@@ -23,8 +23,8 @@ func (l *lint) steps(g *Step) error {
 	return nil
 }
 
-// copies checks steps that work in copies, and steps that judge them.
-func (l *lint) copies(s *Step) error {
+// checkCopies checks steps that work in copies, and steps that judge them.
+func (l *lint) checkCopies(s *Step) error {
 	of := l.before[s.Of]
 	switch {
 	case s.Copy && (s.Prompt == "" || s.Matrix == nil || l.group != nil):
@@ -39,8 +39,8 @@ func (l *lint) copies(s *Step) error {
 	return nil
 }
 
-// back requires a step to go back to that leads to this step again.
-func (l *lint) back(s *Step) error {
+// checkBack requires a step to go back to that leads to this step again.
+func (l *lint) checkBack(s *Step) error {
 	if s.Back == nil {
 		return nil
 	}

@@ -102,8 +102,8 @@ func (p *Plan) valuesOf(v Values) (list []string) {
 	return list
 }
 
-// times returns the values of the matrix for each time; one empty time without a matrix.
-func (p *Plan) times(s *Step) []map[string]string {
+// matrixTimes returns the values of the matrix for each time; one empty time without a matrix.
+func (p *Plan) matrixTimes(s *Step) []map[string]string {
 	list := []map[string]string{nil}
 	matrix := p.Flow.matrix(s)
 	for _, name := range slices.Sorted(maps.Keys(matrix)) {
@@ -136,8 +136,8 @@ func (p *Plan) times(s *Step) []map[string]string {
 	return list
 }
 
-// matrix checks a step's matrix, as far as the flow alone allows.
-func (l *lint) matrix(s *Step) error {
+// checkMatrix checks a step's matrix, as far as the flow alone allows.
+func (l *lint) checkMatrix(s *Step) error {
 	times, makes := 1, false
 	for name, v := range l.flow.matrix(s) {
 		in := l.flow.Input(v.Input)

@@ -249,7 +249,7 @@ func TestCond(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got := c.true(func(part *cond) string { return values[part.text] }); got != want {
+		if got := c.isTrue(func(part *cond) string { return values[part.text] }); got != want {
 			t.Errorf("%s is %v", text, got)
 		}
 	}

@@ -74,7 +74,7 @@ func checkCriteria(list []Criterion) error {
 	ids := map[string]bool{}
 	for i := range list {
 		c := &list[i]
-		err := c.check()
+		err := c.checkGate()
 		if err == nil && ids[c.ID] {
 			err = errors.New("the id is used twice")
 		}
@@ -86,7 +86,7 @@ func checkCriteria(list []Criterion) error {
 	return nil
 }
 
-func (c *Criterion) check() error {
+func (c *Criterion) checkGate() error {
 	kinds := 0
 	for _, has := range []bool{c.Command != "", c.File != "", c.Reviewer != nil} {
 		if has {
@@ -105,7 +105,7 @@ func (c *Criterion) check() error {
 	case c.File != "":
 		return c.checkFile()
 	case c.Reviewer != nil:
-		return c.Reviewer.check()
+		return c.Reviewer.checkReviewer()
 	case strings.TrimSpace(c.Command) == "" || strings.ContainsRune(c.Command, 0):
 		return errors.New("command: it is empty, or has a zero byte")
 	}
@@ -125,7 +125,7 @@ func (c *Criterion) checkFile() error {
 	return nil
 }
 
-func (r *Reviewer) check() error {
+func (r *Reviewer) checkReviewer() error {
 	switch {
 	case r.Agent == "":
 		return errors.New("reviewer: agent is missing")

@@ -30,9 +30,9 @@ func openOf(t *task.Task, s task.State) Open {
 	return o
 }
 
-// never reports whether a task was meant for the failure of another task that succeeded: it needs no
+// neverNeeded reports whether a task was meant for the failure of another task that succeeded: it needs no
 // work, and no task waits for it.
-func never(s task.State) bool {
+func neverNeeded(s task.State) bool {
 	return slices.ContainsFunc(s.Blockers, func(b task.Blocker) bool { return b.Never })
 }
 

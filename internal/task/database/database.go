@@ -45,17 +45,17 @@ func open(ctx context.Context, dir string) (*db, error) {
 	d := &db{path: filepath.Join(dir, book.FileName)}
 	err := makeDir(dir)
 	if err == nil {
-		err = local(dir)
+		err = localPath(dir)
 	}
 	if err != nil {
 		return nil, d.explain("open the tasks", err)
 	}
-	unlock, err := lock(ctx, filepath.Join(dir, lockName))
+	unlock, err := lockFile(ctx, filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, d.explain("open the tasks", err)
 	}
 	defer unlock()
-	if d.file, err = touch(d.path); err != nil {
+	if d.file, err = makeFile(d.path); err != nil {
 		return nil, d.explain("open the tasks", err)
 	}
 	err = d.connect(ctx, source(d.path))
@@ -71,9 +71,9 @@ func open(ctx context.Context, dir string) (*db, error) {
 	return d, nil
 }
 
-// lock waits for the process that is opening the database, as long as for other locks. A cancelled wait
+// lockFile waits for the process that is opening the database, as long as for other locks. A cancelled wait
 // leaves a goroutine behind until the process ends.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
+func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	type answer struct {
 		held *store.Lock
 		err  error
@@ -116,9 +116,9 @@ func makeDir(dir string) error {
 	return store.SyncDir(filepath.Dir(dir))
 }
 
-// touch makes the file, because SQLite would make it readable for every user. It must not be
+// makeFile makes the file, because SQLite would make it readable for every user. It must not be
 // called for an open database: closing a file drops SQLite's locks.
-func touch(path string) (os.FileInfo, error) {
+func makeFile(path string) (os.FileInfo, error) {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -190,8 +190,8 @@ func (d *db) prepare(ctx context.Context) error {
 // close closes the database. If no other process has it open, everything is in the one file afterwards.
 func (d *db) close() { _ = d.sql.Close() }
 
-// moved reports whether the path is missing, or names another file by now.
-func (d *db) moved() bool {
+// wasMoved reports whether the path is missing, or names another file by now.
+func (d *db) wasMoved() bool {
 	now, err := os.Lstat(d.path)
 	return err != nil || !os.SameFile(now, d.file)
 }
