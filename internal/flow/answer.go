@@ -56,7 +56,7 @@ func (p *Person) Answer(step, text string) (*State, error) {
 	n, document := s.nodeOf(st.ID), []byte(text)
 	r := n.Step.Checks().Judge(document)
 	if !r.Passed {
-		return nil, spec.Errorf(spec.ErrUsage, "that is no answer to %s: %s", st.ID, strings.Join(r.Flaws(), "; "))
+		return nil, spec.Errorf(spec.ErrUsage, "that does not answer %s: %s", st.ID, strings.Join(r.Flaws(), "; "))
 	}
 	return s, p.keepReply(s, reply{answerOf(n, st.Hash, document, r.Checks), document})
 }

@@ -112,7 +112,7 @@ func (s *State) canRun(n *flowplan.Node) bool {
 func (s *State) strayed() string {
 	for _, id := range slices.Sorted(maps.Keys(s.plan.Lists)) {
 		if list := s.plan.Lists[id]; s.files[list.Input] != list.SHA256 {
-			return fmt.Sprintf("inputs/%s is not what it was when the flow began: the steps of %s were laid out for that; put it back, or begin another run", list.Input, id)
+			return fmt.Sprintf("inputs/%s has changed since the flow began, and the steps of %s were made from it; restore it, or begin another run", list.Input, id)
 		}
 	}
 	return ""

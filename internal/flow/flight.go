@@ -40,7 +40,7 @@ type landing struct {
 // Causes for cancelling running work.
 var (
 	errGround = errors.New("the flow is not gone on with")
-	errStale  = errors.New("what it needs is done again")
+	errStale  = errors.New("a step that it needs is done again")
 )
 
 // maxMessage bounds an agent's message and error that are kept, in bytes.

@@ -33,7 +33,7 @@ const Exhausted = "the agent's allowance is used up"
 const Crowded = "the provider of its model is overloaded"
 
 // ShareUsed is the detail of a step whose share of the budget was too small.
-const ShareUsed = "its share of what was left is used up: it is tried again by itself"
+const ShareUsed = "its share of the budget is used up: it is tried again by itself"
 
 // StepState is the state of a step, or of one time of a step with a matrix.
 type StepState struct {
@@ -138,7 +138,7 @@ func (s *State) spread() {
 		}
 		for _, need := range s.needsOf(n) {
 			if !need.settled() || need.done > st.done {
-				st.resetStep("what it needs is done again")
+				st.resetStep("a step that it needs is done again")
 				break
 			}
 		}
@@ -226,7 +226,7 @@ func (s *State) compareFiles(f Seen) {
 	s.files, s.looked = f.Inputs, true
 	for _, st := range s.Steps {
 		if st.Output != nil && f.Outputs[st.Output.Path] != st.Output.SHA256 {
-			st.resetStep("outputs/" + st.Output.Path + " is not what it was when it was validated")
+			st.resetStep("outputs/" + st.Output.Path + " has changed since it was validated")
 		}
 	}
 }

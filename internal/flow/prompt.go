@@ -50,13 +50,13 @@ func (s *State) prompt(n *flowplan.Node, at place, files []string) (string, erro
 		}
 	}
 	if n.Output != "" {
-		fmt.Fprintf(&b, "\n# What is wanted\n\nWrite the result to the file %s and end then. It is checked, out of your reach, that:\n\n", at.outputPath(n.Output))
+		fmt.Fprintf(&b, "\n# The result\n\nWrite the result to the file %s and end then. It is checked, out of your reach, that:\n\n", at.outputPath(n.Output))
 		for _, line := range n.Step.Checks().Describe() {
 			b.WriteString("- " + line + "\n")
 		}
 	}
 	if st := s.byID[n.ID]; len(st.Missing) > 0 {
-		b.WriteString("\n# What was missing the last time\n\n")
+		b.WriteString("\n# What the last try lacked\n\n")
 		for _, line := range st.Missing {
 			b.WriteString("- " + run.Tail(line, flowplan.MaxMissing) + "\n")
 		}

@@ -93,12 +93,12 @@ func (c *Checks) ofJSON() bool {
 func (c *Checks) Valid() error {
 	for _, path := range slices.Concat(c.RequiredFields, slices.Sorted(maps.Keys(c.MinItems))) {
 		if parts := strings.Split(path, "."); len(parts) > maxPath || slices.Contains(parts, "") {
-			return fmt.Errorf("%q is no path of a field, such as a.b", path)
+			return fmt.Errorf("%q is not a path of a field, such as a.b", path)
 		}
 	}
 	for path, n := range c.MinItems {
 		if n < 1 {
-			return fmt.Errorf("min_items: %s: %d is no number of items to want", path, n)
+			return fmt.Errorf("min_items: %s: %d is not a possible number of items", path, n)
 		}
 	}
 	if c.MinQuotes < 0 || c.MinKeyPoints < 0 || c.MinOutlineSections < 0 {
@@ -162,7 +162,7 @@ func (c *Checks) Judge(document []byte) Result {
 	}
 	root, err := ReadJSON(document)
 	if err != nil {
-		r.addCheck("json", "it is no JSON: "+err.Error())
+		r.addCheck("json", "it is not JSON: "+err.Error())
 		return *r
 	}
 	c.fields(r, root)
@@ -242,7 +242,7 @@ func checkLength(root any, paths []string, n int) string {
 		}
 		list, ok := v.([]any)
 		if !ok {
-			return path + " is no list"
+			return path + " is not a list"
 		}
 		if len(list) < n {
 			return fmt.Sprintf("%s has %d items, at least %d are wanted", path, len(list), n)

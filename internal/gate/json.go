@@ -19,7 +19,7 @@ func ReadJSON(document []byte) (any, error) {
 		return nil, errors.New("it is not UTF-8")
 	}
 	if bytes.HasPrefix(document, []byte("\uFEFF")) {
-		return nil, errors.New("it begins with a byte order mark, which is no JSON: save it without one")
+		return nil, errors.New("it begins with a byte order mark, which JSON does not have: save it without one")
 	}
 	d := &parser{Decoder: json.NewDecoder(bytes.NewReader(document))}
 	d.UseNumber()
@@ -31,7 +31,7 @@ func ReadJSON(document []byte) (any, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something stands behind it")
+		return nil, errors.New("something follows its end")
 	}
 	return v, nil
 }
@@ -97,10 +97,10 @@ func (d *parser) readObject(depth int) (any, error) {
 		}
 		key, ok := t.(string)
 		if !ok {
-			return nil, errors.New("a key is no text")
+			return nil, errors.New("a key is not a text")
 		}
 		if _, twice := out[key]; twice {
-			return nil, fmt.Errorf("the key %q stands in it twice", cutText(key))
+			return nil, fmt.Errorf("the key %q occurs in it twice", cutText(key))
 		}
 		if out[key], err = d.readValue(depth + 1); err != nil {
 			return nil, err

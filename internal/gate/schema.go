@@ -124,7 +124,7 @@ func (c *compiler) compile(v any, place string) (*Schema, error) {
 		}
 		return s, nil
 	}
-	return nil, flawAt(place, "it is no schema")
+	return nil, flawAt(place, "it is not a schema")
 }
 
 func escape(key string) string {
@@ -143,7 +143,7 @@ func (c *compiler) keyword(s *Schema, key string, v any, place string) (err erro
 	case "enum":
 		var ok bool
 		if s.enum, ok = v.([]any); !ok || len(s.enum) == 0 {
-			err = flawAt(place, "it is no list of values")
+			err = flawAt(place, "it is not a list of values")
 		}
 	case "required":
 		s.required, err = textsOf(v, place)
@@ -214,7 +214,7 @@ func (c *compiler) applicator(s *Schema, key string, v any, place string) (err e
 func (c *compiler) several(v any, place string) (list []*Schema, err error) {
 	in, ok := v.([]any)
 	if !ok || len(in) == 0 {
-		return nil, flawAt(place, "it is no list of schemas")
+		return nil, flawAt(place, "it is not a list of schemas")
 	}
 	for i, v := range in {
 		s, err := c.compile(v, place+"/"+strconv.Itoa(i))
@@ -260,7 +260,7 @@ func (c *compiler) compileRef(s *Schema, v any, place string) error {
 		case []any:
 			n, err := strconv.Atoi(name)
 			if err != nil || n < 0 || n >= len(in) {
-				return flawAt(place, "there is no %s", ref)
+				return flawAt(place, "it has no %s", ref)
 			}
 			to = in[n]
 		default:
@@ -269,7 +269,7 @@ func (c *compiler) compileRef(s *Schema, v any, place string) error {
 		at += "/" + part
 	}
 	if to == nil {
-		return flawAt(place, "there is no %s", ref)
+		return flawAt(place, "it has no %s", ref)
 	}
 	target, err := c.compile(to, at)
 	s.ref = target
@@ -306,9 +306,9 @@ func (s *Schema) readBound(key string, v any, counts bool, place string) error {
 	n, ok := v.(float64)
 	switch {
 	case !ok:
-		return flawAt(place, "it is no number")
+		return flawAt(place, "it is not a number")
 	case counts && (n < 0 || !isWhole(n)):
-		return flawAt(place, "it is no number of things")
+		return flawAt(place, "it is not a count")
 	case key == "multipleOf" && (n <= 0 || !isWhole(n)):
 		return flawAt(place, "only whole numbers are understood here")
 	}
@@ -326,7 +326,7 @@ func typesOf(v any, place string) ([]string, error) {
 	}
 	for _, name := range list {
 		if !slices.Contains(typeNames, name) {
-			err = cmp.Or(err, flawAt(place, "there is no type %q", name))
+			err = cmp.Or(err, flawAt(place, "the type %q is unknown", name))
 		}
 	}
 	return list, err
@@ -335,12 +335,12 @@ func typesOf(v any, place string) ([]string, error) {
 func textsOf(v any, place string) (out []string, err error) {
 	in, ok := v.([]any)
 	if !ok {
-		return nil, flawAt(place, "it is no list of names")
+		return nil, flawAt(place, "it is not a list of names")
 	}
 	for _, v := range in {
 		name, ok := v.(string)
 		if !ok {
-			return nil, flawAt(place, "a name is no text")
+			return nil, flawAt(place, "a name is not a text")
 		}
 		out = append(out, name)
 	}
@@ -365,7 +365,7 @@ func dependentOf(v any, place string) (map[string][]string, error) {
 func patternOf(v any, place string) (*regexp.Regexp, error) {
 	text, ok := v.(string)
 	if !ok {
-		return nil, flawAt(place, "it is no regular expression")
+		return nil, flawAt(place, "it is not a regular expression")
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {

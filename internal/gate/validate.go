@@ -58,7 +58,7 @@ func (j *judge) judgeValue(s *Schema, v any, place *place) error {
 // itself checks the keywords that apply to values of any type.
 func (j *judge) itself(s *Schema, v any, place *place) error {
 	if len(s.types) > 0 && !slices.ContainsFunc(s.types, func(name string) bool { return isType(v, name) }) {
-		return flawOf(place, "is no %s", strings.Join(s.types, " or "))
+		return flawOf(place, "is not of the type %s", strings.Join(s.types, " or "))
 	}
 	constant := s.constant == nil || j.sameValue(v, *s.constant)
 	listed := s.enum == nil || slices.ContainsFunc(s.enum, func(one any) bool { return j.sameValue(v, one) })

@@ -246,7 +246,7 @@ func afterJoined(p *loopplan.Plan, s, w *State) Step {
 	again := func(why string) Step {
 		switch s.outrun[w.Task.ID] {
 		case maxOutrun - 1:
-			why += "; it is done next while nobody else is at anything"
+			why += "; it is done next while no other worker has a task"
 			fallthrough
 		case 0:
 			return Step{PutBack: why, Again: true, Outrun: true}
@@ -289,7 +289,7 @@ func outOfTasks(s *State) End {
 	came := doneTasks(s) + ", " + countText(failed, "was put back", "were put back")
 	switch {
 	case green && slices.ContainsFunc(s.Left, func(l Left) bool { return l.Objected }):
-		return End{Status: run.Stalled, Reason: reasonTasksFailed, Detail: came + ", and a reviewer does not agree to what is there of them"}
+		return End{Status: run.Stalled, Reason: reasonTasksFailed, Detail: came + ", and a reviewer objects to their files"}
 	case failed > 0 && green:
 		return End{Status: run.Completed, Reason: reasonTasksFailed, Detail: came}
 	case failed > 0:

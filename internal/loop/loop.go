@@ -281,7 +281,7 @@ func (l *Loop) restoreProtected(ctx context.Context) error {
 func (l *Loop) guardFiles(ctx context.Context, seat Seat, baseline map[string]string, at string) (Guard, error) {
 	g, err := l.Runner.PutBack(ctx, seat, baseline)
 	if err == nil && len(g.Paths) > 0 {
-		g.Checkpoint, err = l.Runner.Keep(ctx, seat, at+": what is protected is put back")
+		g.Checkpoint, err = l.Runner.Keep(ctx, seat, at+": protected files are restored")
 	}
 	return g, err
 }

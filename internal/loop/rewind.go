@@ -63,7 +63,7 @@ func Behind(events []run.Event, iteration int) (*Back, error) {
 	}
 	if len(s.Workers) > 0 {
 		return nil, spec.Errorf(spec.ErrUsage, "several have worked at the same time: where an iteration of one ended is not where all stood").
-			WithHint("bothy checkpoint ls, and restore, have the loop's sandbox be what it was; bothy task reopen opens tasks again")
+			WithHint("bothy checkpoint ls, and restore, return the loop's sandbox to an earlier state; bothy task reopen opens tasks again")
 	}
 	if b == nil || b.Checkpoint == 0 {
 		return nil, spec.Errorf(spec.ErrNotFound, "iteration %d has no checkpoint", iteration).WithHint("bothy loop log lists those that have one; 0 is before the first")

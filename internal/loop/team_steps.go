@@ -92,7 +92,7 @@ func needsPlace(w *State, step Step) bool {
 // it. The place of an agent whose turn is over has no such files.
 func (t *team) remakePlace(ctx context.Context, h *hand, w *State, at Seat) error {
 	if w.Task != nil && w.holder == at.Agent && (w.step == Iteration || w.step == Worked) {
-		return t.putBack(ctx, h, w, Step{PutBack: "the sandbox was removed in which it was worked at: what was done there since its last checkpoint is lost", Again: true})
+		return t.putBack(ctx, h, w, Step{PutBack: "the sandbox of this work was removed: its changes since the last checkpoint are lost", Again: true})
 	}
 	return t.Loop.remakePlace(ctx, at)
 }
@@ -135,7 +135,7 @@ func (t *team) takeAction(ctx context.Context, h *hand, w State, step Step, base
 		}
 		return t.keeping(err, Settled, Settle{h.workerID(), w.Join.Checkpoint})
 	}
-	return nil, fmt.Errorf("there is no such step: %+v", step)
+	return nil, fmt.Errorf("unknown step: %+v", step)
 }
 
 // joinResult merges a worker's result with the files of the loop's sandbox.

@@ -29,7 +29,7 @@ func workerOf(ev run.Event) (int, error) {
 		return 0, fmt.Errorf("read event %d, %s: %w", ev.Seq, ev.Type, err)
 	}
 	if by.Worker < 0 || by.Worker > loopplan.MaxWorkers {
-		return 0, spec.Errorf(nil, "read event %d, %s: there is no worker %d", ev.Seq, ev.Type, by.Worker)
+		return 0, spec.Errorf(nil, "read event %d, %s: worker %d is impossible", ev.Seq, ev.Type, by.Worker)
 	}
 	return by.Worker, nil
 }

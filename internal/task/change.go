@@ -125,7 +125,7 @@ func (g *Graph) addLink(t *Task, l Link, by string, now time.Time) error {
 	case l.Kind == ParentChild && len(t.Parents()) > 0:
 		return spec.Errorf(spec.ErrConflict, "%s is a part of %s", t.ID, t.Parents()[0]).WithHint("bothy task update %s --parent %s moves it", t.ID, other.ID)
 	case l.Kind.Blocking() && l.Kind != ParentChild && g.Below(t, other.ID):
-		return spec.Errorf(spec.ErrConflict, "%s is a part of %s, which ends after it", t.ID, other.ID).WithHint("a task cannot wait for what it is a part of")
+		return spec.Errorf(spec.ErrConflict, "%s is a part of %s, which ends after it", t.ID, other.ID).WithHint("a task cannot wait for a task that it is a part of")
 	case l.AnyChild && l.Kind != WaitsFor:
 		return spec.Errorf(spec.ErrUsage, "only a dependency of the kind %s can be content with the first child", WaitsFor)
 	}

@@ -44,7 +44,7 @@ func (g *Graph) Claim(id, who string, lease time.Duration, now time.Time) (*Task
 	switch s := g.State(t, now); s.Reason {
 	case ReasonNone, ReasonHuman, ReasonClaimed:
 	case ReasonBlocked:
-		return nil, spec.Errorf(spec.ErrConflict, "%s is blocked by %s", t.ID, s.Blockers[0].ID).WithHint("bothy task show %s tells what it waits for", t.ID)
+		return nil, spec.Errorf(spec.ErrConflict, "%s is blocked by %s", t.ID, s.Blockers[0].ID).WithHint("bothy task show %s tells which tasks it waits for", t.ID)
 	default:
 		return nil, spec.Errorf(spec.ErrConflict, "%s is not ready: %s", t.ID, s.Reason).WithHint("bothy task show %s tells more", t.ID)
 	}
@@ -152,7 +152,7 @@ func (g *Graph) heldBy(id, who string) (*Task, error) {
 	case err != nil:
 		return nil, err
 	case !t.hasHolder():
-		return nil, spec.Errorf(spec.ErrConflict, "%s is %s: nobody holds it", t.ID, t.Status)
+		return nil, spec.Errorf(spec.ErrConflict, "%s is %s, and has no holder", t.ID, t.Status)
 	case t.Assignee != who:
 		return nil, spec.Errorf(spec.ErrConflict, "%s is held by %s, not by %s", t.ID, holder(t.Assignee), who)
 	}
@@ -174,7 +174,7 @@ func (t *Task) mustNotBeHeld(who string, force bool, now time.Time) error {
 
 func holder(who string) string {
 	if who == "" {
-		return "somebody without a name"
+		return "a holder without a name"
 	}
 	return who
 }

@@ -31,7 +31,7 @@ func Parse(doc []byte) (*Task, error) {
 		return nil, fmt.Errorf("a task of %d bytes: at most %d are kept", len(doc), MaxDocument)
 	}
 	if !utf8.Valid(doc) {
-		return nil, errors.New("the text is no UTF-8")
+		return nil, errors.New("the text is not UTF-8")
 	}
 	fields, err := parseObject(doc)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -209,7 +209,7 @@ func checkID(id string) error {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-:/@#", r))
 	}
 	if id == "" || len(id) > maxID || strings.ContainsFunc(id, bad) || strings.HasPrefix(id, "-") {
-		return fmt.Errorf("%q, which is no ID of a task", id)
+		return fmt.Errorf("%q, which is not the ID of a task", id)
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func checkTitle(title string) error {
 // checkWord accepts a short text of one line.
 func checkWord(what, text string) error {
 	if text == "" || len(text) > 255 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) || text != strings.TrimSpace(text) {
-		return fmt.Errorf("%q is no %s", text, what)
+		return fmt.Errorf("%q is not a valid %s", text, what)
 	}
 	return nil
 }

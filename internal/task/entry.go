@@ -102,7 +102,7 @@ func (t *Task) remember(e entry) error {
 	if len(t.Metadata) > 0 && string(t.Metadata) != "null" {
 		var err error
 		if o, err = parseObject(t.Metadata); err != nil {
-			return nil //nolint:nilerr // it is somebody's own
+			return nil //nolint:nilerr // it belongs to another program
 		}
 	}
 	value, err := json.Marshal(e)

@@ -40,7 +40,7 @@ func ReadIssues(data []byte) (*Foreign, error) {
 			return nil, spec.Errorf(spec.ErrUsage, "line %d: %w", number, err).WithHint("nothing was taken over; mend the line, or take it out")
 		}
 		if first := lines[t.ID]; first > 0 {
-			return nil, spec.Errorf(spec.ErrUsage, "%s stands in line %d and in line %d", t.ID, first, number).WithHint("nothing was taken over; take one of them out")
+			return nil, spec.Errorf(spec.ErrUsage, "%s occurs in line %d and in line %d", t.ID, first, number).WithHint("nothing was taken over; take one of them out")
 		}
 		lines[t.ID] = number
 		f.Tasks = append(f.Tasks, t)
@@ -64,7 +64,7 @@ func besideTasks(line []byte, f *Foreign) (bool, error) {
 	}
 	switch err := json.Unmarshal(line, &r); {
 	case err != nil:
-		return false, nil //nolint:nilerr // what is wrong with it Parse tells
+		return false, nil //nolint:nilerr // Parse tells the mistake
 	case r.Schema != nil && r.ID == nil:
 		if *r.Schema != schema && !strings.HasPrefix(*r.Schema, schema+".") {
 			return true, fmt.Errorf("the file has the form %.40q, which is not known here", *r.Schema)

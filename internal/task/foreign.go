@@ -56,7 +56,7 @@ func ReadStories(data []byte, at time.Time) (*Foreign, error) {
 		}
 		var some []json.RawMessage
 		if err := json.Unmarshal(o.values[key], &some); err != nil {
-			return nil, spec.Errorf(spec.ErrUsage, "%s is no list", key)
+			return nil, spec.Errorf(spec.ErrUsage, "%s is not a list", key)
 		}
 		list = append(list, some...)
 	}
@@ -174,7 +174,7 @@ func ReadBoxes(data []byte, at time.Time) (*Foreign, error) {
 		b, ok := parseBox(string(line))
 		if !ok {
 			if len(bytes.TrimSpace(line)) > 0 {
-				f.noteIgnored("lines that are no box")
+				f.noteIgnored("lines without a box")
 			}
 			continue
 		}

@@ -112,7 +112,7 @@ func (s *Server) readyCommand(ctx context.Context, args []string) (string, error
 		})
 	}
 	if slices.Contains(c.Labels, task.LabelHuman) {
-		return "", spec.Errorf(spec.ErrUsage, "ready --claim: what has the label %s waits for a person", task.LabelHuman)
+		return "", spec.Errorf(spec.ErrUsage, "ready --claim: a task with the label %s waits for a person", task.LabelHuman)
 	}
 	var t *task.Task
 	err := s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) (err error) {
@@ -198,7 +198,7 @@ func (s *Server) create(ctx context.Context, args []string) (string, error) {
 func priority(to *int, v string) error {
 	digit := strings.TrimPrefix(strings.TrimPrefix(v, "P"), "p")
 	if len(digit) != 1 || digit[0] < '0' || digit[0] > '4' {
-		return fmt.Errorf("%q is no priority: 0, the most urgent, to 4", v)
+		return fmt.Errorf("%q is not a priority: 0, the most urgent, to 4", v)
 	}
 	*to = int(digit[0] - '0')
 	return nil
@@ -212,7 +212,7 @@ func linksOf(deps []string) (links []task.Link, err error) {
 			kind, on = string(task.Blocks), d
 		}
 		if on == "" {
-			return nil, spec.Errorf(spec.ErrUsage, "%q is no dependency: write KIND:ID", d)
+			return nil, spec.Errorf(spec.ErrUsage, "%q is not a dependency: write KIND:ID", d)
 		}
 		links = append(links, task.Link{Kind: task.Kind(kind), On: on})
 	}

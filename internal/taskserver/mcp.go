@@ -97,7 +97,7 @@ func (s *Server) called(r *http.Request, m message) (any, *failure) {
 				return s.callTool(r, t, p.Arguments)
 			}
 		}
-		return nil, &failure{badParams, "there is no tool " + p.Name}
+		return nil, &failure{badParams, "unknown tool: " + p.Name}
 	}
 	return nil, &failure{noMethod, "unknown method " + m.Method}
 }
@@ -140,7 +140,7 @@ func allTools() []tool {
 			return s.showTask(ctx, v.text["id"], &flags{})
 		}},
 		{"tasks_create", "add", "Add a task.", []argument{
-			{name: "title", does: "what is to be done, in a line", needed: true},
+			{name: "title", does: "the task in a line", needed: true},
 			{name: "description", does: "all that is to be known"},
 			urgency,
 			{name: "discovered_from", does: "the ID of the task during which it was found"},
@@ -148,7 +148,7 @@ func allTools() []tool {
 		{"tasks_claim", "write", "Take a task, for half an hour, or for longer if it is yours.", []argument{id}, func(ctx context.Context, s *Server, v values) (string, error) {
 			return s.updateTask(ctx, v.text["id"], change{claim: true, write: func(*task.Task) {}}, v.givenText(), asJSON)
 		}},
-		{"tasks_update", "write", "Change what is written down of a task, or how it stands.", []argument{
+		{"tasks_update", "write", "Change the fields of a task, or its status.", []argument{
 			id,
 			{name: "description", does: "all that is to be known, in the place of what there was"},
 			{name: "append_notes", does: "a line to put below the notes"},
@@ -163,7 +163,7 @@ func allTools() []tool {
 			kind := cmp.Or(task.Kind(v.text["type"]), task.Blocks)
 			return s.linkTask(ctx, v.text["id"], task.Link{Kind: kind, On: v.text["on"]}, v.givenText(), asJSON)
 		}},
-		{"tasks_close", "write", "End a task that nobody else holds.", []argument{id, {name: "reason", does: "why"}}, func(ctx context.Context, s *Server, v values) (string, error) {
+		{"tasks_close", "write", "End a task that no other worker holds.", []argument{id, {name: "reason", does: "why"}}, func(ctx context.Context, s *Server, v values) (string, error) {
 			return s.closeTasks(ctx, []string{v.text["id"]}, task.End{Reason: v.text["reason"]}, v.givenText(), asJSON)
 		}},
 	}
@@ -251,7 +251,7 @@ func (t *tool) readValues(given map[string]any) (values, error) {
 				return v, err
 			}
 		case !isText:
-			return v, fmt.Errorf("%s is no text", a.name)
+			return v, fmt.Errorf("%s is not a text", a.name)
 		default:
 			v.text[a.name] = text
 		}

@@ -207,7 +207,7 @@ func TestMCP(t *testing.T) {
 		`{"jsonrpc":"2.0","id":7,"method":"ping"}`:                                                                                                    `{"jsonrpc":"2.0","id":7,"result":{}}`,
 		`{"jsonrpc":"2.0","id":7,"method":"resources/list"}`:                                                                                          `"code":-32601`,
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tasks_show","arguments":{}}}`:                                                `needs id`,
-		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tasks_show","arguments":{"id":["x"]}}}`:                                      `is no text`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tasks_show","arguments":{"id":["x"]}}}`:                                      `is not a text`,
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tasks_show","arguments":{"id":"--json"}}}`:                                   `no task \"--json\"`,
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tasks_create","arguments":{"title":"t","priority":3,"description":"-p 0"}}}`: `\"priority\":3`,
 		`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`:                                                                                              `"name":"tasks_create"`,
@@ -249,7 +249,7 @@ func TestMCPValuesAreData(t *testing.T) {
 		t.Error(text)
 	}
 	for _, priority := range []string{`"0 --status=closed"`, `"0x"`, `"P0,1"`, `"--"`, `""`, `0.5`, `5`, `-1`, `1e300`, `null`, `[0]`, `"00"`} {
-		if text := tool("tasks_update", `{"id":"`+a+`","priority":`+priority+`}`); !strings.Contains(text, "is no priority") {
+		if text := tool("tasks_update", `{"id":"`+a+`","priority":`+priority+`}`); !strings.Contains(text, "is not a priority") {
 			t.Errorf("priority %s: %s", priority, text)
 		}
 	}

@@ -45,11 +45,11 @@ func (f *Flow) checkInputs() error {
 	for _, in := range f.Inputs {
 		switch {
 		case !strictyaml.IsName(in.Name):
-			return fmt.Errorf("inputs: %q is no name", in.Name)
+			return fmt.Errorf("inputs: %q is not a name", in.Name)
 		case names[in.Name] || in.File != "" && files[in.File]:
-			return fmt.Errorf("inputs: %s stands there twice", in.Name)
+			return fmt.Errorf("inputs: %s is listed twice", in.Name)
 		case in.File != "" && !IsFileName(in.File):
-			return fmt.Errorf("inputs: %s: %q is no plain file name", in.Name, in.File)
+			return fmt.Errorf("inputs: %s: %q is not a plain file name", in.Name, in.File)
 		case in.File != "" && in.Default != nil:
 			return fmt.Errorf("inputs: %s: a file has no default", in.Name)
 		case in.Default != nil && len(*in.Default) > MaxValue:
@@ -106,7 +106,7 @@ type lint struct {
 func (l *lint) checkStep(s *Step) error {
 	switch {
 	case !strictyaml.IsName(s.ID):
-		return fmt.Errorf("%q is no name: a letter, then letters, digits, - and _", s.ID)
+		return fmt.Errorf("%q is not a name: a letter, then letters, digits, - and _", s.ID)
 	case l.before[s.ID] != nil:
 		return errors.New("the name is used twice")
 	}
@@ -157,11 +157,11 @@ func (l *lint) checkKind(s *Step) error {
 	case s.Each != "" || s.Steps != nil:
 		return l.kindOfGroup(s)
 	case l.group != nil && (s.Matrix != nil || s.Final):
-		return errors.New("in a group there is no matrix, and nothing final")
+		return errors.New("a step of a group has no matrix, and is not final")
 	case s.Approval != nil && (s.Output != "" || s.Final):
 		return errors.New("an approval has needs, if and a message, and nothing else")
 	case s.Question != nil && s.Output == "":
-		return errors.New("question: the output is missing, a file for what is answered")
+		return errors.New("question: the output is missing, a file for the answer")
 	case s.Question != nil && s.Back != nil:
 		return errors.New("question: it does not fail, so that nothing goes back")
 	case s.ForPerson() && (s.Agent+s.Model != "" || s.Env != nil || s.Inputs != nil || s.Retry != nil || s.Timeout != nil || s.Matrix != nil):
@@ -177,11 +177,11 @@ func (l *lint) checkKind(s *Step) error {
 	case s.Retry != nil && (*s.Retry < 0 || *s.Retry > maxRetry):
 		return fmt.Errorf("retry: %d is not from 0 to %d", *s.Retry, maxRetry)
 	case s.Timeout != nil && *s.Timeout <= 0:
-		return fmt.Errorf("timeout: %s is no time: leave it out for the usual one", time.Duration(*s.Timeout))
+		return fmt.Errorf("timeout: %s is not a positive time: leave it out for the default", time.Duration(*s.Timeout))
 	case s.Validate != nil && s.Output == "":
-		return errors.New("validate: there is no output to validate")
+		return errors.New("validate: the step has no output")
 	case s.Final && s.Output == "":
-		return errors.New("final: there is no output")
+		return errors.New("final: the step has no output")
 	}
 	if s.Validate != nil {
 		if err := s.Validate.Valid(); err != nil {
@@ -190,7 +190,7 @@ func (l *lint) checkKind(s *Step) error {
 	}
 	for name := range s.Env {
 		if !isVariable(name) {
-			return fmt.Errorf("env: %q is no name of a variable", name)
+			return fmt.Errorf("env: %q is not the name of a variable", name)
 		}
 	}
 	return nil
@@ -211,7 +211,7 @@ func (l *lint) checkNeeds(s *Step) error {
 			if slices.ContainsFunc(among, func(o Step) bool { return o.ID == id }) {
 				return fmt.Errorf("needs: %s does not stand before it", id)
 			}
-			return fmt.Errorf("needs: there is no step %s", id)
+			return fmt.Errorf("needs: no step is called %s", id)
 		}
 		if l.of[id] != l.group {
 			return fmt.Errorf("needs: %s is not in the same group: groups need groups, and steps without one", id)
@@ -232,18 +232,18 @@ func (l *lint) checkWord(s *Step, w Word) error {
 	case WordInput:
 		in := l.flow.Input(w.Name)
 		if in == nil {
-			return fmt.Errorf("there is no input %s", w.Name)
+			return fmt.Errorf("no input is called %s", w.Name)
 		}
 		if s.Of != "" && in.File != "" {
 			return fmt.Errorf("who judges a copy gets no files, as %s is one", w.Name)
 		}
 	case WordMatrix:
 		if _, ok := l.flow.matrix(s)[w.Name]; !ok {
-			return fmt.Errorf("there is no matrix.%s", w.Name)
+			return fmt.Errorf("the step has no matrix.%s", w.Name)
 		}
 	case WordEach:
 		if l.group == nil {
-			return fmt.Errorf("there is no each.%s outside of a group", w.Name)
+			return fmt.Errorf("each.%s has no meaning outside of a group", w.Name)
 		}
 	case WordSandbox:
 		if s.Of != "" {
@@ -251,17 +251,17 @@ func (l *lint) checkWord(s *Step, w Word) error {
 		}
 	case WordBegan:
 		if !l.above[s.ID][w.Name] {
-			return fmt.Errorf("steps.%s is not among what it needs", w.Name)
+			return fmt.Errorf("steps.%s is not a step that it needs", w.Name)
 		}
 		if of := l.before[w.Name]; of.Prompt == "" && of.Command == "" {
-			return fmt.Errorf("nobody works at the step %s itself", w.Name)
+			return fmt.Errorf("the step %s is neither a prompt nor a command", w.Name)
 		}
 	case WordOutput:
 		if s.Of != "" {
 			return fmt.Errorf("who judges a copy gets no files, as what %s puts out", w.Name)
 		}
 		if !l.above[s.ID][w.Name] {
-			return fmt.Errorf("steps.%s is not among what it needs", w.Name)
+			return fmt.Errorf("steps.%s is not a step that it needs", w.Name)
 		}
 		if l.before[w.Name].Output == "" {
 			return fmt.Errorf("the step %s has no output", w.Name)
@@ -282,7 +282,7 @@ func (l *lint) checkCondition(s *Step) error {
 		id, ok := strings.CutPrefix(part.text, "steps.")
 		if id, status := strings.CutSuffix(id, ".status"); ok && status {
 			if !l.above[s.ID][id] {
-				err = fmt.Errorf("if: steps.%s is not among what it needs", id)
+				err = fmt.Errorf("if: steps.%s is not a step that it needs", id)
 			}
 			return
 		}
@@ -395,12 +395,12 @@ func (f *Flow) source(s *Step, in string, step func(id string) error) (source, e
 		if err == nil && w.Kind == WordInput {
 			i := f.Input(w.Name)
 			if i == nil || i.File == "" {
-				return source{}, fmt.Errorf("there is no file among the inputs that is called %s", w.Name)
+				return source{}, fmt.Errorf("no file of the inputs is called %s", w.Name)
 			}
 			return source{file: i.File}, nil
 		}
 		if err == nil && w.Kind != WordOutput {
-			err = fmt.Errorf("%s is no file", in)
+			err = fmt.Errorf("%s is not a file", in)
 		}
 		if err == nil {
 			err = step(w.Name)

@@ -32,7 +32,7 @@ func (l *lint) checkCopies(s *Step) error {
 	case s.Of == "":
 		return nil
 	case of == nil || !of.Copy:
-		return fmt.Errorf("of: %s is no step before it that works in copies", s.Of)
+		return fmt.Errorf("of: %s is not an earlier step that works in copies", s.Of)
 	case s.Command == "" || s.Matrix != nil || s.Inputs != nil || l.group != nil:
 		return errors.New("of: it is for a command without matrix and inputs, in no group")
 	}
@@ -47,11 +47,11 @@ func (l *lint) checkBack(s *Step) error {
 	to := l.before[s.Back.To]
 	switch {
 	case to == nil || !l.above[s.ID][to.ID]:
-		return fmt.Errorf("back: %s is not among what it needs", s.Back.To)
+		return fmt.Errorf("back: %s is not a step that it needs", s.Back.To)
 	case l.of[to.ID] != l.group:
 		return fmt.Errorf("back: %s is not in the same group", to.ID)
 	case to.Prompt == "":
-		return fmt.Errorf("back: %s is no prompt: nobody there could be told what was wrong", to.ID)
+		return fmt.Errorf("back: %s is not a prompt, so no agent would learn of the flaws", to.ID)
 	case to.Matrix != nil || s.Matrix != nil:
 		return errors.New("back: it does not go with a matrix")
 	case s.Back.Rounds() < 1 || s.Back.Rounds() > maxBack:
@@ -69,7 +69,7 @@ func (l *lint) kindOfGroup(g *Step) error {
 	case g.Each == "" || len(g.Steps) == 0 || len(g.Steps) > maxSteps:
 		return fmt.Errorf("a group has each, and 1 to %d steps", maxSteps)
 	case in == nil || in.File == "" || !in.Required:
-		return fmt.Errorf("each: %s is no input that is a file, and required", g.Each)
+		return fmt.Errorf("each: %s is not a required input that is a file", g.Each)
 	case !reflect.DeepEqual(*g, only):
 		return errors.New("a group has id, needs, each, passes, recheck and steps, and nothing else")
 	}

@@ -91,7 +91,7 @@ func outputOf(s *Step, values map[Word]string) (string, error) {
 		return "", err
 	}
 	if !filepath.IsLocal(out) || path.Clean(out) != out || strings.Count(out, "/") > 8 {
-		return "", fmt.Errorf("%q is no path below outputs/", out)
+		return "", fmt.Errorf("%q is not a path below outputs/", out)
 	}
 	for name := range strings.SplitSeq(out, "/") {
 		if !IsFileName(name) {

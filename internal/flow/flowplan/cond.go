@@ -121,7 +121,7 @@ func (r *condReader) comparison() (*cond, error) {
 		if r.takeToken(op) {
 			right, err := r.operand()
 			if err == nil && right.op == "call" {
-				err = fmt.Errorf("%s() is no text", right.text)
+				err = fmt.Errorf("%s() is not a text", right.text)
 			}
 			return &cond{op: op, left: left, right: right}, err
 		}
@@ -149,7 +149,7 @@ func (r *condReader) operand() (*cond, error) {
 		return nil, fmt.Errorf("%s( lacks its )", token)
 	}
 	if token != "success" && token != "failure" && token != "always" {
-		return nil, fmt.Errorf("there is no %s(): success(), failure() and always() are known", token)
+		return nil, fmt.Errorf("%s() is unknown: write success(), failure() or always()", token)
 	}
 	return &cond{op: "call", text: token}, nil
 }

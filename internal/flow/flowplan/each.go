@@ -108,7 +108,7 @@ func readList(document []byte) (*List, error) {
 	for i, v := range found {
 		o, ok := v.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("element %d is no object", i+1)
+			return nil, fmt.Errorf("element %d is not an object", i+1)
 		}
 		e, err := readElement(o)
 		if err == nil && seen[e.ID] {
@@ -184,11 +184,11 @@ func listIn(root any) ([]any, error) {
 		}
 	}
 	if !ok || len(keys) != 1 {
-		return nil, fmt.Errorf("there is no list in it, or more than one: %s", strings.Join(listKeys, " or "))
+		return nil, fmt.Errorf("it has no list, or more than one: %s", strings.Join(listKeys, " or "))
 	}
 	list, ok := o[keys[0]].([]any)
 	if !ok {
-		return nil, fmt.Errorf("%s is no list", keys[0])
+		return nil, fmt.Errorf("%s is not a list", keys[0])
 	}
 	return list, nil
 }
@@ -259,14 +259,14 @@ func needsOf(o map[string]any) (ids []string, err error) {
 	for _, name := range needsKeys {
 		list, ok := o[name].([]any)
 		if o[name] != nil && !ok {
-			return nil, fmt.Errorf("%s is no list of ids", name)
+			return nil, fmt.Errorf("%s is not a list of ids", name)
 		}
 		for _, v := range list {
 			switch v.(type) {
 			case string, float64:
 				ids = append(ids, wordsOf(v))
 			default:
-				return nil, fmt.Errorf("%s is no list of ids", name)
+				return nil, fmt.Errorf("%s is not a list of ids", name)
 			}
 		}
 	}

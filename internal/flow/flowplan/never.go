@@ -19,7 +19,7 @@ func (p *Plan) Rejects(n *Node, now Progress) (why string) {
 		return "its condition cannot be read" // it was checked
 	}
 	if !c.callsFunction() && !now.Succeeded() {
-		return "what it needs did not succeed"
+		return "a step that it needs did not succeed"
 	}
 	if c == nil || c.isTrue(func(part *cond) string { return p.valueNow(n, part, now) }) {
 		return ""

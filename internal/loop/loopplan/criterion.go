@@ -101,7 +101,7 @@ func (c *Criterion) checkGate() error {
 	case c.Validate != nil && c.File == "":
 		return errors.New("validate is for a file")
 	case c.Timeout != nil && *c.Timeout <= 0:
-		return fmt.Errorf("timeout: %s is no time: leave it out for the usual one", time.Duration(*c.Timeout))
+		return fmt.Errorf("timeout: %s is not a positive time: leave it out for the default", time.Duration(*c.Timeout))
 	case c.File != "":
 		return c.checkFile()
 	case c.Reviewer != nil:
@@ -114,7 +114,7 @@ func (c *Criterion) checkGate() error {
 
 func (c *Criterion) checkFile() error {
 	if c.File = path.Clean(c.File); !filepath.IsLocal(c.File) || c.File == "." || strings.ContainsRune(c.File, 0) {
-		return fmt.Errorf("file: %q is no path in the directory that is worked on", c.File)
+		return fmt.Errorf("file: %q is not a path in the working directory", c.File)
 	}
 	if c.Validate == nil {
 		return nil
@@ -130,7 +130,7 @@ func (r *Reviewer) checkReviewer() error {
 	case r.Agent == "":
 		return errors.New("reviewer: agent is missing")
 	case strings.TrimSpace(r.Prompt) == "":
-		return errors.New("reviewer: prompt is missing: what is it to judge?")
+		return errors.New("reviewer: the prompt is missing: write how it is to judge")
 	case len(r.Prompt) > maxReviewing || strings.ContainsRune(r.Prompt, 0):
 		return fmt.Errorf("reviewer: the prompt has more than %d KiB, or a zero byte", maxReviewing>>10)
 	case r.Model == "":
@@ -210,7 +210,7 @@ func (p *Plan) checkGates() error {
 		return nil
 	}
 	if len(p.Gates) > 0 {
-		return spec.Errorf(spec.ErrUsage, "only a reviewer says when the work is done, and what it reads may talk it into that").
+		return spec.Errorf(spec.ErrUsage, "only a reviewer decides when the work is done, and files that it reads may mislead it").
 			WithHint("give a command or a document that decides, too; --until true believes the reviewer and the agent")
 	}
 	return spec.Errorf(spec.ErrUsage, "nothing says when the work is done").

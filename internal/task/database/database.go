@@ -131,7 +131,7 @@ func makeFile(path string) (os.FileInfo, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file", path)
+		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	// If the file is read-only, SQLite would make files beside it. No process could write them
 	// later, when the database is writable again.
@@ -179,7 +179,7 @@ func (d *db) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() //nolint:errcheck // of what was not committed
+	defer tx.Rollback() //nolint:errcheck // of uncommitted changes
 	_, err = tx.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d", application, version))
 	if err != nil {
 		return err
@@ -227,7 +227,7 @@ const mayWrite = "nothing was changed; see that you may write in %s, and the fil
 // damaged returns the error for a database that SQLite cannot read.
 func (d *db) damaged(op string, err error) error {
 	return (&spec.Error{Op: op, Err: fmt.Errorf("%s is damaged: %w", d.path, err)}).
-		WithHint("nothing was changed; move the directory %s away and import what was exported last, or what can be had back: docs/guide/tasks.md tells how", filepath.Dir(d.path))
+		WithHint("nothing was changed; move the directory %s away and import the last export, or a recovered copy: docs/guide/tasks.md tells how", filepath.Dir(d.path))
 }
 
 // explain adds the operation, and a hint for the user.

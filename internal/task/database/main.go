@@ -198,7 +198,7 @@ func (s *server) change(ctx context.Context, project string) error {
 	if err != nil {
 		return s.db.explain("change the tasks", err)
 	}
-	defer tx.Rollback() //nolint:errcheck // of what was not committed
+	defer tx.Rollback() //nolint:errcheck // of uncommitted changes
 	if err := s.sendTasks(ctx, tx, project); err != nil {
 		return s.db.explain("read the tasks", err)
 	}
