@@ -40,25 +40,25 @@ type reply struct {
 // question must not have changed since it was asked. The process that next carries the flow on uses the
 // decision.
 func (p *Person) Decide(step string, approved bool, why string) (*State, error) {
-	s, st, err := p.asked(step, true)
+	s, st, err := p.findQuestion(step, true)
 	if err != nil {
 		return nil, err
 	}
-	return s, p.keep(s, reply{Answer: Answer{Step: st.ID, Hash: st.Hash, Approved: approved, Text: why}})
+	return s, p.keepReply(s, reply{Answer: Answer{Step: st.ID, Hash: st.Hash, Approved: approved, Text: why}})
 }
 
 // Answer records a person's answer, if it passes the checks of the step.
 func (p *Person) Answer(step, text string) (*State, error) {
-	s, st, err := p.asked(step, false)
+	s, st, err := p.findQuestion(step, false)
 	if err != nil {
 		return nil, err
 	}
-	n, document := s.node(st.ID), []byte(text)
+	n, document := s.nodeOf(st.ID), []byte(text)
 	r := n.Step.Checks().Judge(document)
 	if !r.Passed {
-		return nil, spec.Errorf(spec.ErrUsage, "that is no answer to %s: %s", st.ID, strings.Join(r.Flaws(), "; "))
+		return nil, spec.Errorf(spec.ErrUsage, "that does not answer %s: %s", st.ID, strings.Join(r.Flaws(), "; "))
 	}
-	return s, p.keep(s, reply{answerOf(n, st.Hash, document, r.Checks), document})
+	return s, p.keepReply(s, reply{answerOf(n, st.Hash, document, r.Checks), document})
 }
 
 // answerOf makes the answer to a node's question.
@@ -67,7 +67,7 @@ func answerOf(n *flowplan.Node, hash string, document []byte, checks []gate.Chec
 	return Answer{Step: n.ID, Hash: hash, Approved: true, Output: a, Checks: checks}
 }
 
-func (p *Person) keep(s *State, r reply) error {
+func (p *Person) keepReply(s *State, r reply) error {
 	p.said = r
 	if p.Host == nil {
 		data, err := json.Marshal(r)
@@ -109,10 +109,10 @@ func (p *Person) Heard() (bool, error) {
 		if ev.Type != Answered || json.Unmarshal(ev.Data, &a) != nil || a.Step != p.said.Step || a.Hash != p.said.Hash {
 			continue
 		}
-		if ev.Actor == p.Name && a.same(p.said.Answer) {
+		if ev.Actor == p.Name && a.equals(p.said.Answer) {
 			return true, nil
 		}
-		other = a.verb() + " by " + ev.Actor
+		other = a.pastTense() + " by " + ev.Actor
 	}
 	if other == "" {
 		return true, p.changed(p.said.Step)
@@ -131,16 +131,16 @@ func (p *Person) TakeBack() error {
 	return nil
 }
 
-// same reports whether two answers are equal.
-func (a *Answer) same(b Answer) bool {
+// equals reports whether two answers are equal.
+func (a *Answer) equals(b Answer) bool {
 	if a.Approved != b.Approved || a.Text != b.Text || (a.Output == nil) != (b.Output == nil) {
 		return false
 	}
 	return a.Output == nil || a.Output.SHA256 == b.Output.SHA256
 }
 
-// verb names an answer in the past tense.
-func (a *Answer) verb() string {
+// pastTense names an answer in the past tense.
+func (a *Answer) pastTense() string {
 	switch {
 	case a.Output != nil:
 		return "answered"
@@ -156,8 +156,8 @@ func (p *Person) changed(step string) error {
 		WithHint("bothy flow resume %s does again what must be, and asks again", p.Run.ID)
 }
 
-// heeds decodes a message, and reports whether it answers an open question.
-func (s *State) heeds(m run.Message) (r reply, about bool) {
+// readReply decodes a message, and reports whether it answers an open question.
+func (s *State) readReply(m run.Message) (r reply, about bool) {
 	if m.Kind != run.Reply || json.Unmarshal(m.Data, &r) != nil {
 		return r, false
 	}
@@ -169,7 +169,7 @@ func (s *State) heeds(m run.Message) (r reply, about bool) {
 // next carries the flow on records them. events is the number of events before them.
 func (s *State) Said(list []run.Message, events int) {
 	for _, m := range list {
-		if r, about := s.heeds(m); about {
+		if r, about := s.readReply(m); about {
 			events++
 			s.answered(r.Answer, run.Event{Seq: int64(events), Actor: m.Actor})
 			s.spread()
@@ -184,7 +184,7 @@ func (c *Carrier) isAnswered() bool {
 	}
 	list, _ := c.Run.Mail() // the next carrier reports a read error
 	return slices.ContainsFunc(list, func(m run.Message) bool {
-		_, about := c.state.heeds(m)
+		_, about := c.state.readReply(m)
 		return about
 	})
 }
@@ -208,7 +208,7 @@ func (c *Carrier) keepReply(m run.Message) error {
 		return err
 	}
 	st := c.state.byID[r.Step]
-	if st == nil || st.Status != run.Waiting || st.Hash != r.Hash || !c.state.can(c.state.node(r.Step)) || c.state.hash(c.state.node(r.Step)) != r.Hash {
+	if st == nil || st.Status != run.Waiting || st.Hash != r.Hash || !c.state.canRun(c.state.nodeOf(r.Step)) || c.state.hashTask(c.state.nodeOf(r.Step)) != r.Hash {
 		return nil // it is asked again
 	}
 	if err := r.keepDocument(c.Run.Dir()); err != nil {
@@ -217,8 +217,8 @@ func (c *Carrier) keepReply(m run.Message) error {
 	return c.appendEvent(Answered, m.Actor, r.Answer)
 }
 
-// asked finds the question, and checks that its inputs have not changed.
-func (p *Person) asked(step string, approval bool) (*State, *StepState, error) {
+// findQuestion finds the question, and checks that its inputs have not changed.
+func (p *Person) findQuestion(step string, approval bool) (*State, *StepState, error) {
 	s, err := Fold(p.Plan, p.Events)
 	if err != nil {
 		return nil, nil, err
@@ -228,10 +228,10 @@ func (p *Person) asked(step string, approval bool) (*State, *StepState, error) {
 		return nil, nil, err
 	}
 	hash := st.Hash
-	if err := s.see(p.Run.Dir()); err != nil {
+	if err := s.lookAtFiles(p.Run.Dir()); err != nil {
 		return nil, nil, err
 	}
-	if n := s.node(st.ID); st.Status != run.Waiting || !s.can(n) || s.hash(n) != hash {
+	if n := s.nodeOf(st.ID); st.Status != run.Waiting || !s.canRun(n) || s.hashTask(n) != hash {
 		return nil, nil, p.changed(st.ID)
 	}
 	return s, st, nil

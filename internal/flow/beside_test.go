@@ -584,7 +584,7 @@ func stateAfter(t *testing.T, p *flowplan.Plan, at time.Time, happened ...any) *
 		switch data := data.(type) {
 		case Start:
 			if data.Hash == "" {
-				data.Hash = s.hash(s.node(data.Step))
+				data.Hash = s.hashTask(s.nodeOf(data.Step))
 			}
 			add(Started, data)
 		case Work:

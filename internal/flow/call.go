@@ -37,7 +37,7 @@ func (c *Carrier) callPerson(ctx context.Context) {
 		return
 	}
 	c.calling = true
-	q, call := c.state.ask(st), Call{Step: st.ID, Asked: st.done}
+	q, call := c.state.askingOf(st), Call{Step: st.ID, Asked: st.done}
 	go func() { // until awaitTry or stopTries takes it
 		c.Call(ctx, q)
 		c.heard <- hearing{call, ctx.Err()}

@@ -227,7 +227,7 @@ func (c *Carrier) carryOut(ctx context.Context, d Decision) error {
 	case d.Skip != nil:
 		return c.keepEvent(Skipped, Skip{d.Skip.ID, d.Hash, d.Why})
 	case d.Ask != nil:
-		text, err := c.state.put(d.Ask, d.Ask.Step.QuestionText(), place(c.Run.Dir()))
+		text, err := c.state.expandWords(d.Ask, d.Ask.Step.QuestionText(), place(c.Run.Dir()))
 		if err != nil {
 			return err
 		}
@@ -310,7 +310,7 @@ func (c *Carrier) makeJob(d Decision, name string) (job Job, stale bool, err err
 			return job, false, err
 		}
 	}
-	job.Env, err = s.env(n, at)
+	job.Env, err = s.envOf(n, at)
 	return job, false, err
 }
 
@@ -349,17 +349,17 @@ func (c *Carrier) lastRejected(st *StepState) (data []byte, err error) {
 	return data, err
 }
 
-// env returns the variables of a node: its own, and the paths of its files.
-func (s *State) env(n *flowplan.Node, at place) ([]string, error) {
+// envOf returns the variables of a node: its own, and the paths of its files.
+func (s *State) envOf(n *flowplan.Node, at place) ([]string, error) {
 	var list []string
 	if n.Step.Of == "" { // a judge of a copy gets no files
 		list = append(list, "BOTHY_INPUTS="+string(at)+"/"+flowplan.InputsDir, "BOTHY_OUTPUTS="+string(at)+"/"+flowplan.OutputsDir)
 	}
 	if n.Output != "" && n.Step.Of == "" && !n.Step.Fresh {
-		list = append(list, "BOTHY_OUTPUT="+at.output(n.Output))
+		list = append(list, "BOTHY_OUTPUT="+at.outputPath(n.Output))
 	}
 	for name, text := range n.Step.Env {
-		value, err := s.put(n, string(text), at)
+		value, err := s.expandWords(n, string(text), at)
 		if err != nil {
 			return nil, err
 		}

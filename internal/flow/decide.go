@@ -44,21 +44,21 @@ func Next(s *State, now time.Time) Decision {
 		return Decision{Look: true}
 	}
 	if why := s.strayed(); why != "" {
-		return s.last(&End{Status: run.Failed, Reason: "error", Detail: why})
+		return s.endWhenIdle(&End{Status: run.Failed, Reason: "error", Detail: why})
 	}
 	if why := s.forsaken(); why != "" {
-		return s.last(&End{Status: run.Failed, Reason: ReasonAgent, Detail: run.Head(why, flowplan.MaxMissing)})
+		return s.endWhenIdle(&End{Status: run.Failed, Reason: ReasonAgent, Detail: run.Head(why, flowplan.MaxMissing)})
 	}
-	if n := s.recheckable(); n != nil && s.spent(now) == nil {
+	if n := s.recheckable(); n != nil && s.spentEnd(now) == nil {
 		return Decision{Again: n}
 	}
 	var wait Decision // for models that cannot be asked: steps that need none are decided meanwhile
 	for _, n := range s.nodes {
-		hash, due := s.due(n)
+		hash, due := s.isDue(n)
 		if !due {
 			continue
 		}
-		switch d, can := s.begun(n, hash, now); {
+		switch d, can := s.decideStep(n, hash, now); {
 		case can && !d.Wait.IsZero():
 			wait = d
 		case can:
@@ -68,30 +68,30 @@ func Next(s *State, now time.Time) Decision {
 	if !wait.Wait.IsZero() {
 		return wait
 	}
-	return s.last(s.outcome())
+	return s.endWhenIdle(s.outcome())
 }
 
-// last ends the flow once no step is running any more.
-func (s *State) last(end *End) Decision {
+// endWhenIdle ends the flow once no step is running any more.
+func (s *State) endWhenIdle(end *End) Decision {
 	if len(s.atWork()) > 0 {
 		return Decision{Join: true}
 	}
 	return Decision{End: end}
 }
 
-// due reports whether a node must run now, and returns the hash of its task.
-func (s *State) due(n *flowplan.Node) (hash string, due bool) {
+// isDue reports whether a node must run now, and returns the hash of its task.
+func (s *State) isDue(n *flowplan.Node) (hash string, due bool) {
 	st := s.byID[n.ID]
-	if st.Status == run.Running || !s.can(n) {
+	if st.Status == run.Running || !s.canRun(n) {
 		return "", false
 	}
-	hash = s.hash(n)
+	hash = s.hashTask(n)
 	return hash, !st.settled() && st.Status != run.Waiting || st.Hash != hash
 }
 
-// can reports whether all that a node needs has a result. In a group done in turn, the earlier elements
+// canRun reports whether all that a node needs has a result. In a group done in turn, the earlier elements
 // need one too.
-func (s *State) can(n *flowplan.Node) bool {
+func (s *State) canRun(n *flowplan.Node) bool {
 	for _, need := range s.needsOf(n) {
 		if !need.settled() {
 			return false
@@ -112,14 +112,14 @@ func (s *State) can(n *flowplan.Node) bool {
 func (s *State) strayed() string {
 	for _, id := range slices.Sorted(maps.Keys(s.plan.Lists)) {
 		if list := s.plan.Lists[id]; s.files[list.Input] != list.SHA256 {
-			return fmt.Sprintf("inputs/%s is not what it was when the flow began: the steps of %s were laid out for that; put it back, or begin another run", list.Input, id)
+			return fmt.Sprintf("inputs/%s has changed since the flow began, and the steps of %s were made from it; restore it, or begin another run", list.Input, id)
 		}
 	}
 	return ""
 }
 
-// begun decides about a node without a result. can is false if the node must wait for a running one.
-func (s *State) begun(n *flowplan.Node, hash string, now time.Time) (d Decision, can bool) {
+// decideStep decides about a node without a result. can is false if the node must wait for a running one.
+func (s *State) decideStep(n *flowplan.Node, hash string, now time.Time) (d Decision, can bool) {
 	d.Hash = hash
 	if why := s.unwanted(n); why != "" {
 		d.Skip, d.Why = n, why
@@ -129,13 +129,13 @@ func (s *State) begun(n *flowplan.Node, hash string, now time.Time) (d Decision,
 		d.Ask = n
 		return d, true
 	}
-	if end := s.spent(now); end != nil {
-		return s.last(end), true
+	if end := s.spentEnd(now); end != nil {
+		return s.endWhenIdle(end), true
 	}
-	if d.Room, can = s.free(n); !can {
+	if d.Room, can = s.freeRoom(n); !can {
 		return d, false
 	}
-	if d.Share, d.Part, can = s.allot(n); !can {
+	if d.Share, d.Part, can = s.allotShare(n); !can {
 		return d, false
 	}
 	if s.Until.After(now) {
@@ -177,12 +177,12 @@ func (s *State) Asks() (reason, detail string) {
 	if len(list) == 0 {
 		return "", ""
 	}
-	q := s.ask(list[0])
+	q := s.askingOf(list[0])
 	return q.Reason, q.Detail
 }
 
-// ask returns the question of a step that waits for a person.
-func (s *State) ask(st *StepState) Asking {
+// askingOf returns the question of a step that waits for a person.
+func (s *State) askingOf(st *StepState) Asking {
 	q := Asking{Step: st.ID, Reason: ReasonApproval, Detail: st.ID + ": " + run.Head(st.Message, flowplan.MaxMissing)}
 	if !s.Approves(st) {
 		q.Reason = ReasonQuestion
@@ -225,8 +225,8 @@ func (s *State) outcome() *End {
 // maxDetail bounds the text about one step at the end of a flow, in bytes.
 const maxDetail = 300
 
-// spent ends a flow whose budget is used up.
-func (s *State) spent(now time.Time) *End {
+// spentEnd ends a flow whose budget is used up.
+func (s *State) spentEnd(now time.Time) *End {
 	limit := time.Duration(s.plan.Limits.Time)
 	return (*End)(s.Usage.Spent(s.plan.Budget(), limit, s.Took(s.Status, now), s.unmetered))
 }
@@ -237,7 +237,7 @@ func (s *State) Raisable() bool { return s.Status == run.Limited && !s.plan.Remo
 // Reached returns the end of a flow that would end at once when resumed, because it has reached a limit.
 // It is nil if the limits leave some room.
 func (s *State) Reached() *End {
-	if end := s.spent(time.Time{}); end != nil && end.Status == run.Limited {
+	if end := s.spentEnd(time.Time{}); end != nil && end.Status == run.Limited {
 		return end
 	}
 	return nil

@@ -109,7 +109,7 @@ func TestBack(t *testing.T) {
 	if s.ExitCode() != spec.ExitPartly || s.Detail != "US-2 needs human review: checks.2: exit code 1: it is red" {
 		t.Errorf("code %d: %s", s.ExitCode(), s.Detail)
 	}
-	if got := b.jobs[3]; !strings.Contains(got.Prompt, "# What was missing the last time\n\n- checks: exit code 1: it is red\n") || string(got.Drafts["outputs/story-1/done.md"]) == "" {
+	if got := b.jobs[3]; !strings.Contains(got.Prompt, "# What the last try lacked\n\n- checks: exit code 1: it is red\n") || string(got.Drafts["outputs/story-1/done.md"]) == "" {
 		t.Errorf("at its second try it was told %s, with %v", got.Prompt, got.Drafts)
 	}
 	if got := b.jobs[7]; !strings.Contains(got.Prompt, "- judge: exit code 1: it is red\n- judge: exists: there is none\n") || strings.Contains(got.Prompt, "checks:") {
@@ -231,7 +231,7 @@ func TestListChanged(t *testing.T) {
 	b.write("inputs/prd.json", `[{"id": "other"}]`)
 	s := b.carry()
 	b.want(s, run.Failed, "error", "")
-	if !strings.Contains(s.Detail, "inputs/prd.json is not what it was when the flow began") {
+	if !strings.Contains(s.Detail, "inputs/prd.json has changed since the flow began") {
 		t.Error(s.Detail)
 	}
 	b.write("inputs/prd.json", prd)

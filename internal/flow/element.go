@@ -39,14 +39,14 @@ func (g *graph) Elements() (list []ElementState) {
 		e.Metered.Add(g.byID[n.ID].Metered)
 	}
 	for i := range list {
-		list[i].judge()
+		list[i].setStatus()
 	}
 	return list
 }
 
-// judge sets the status of an element. If one of its steps failed, it needs a person, whatever else was
+// setStatus sets the status of an element. If one of its steps failed, it needs a person, whatever else was
 // done for it.
-func (e *ElementState) judge() {
+func (e *ElementState) setStatus() {
 	counts := map[run.Status]int{}
 	var failed []string
 	for _, st := range e.states {

@@ -40,7 +40,7 @@ type landing struct {
 // Causes for cancelling running work.
 var (
 	errGround = errors.New("the flow is not gone on with")
-	errStale  = errors.New("what it needs is done again")
+	errStale  = errors.New("a step that it needs is done again")
 )
 
 // maxMessage bounds an agent's message and error that are kept, in bytes.
@@ -120,7 +120,7 @@ const wakeEvery = time.Second
 // cancelStale cancels running tries whose inputs have changed.
 func (c *Carrier) cancelStale() {
 	for _, f := range c.aloft {
-		if st := c.state.byID[f.node.ID]; !f.recalled && (!c.state.can(f.node) || c.state.hash(f.node) != st.Hash) {
+		if st := c.state.byID[f.node.ID]; !f.recalled && (!c.state.canRun(f.node) || c.state.hashTask(f.node) != st.Hash) {
 			f.recalled = true
 			f.stop(errStale)
 		}
@@ -177,12 +177,12 @@ func (c *Carrier) keepLanding(l landing) error {
 			return err
 		}
 	}
-	w.Scant = l.part && len(missing(w)) > 0 && l.scant()
+	w.Scant = l.part && len(missing(w)) > 0 && l.usedUpShare()
 	return c.keepEvent(Worked, w)
 }
 
-// scant reports whether the job used up all of its share.
-func (l *landing) scant() bool {
+// usedUpShare reports whether the job used up all of its share.
+func (l *landing) usedUpShare() bool {
 	share := l.job.Budget
 	return share.Tokens > 0 && l.done.Tokens >= share.Tokens || share.USD > 0 && l.done.USD >= share.USD
 }

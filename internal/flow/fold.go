@@ -33,7 +33,7 @@ const Exhausted = "the agent's allowance is used up"
 const Crowded = "the provider of its model is overloaded"
 
 // ShareUsed is the detail of a step whose share of the budget was too small.
-const ShareUsed = "its share of what was left is used up: it is tried again by itself"
+const ShareUsed = "its share of the budget is used up: it is tried again by itself"
 
 // StepState is the state of a step, or of one time of a step with a matrix.
 type StepState struct {
@@ -124,7 +124,7 @@ func Fold(p *flowplan.Plan, events []run.Event) (*State, error) {
 // Add applies the next event.
 func (s *State) Add(ev run.Event) error {
 	s.back = nil
-	err := s.add(ev)
+	err := s.addEvent(ev)
 	s.spread()
 	return err
 }
@@ -138,30 +138,30 @@ func (s *State) spread() {
 		}
 		for _, need := range s.needsOf(n) {
 			if !need.settled() || need.done > st.done {
-				st.reset("what it needs is done again")
+				st.resetStep("a step that it needs is done again")
 				break
 			}
 		}
 	}
 }
 
-func (s *State) add(ev run.Event) error {
+func (s *State) addEvent(ev run.Event) error {
 	if ev.Type != Answered || s.Status != run.Running { // the flow may have no carrier
 		s.Clock(s.Status == run.Running, ev)
 	}
 	switch ev.Type {
 	case run.Began:
-		s.begin()
+		s.beginCarrier()
 	case run.Ready:
 		return run.Read(ev, func(m Made) { s.Ready, s.Sandboxes = true, m.Sandboxes })
 	case Found:
-		return run.Read(ev, s.found)
+		return run.Read(ev, s.compareFiles)
 	case Started:
-		return run.Read(ev, func(b Start) { s.start(b, ev) })
+		return run.Read(ev, func(b Start) { s.startTry(b, ev) })
 	case Worked:
-		return run.Read(ev, func(w Work) { s.worked(w, ev) })
+		return run.Read(ev, func(w Work) { s.addWork(w, ev) })
 	case Cut:
-		return run.Read(ev, s.cut)
+		return run.Read(ev, s.addCut)
 	case Skipped:
 		return run.Read(ev, func(k Skip) { s.settle(k.Step, k.Hash, Passed, k.Why, ev.Seq) })
 	case Recheck:
@@ -193,13 +193,13 @@ func (s *State) Told(ev run.Event) *StepState {
 	return s.byID[about.Step]
 }
 
-// begin starts a carrier. If the flow failed, or its budget was too small, the failed steps get all
+// beginCarrier starts a carrier. If the flow failed, or its budget was too small, the failed steps get all
 // their tries again.
-func (s *State) begin() {
+func (s *State) beginCarrier() {
 	if s.Status == run.Failed || s.Status == run.Limited || s.Reason == ReasonSkipped {
 		for _, n := range s.nodes {
 			if st := s.byID[n.ID]; st.Status == run.Failed {
-				st.reset("")
+				st.resetStep("")
 				st.rechecked = false
 				if to := s.byID[n.GoesBackTo()]; to != nil {
 					to.Rounds = 0
@@ -215,29 +215,29 @@ func (s *State) begin() {
 	s.unmetered = run.Unmetered{}
 }
 
-// reset makes a step pending again.
-func (st *StepState) reset(why string) {
+// resetStep makes a step pending again.
+func (st *StepState) resetStep(why string) {
 	st.Status, st.Detail, st.Output, st.Checks, st.Missing, st.Hash, st.tries, st.done, st.Rounds = Pending, why, nil, nil, nil, "", 0, 0, 0
 	st.unable, st.alone, st.since = false, false, time.Time{}
 }
 
-// found compares the files with their state when they passed.
-func (s *State) found(f Seen) {
+// compareFiles compares the files with their state when they passed.
+func (s *State) compareFiles(f Seen) {
 	s.files, s.looked = f.Inputs, true
 	for _, st := range s.Steps {
 		if st.Output != nil && f.Outputs[st.Output.Path] != st.Output.SHA256 {
-			st.reset("outputs/" + st.Output.Path + " is not what it was when it was validated")
+			st.resetStep("outputs/" + st.Output.Path + " has changed since it was validated")
 		}
 	}
 }
 
-func (s *State) start(b Start, ev run.Event) {
+func (s *State) startTry(b Start, ev run.Event) {
 	st := s.byID[b.Step]
 	if st == nil {
 		return
 	}
 	if st.Hash != b.Hash {
-		st.reset("")
+		st.resetStep("")
 	}
 	st.Hash, st.Status, st.Attempts = b.Hash, run.Running, b.Attempt
 	s.Until = time.Time{} // the wait is over for all, whatever its reason
@@ -247,17 +247,17 @@ func (s *State) start(b Start, ev run.Event) {
 	}
 }
 
-// cut counts the usage of a try without a result.
-func (s *State) cut(c Short) {
-	s.used(c.Step, c.Tokens, c.USD, c.Seen, c.Said)
+// addCut counts the usage of a try without a result.
+func (s *State) addCut(c Short) {
+	s.addUsage(c.Step, c.Tokens, c.USD, c.Seen, c.Said)
 	if st := s.byID[c.Step]; st != nil && st.Status == run.Running {
 		st.Status, st.Detail = Pending, "it was cut short"
 	}
 }
 
-// used counts the usage of models by a step. A command for which the gateway saw no request made none,
+// addUsage counts the usage of models by a step. A command for which the gateway saw no request made none,
 // as far as can be known.
-func (s *State) used(step string, tokens int64, usd float64, seen *spec.BillItem, said *spec.Claimed) {
+func (s *State) addUsage(step string, tokens int64, usd float64, seen *spec.BillItem, said *spec.Claimed) {
 	s.Tokens += tokens
 	s.USD += usd
 	st := s.byID[step]
@@ -266,7 +266,7 @@ func (s *State) used(step string, tokens int64, usd float64, seen *spec.BillItem
 	}
 	st.Tokens += tokens
 	st.USD += usd
-	if seen != nil || said != nil || s.node(step).Step.Prompt != "" {
+	if seen != nil || said != nil || s.nodeOf(step).Step.Prompt != "" {
 		m := spec.Meter(seen, said)
 		s.Metered.Add(m)
 		st.Metered.Add(m)
@@ -276,13 +276,13 @@ func (s *State) used(step string, tokens int64, usd float64, seen *spec.BillItem
 // maxLimits is how many refusals in a row are believed.
 const maxLimits = 72
 
-func (s *State) worked(w Work, ev run.Event) {
-	s.used(w.Step, w.Tokens, w.USD, w.Seen, w.Said)
+func (s *State) addWork(w Work, ev run.Event) {
+	s.addUsage(w.Step, w.Tokens, w.USD, w.Seen, w.Said)
 	st := s.byID[w.Step]
 	if st == nil {
 		return
 	}
-	if w.Verdict == spec.VerdictOK && s.node(w.Step).Step.Prompt != "" {
+	if w.Verdict == spec.VerdictOK && s.nodeOf(w.Step).Step.Prompt != "" {
 		s.unmetered.Note("an agent", w.Tokens, w.USD, w.Said, w.Seen)
 	}
 	s.unmetered.Unlisted = s.unmetered.Unlisted || w.Verdict != spec.VerdictOK && w.Unlisted
@@ -310,7 +310,7 @@ func (s *State) worked(w Work, ev run.Event) {
 	}
 	st.Detail, st.flawed = st.Missing[0], w.Attempt
 	st.Status, st.tries = Pending, st.tries+1
-	if n := s.node(w.Step); st.tries > n.Step.Retries() {
+	if n := s.nodeOf(w.Step); st.tries > n.Step.Retries() {
 		st.Status, st.done = run.Failed, ev.Seq
 		st.unable = n.Step.Prompt != "" && w.Verdict != spec.VerdictOK
 		s.goBack(n, st.Missing)
@@ -334,7 +334,7 @@ func (s *State) limited(w Work, ev run.Event, news bool) {
 func (s *State) settle(id, hash string, status run.Status, why string, done int64) *StepState {
 	st := s.byID[id]
 	if st != nil {
-		st.reset(why)
+		st.resetStep(why)
 		st.Status, st.Hash, st.done = status, hash, done
 	}
 	return st
@@ -358,7 +358,7 @@ func (s *State) answered(a Answer, ev run.Event) {
 		st.Detail += ": " + a.Text
 	}
 	if !a.Approved {
-		s.goBack(s.node(st.ID), []string{st.Detail})
+		s.goBack(s.nodeOf(st.ID), []string{st.Detail})
 	}
 	if s.Status == run.Waiting && len(s.Questions()) == 0 {
 		s.Reason, s.Detail = "answered", "bothy flow resume goes on"
@@ -379,9 +379,9 @@ func (s *State) Questions() (list []*StepState) {
 	return list
 }
 
-// hash covers a node's task and its inputs. For each needed node it includes the event of its result: if
+// hashTask covers a node's task and its inputs. For each needed node it includes the event of its result: if
 // the needed node runs again, so does this one.
-func (s *State) hash(n *flowplan.Node) string {
+func (s *State) hashTask(n *flowplan.Node) string {
 	type need struct {
 		ID, Status, Output string
 		Done               int64
@@ -401,7 +401,7 @@ func (s *State) hash(n *flowplan.Node) string {
 		needs = append(needs, one)
 	}
 	for _, number := range n.After {
-		one := need{ID: fmt.Sprint(n.Group, "#", number), Status: string(s.need(n, number))}
+		one := need{ID: fmt.Sprint(n.Group, "#", number), Status: string(s.elementStatus(n, number))}
 		for _, st := range s.elements[n.Beside(number)] {
 			one.Done = max(one.Done, st.done)
 		}

@@ -33,7 +33,7 @@ func newGraph(p *flowplan.Plan) graph {
 	return g
 }
 
-func (g *graph) node(id string) *flowplan.Node { return g.byID[id].node }
+func (g *graph) nodeOf(id string) *flowplan.Node { return g.byID[id].node }
 
 // needsOf returns the steps that a node needs, including those of the elements that its own element
 // needs.
@@ -63,7 +63,7 @@ func (g *graph) Step(id string) *StepState { return g.byID[id] }
 // unwanted explains why a node whose needs have results is skipped; empty if it is not.
 func (g *graph) unwanted(n *flowplan.Node) string {
 	for _, number := range n.After {
-		if g.need(n, number) != run.Completed {
+		if g.elementStatus(n, number) != run.Completed {
 			return g.elements[n.Beside(number)][0].Element + ", which it needs, was not done"
 		}
 	}
@@ -77,7 +77,7 @@ func (g *graph) unwanted(n *flowplan.Node) string {
 // excluded reports whether a node was skipped because of its own condition alone, or because of that of
 // the copy that it would judge.
 func (g *graph) excluded(n *flowplan.Node) bool {
-	return g.byID[n.ID].Status == Passed && (g.plan.Excludes(n) || n.Judges() != "" && g.excluded(g.node(n.Judges())))
+	return g.byID[n.ID].Status == Passed && (g.plan.Excludes(n) || n.Judges() != "" && g.excluded(g.nodeOf(n.Judges())))
 }
 
 // succeeded reports whether all steps that a node needs are completed. In a step with several
@@ -86,7 +86,7 @@ func (g *graph) excluded(n *flowplan.Node) bool {
 func (g *graph) succeeded(n *flowplan.Node) bool {
 	done := map[string]bool{} // the needed steps and groups
 	for _, id := range n.Needs {
-		need := g.node(id)
+		need := g.nodeOf(id)
 		of := need.Step.ID
 		if need.Group != "" && need.Group != n.Group {
 			of = need.Group
@@ -153,7 +153,7 @@ func (g *graph) WorkLeft() bool {
 }
 
 // Approves reports whether a waiting step wants an approval, and not an answer.
-func (g *graph) Approves(st *StepState) bool { return g.node(st.ID).Step.Approval != nil }
+func (g *graph) Approves(st *StepState) bool { return g.nodeOf(st.ID).Step.Approval != nil }
 
 // fruitless explains why the final step was skipped, so that the flow has no output. It is empty if that
 // step was done, or the flow has none.
@@ -171,9 +171,9 @@ func (g *graph) fruitless() (why string) {
 	return why
 }
 
-// need returns the status of an element that the node's element needs: completed, failed, or
+// elementStatus returns the status of an element that the node's element needs: completed, failed, or
 // skipped.
-func (g *graph) need(n *flowplan.Node, number int) run.Status {
+func (g *graph) elementStatus(n *flowplan.Node, number int) run.Status {
 	list := g.elements[n.Beside(number)]
 	passed := func(st *StepState) bool { return st.Status == Passed }
 	switch {
@@ -200,7 +200,7 @@ func (g *graph) atWork() (list []*flowplan.Node) {
 func (g *graph) outputsOf(by *flowplan.Node, step string, at place) (list []string) {
 	for _, n := range g.nodes {
 		if n.Step.ID == step && by.Sees(n) && g.byID[n.ID].Output != nil {
-			list = append(list, at.output(n.Output))
+			list = append(list, at.outputPath(n.Output))
 		}
 	}
 	return list

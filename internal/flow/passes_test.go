@@ -59,10 +59,10 @@ steps:
 
 	for text, want := range map[string]string{
 		"name: n\nsteps: [{id: a, command: c, passes: p}]\n": "passes: it is for a group",
-		"name: n\ninputs: [{name: l, file: l.json, required: true}]\nsteps: [{id: g, each: l, passes: ../p, steps: [{id: a, command: c}]}]\n":                              "is no path below outputs/",
+		"name: n\ninputs: [{name: l, file: l.json, required: true}]\nsteps: [{id: g, each: l, passes: ../p, steps: [{id: a, command: c}]}]\n":                              "is not a path below outputs/",
 		"name: n\ninputs: [{name: l, file: l.json, required: true}]\nsteps: [{id: g, each: l, passes: p, steps: [{id: a, command: c}]}, {id: b, command: c, output: p}]\n": "in the way of p",
-		"name: n\nsteps: [{id: a, approval: {message: m}}, {id: b, needs: [a], command: c, env: {T: '${{ steps.a.began }}'}}]\n":                                           "nobody works at the step a itself",
-		"name: n\nsteps: [{id: a, command: c}, {id: b, command: c, env: {T: '${{ steps.a.began }}'}}]\n":                                                                   "is not among what it needs",
+		"name: n\nsteps: [{id: a, approval: {message: m}}, {id: b, needs: [a], command: c, env: {T: '${{ steps.a.began }}'}}]\n":                                           "the step a is neither a prompt nor a command",
+		"name: n\nsteps: [{id: a, command: c}, {id: b, command: c, env: {T: '${{ steps.a.began }}'}}]\n":                                                                   "is not a step that it needs",
 	} {
 		if _, err := flowplan.Parse("f.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

@@ -12,11 +12,11 @@ import (
 // place is the path of a try's files inside.
 type place string
 
-func (p place) input(name string) string  { return string(p) + "/inputs/" + name }
-func (p place) output(name string) string { return string(p) + "/outputs/" + name }
+func (p place) inputPath(name string) string  { return string(p) + "/inputs/" + name }
+func (p place) outputPath(name string) string { return string(p) + "/outputs/" + name }
 
-// put replaces words by values, for a node with its files at a place.
-func (s *State) put(n *flowplan.Node, text string, at place) (string, error) {
+// expandWords replaces words by values, for a node with its files at a place.
+func (s *State) expandWords(n *flowplan.Node, text string, at place) (string, error) {
 	return flowplan.Expand(text, func(w flowplan.Word) (string, error) {
 		switch w.Kind {
 		case flowplan.WordSandbox:
@@ -29,7 +29,7 @@ func (s *State) put(n *flowplan.Node, text string, at place) (string, error) {
 			return strings.Join(s.begins(n, w.Name), "\n"), nil
 		}
 		if in := s.plan.Flow.Input(w.Name); in != nil && in.File != "" {
-			return at.input(in.File), nil
+			return at.inputPath(in.File), nil
 		}
 		return s.plan.Values[w.Name], nil
 	})
@@ -38,7 +38,7 @@ func (s *State) put(n *flowplan.Node, text string, at place) (string, error) {
 // prompt returns the prompt of an agent. It contains the flaws of the last try.
 func (s *State) prompt(n *flowplan.Node, at place, files []string) (string, error) {
 	var b strings.Builder
-	text, err := s.put(n, n.Step.Prompt, at)
+	text, err := s.expandWords(n, n.Step.Prompt, at)
 	if err != nil {
 		return "", err
 	}
@@ -50,13 +50,13 @@ func (s *State) prompt(n *flowplan.Node, at place, files []string) (string, erro
 		}
 	}
 	if n.Output != "" {
-		fmt.Fprintf(&b, "\n# What is wanted\n\nWrite the result to the file %s and end then. It is checked, out of your reach, that:\n\n", at.output(n.Output))
+		fmt.Fprintf(&b, "\n# The result\n\nWrite the result to the file %s and end then. It is checked, out of your reach, that:\n\n", at.outputPath(n.Output))
 		for _, line := range n.Step.Checks().Describe() {
 			b.WriteString("- " + line + "\n")
 		}
 	}
 	if st := s.byID[n.ID]; len(st.Missing) > 0 {
-		b.WriteString("\n# What was missing the last time\n\n")
+		b.WriteString("\n# What the last try lacked\n\n")
 		for _, line := range st.Missing {
 			b.WriteString("- " + run.Tail(line, flowplan.MaxMissing) + "\n")
 		}

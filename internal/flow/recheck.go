@@ -34,7 +34,7 @@ func (s *State) through(group string) bool {
 		if !s.byID[n.ID].settled() {
 			return false
 		}
-		if _, due := s.due(n); due {
+		if _, due := s.isDue(n); due {
 			return false
 		}
 	}
@@ -58,7 +58,7 @@ func (g *graph) lastDone(group string) (last int64) {
 // run again with it.
 func (s *State) recheck(step string) {
 	if st := s.byID[step]; st != nil && st.Status == run.Failed {
-		st.reset("the others are done: it is looked at once more")
+		st.resetStep("the others are done: it is looked at once more")
 		st.rechecked = true
 	}
 }

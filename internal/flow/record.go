@@ -168,7 +168,7 @@ func makeWay(dir, name string) error {
 			return err
 		case at == path && !info.IsDir(): // it is replaced
 			return nil
-		case at != path && isDir(at):
+		case at != path && isDirectory(at):
 			continue
 		}
 		return os.Rename(at, at+".aside-"+store.NewID())
@@ -176,7 +176,7 @@ func makeWay(dir, name string) error {
 	return nil
 }
 
-func isDir(path string) bool {
+func isDirectory(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
@@ -247,13 +247,13 @@ func Look(dir string, s *State) (Seen, error) {
 	return seen, nil
 }
 
-// see updates the state to the current files of a run.
-func (s *State) see(dir string) error {
+// lookAtFiles updates the state to the current files of a run.
+func (s *State) lookAtFiles(dir string) error {
 	seen, err := Look(dir, s)
 	if err != nil {
 		return err
 	}
-	s.found(seen)
+	s.compareFiles(seen)
 	s.spread()
 	return nil
 }
@@ -265,8 +265,8 @@ func Stands(p *flowplan.Plan, dir string, events []run.Event) (bool, error) {
 	if err != nil || s.Status != run.Completed {
 		return false, err
 	}
-	s.begin()
-	if err := s.see(dir); err != nil {
+	s.beginCarrier()
+	if err := s.lookAtFiles(dir); err != nil {
 		return false, err
 	}
 	next := Next(s, time.Now())

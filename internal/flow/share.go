@@ -8,8 +8,8 @@ import (
 // This file decides where a due step runs, and its limits of model usage, while other steps are
 // running.
 
-// free finds a sandbox in which a node can run now. room is empty if the node gets a sandbox of its own.
-func (s *State) free(n *flowplan.Node) (room string, can bool) {
+// freeRoom finds a sandbox in which a node can run now. room is empty if the node gets a sandbox of its own.
+func (s *State) freeRoom(n *flowplan.Node) (room string, can bool) {
 	busy := s.atWork()
 	if len(busy) >= s.plan.Most() || s.byID[n.ID].alone && len(busy) > 0 {
 		return "", false
@@ -48,10 +48,10 @@ func (s *State) roomsFor(n *flowplan.Node) []string {
 // gets no credentials.
 func metered(n *flowplan.Node) bool { return n.Step.Of == "" && !n.Step.Fresh }
 
-// allot gives a node its share of the remaining budget. Running steps keep their shares. The rest
+// allotShare gives a node its share of the remaining budget. Running steps keep their shares. The rest
 // is divided equally among the due steps, as many as can run. So together they never use more than
 // the budget. If the rest is used up while others have shares, the node waits for them.
-func (s *State) allot(n *flowplan.Node) (share spec.Budget, part, can bool) {
+func (s *State) allotShare(n *flowplan.Node) (share spec.Budget, part, can bool) {
 	l := s.plan.Limits
 	if !metered(n) || l.Tokens <= 0 && l.USD <= 0 {
 		return spec.Budget{}, false, true
@@ -95,7 +95,7 @@ func (s *State) waiting(n *flowplan.Node, most int) (count int) {
 		if !metered(other) || other.Step.ForPerson() || s.byID[other.ID].alone {
 			continue
 		}
-		if _, due := s.due(other); due && s.unwanted(other) == "" {
+		if _, due := s.isDue(other); due && s.unwanted(other) == "" {
 			count++
 		}
 	}

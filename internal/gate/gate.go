@@ -93,12 +93,12 @@ func (c *Checks) ofJSON() bool {
 func (c *Checks) Valid() error {
 	for _, path := range slices.Concat(c.RequiredFields, slices.Sorted(maps.Keys(c.MinItems))) {
 		if parts := strings.Split(path, "."); len(parts) > maxPath || slices.Contains(parts, "") {
-			return fmt.Errorf("%q is no path of a field, such as a.b", path)
+			return fmt.Errorf("%q is not a path of a field, such as a.b", path)
 		}
 	}
 	for path, n := range c.MinItems {
 		if n < 1 {
-			return fmt.Errorf("min_items: %s: %d is no number of items to want", path, n)
+			return fmt.Errorf("min_items: %s: %d is not a possible number of items", path, n)
 		}
 	}
 	if c.MinQuotes < 0 || c.MinKeyPoints < 0 || c.MinOutlineSections < 0 {
@@ -130,7 +130,7 @@ func (c *Checks) Describe() (list []string) {
 		list = append(list, "this regular expression is found in it: "+c.Pattern)
 	}
 	if c.Schema != nil {
-		text := "it keeps this JSON Schema: " + plain(c.Schema)
+		text := "it keeps this JSON Schema: " + plainText(c.Schema)
 		if len(text) > maxDescribed {
 			text = "it keeps a JSON Schema that is too long to be told here"
 		}
@@ -146,23 +146,23 @@ func (c *Checks) Describe() (list []string) {
 func (c *Checks) Judge(document []byte) Result {
 	r := &Result{Passed: true}
 	if len(document) > MaxBytes {
-		r.add("exists", fmt.Sprintf("the document has %d bytes, of which %d may be", len(document), MaxBytes))
+		r.addCheck("exists", fmt.Sprintf("the document has %d bytes, of which %d may be", len(document), MaxBytes))
 		return *r
 	}
 	empty := ""
 	if len(document) == 0 && !c.Exists {
 		empty = "the document is empty"
 	}
-	r.add("exists", empty)
+	r.addCheck("exists", empty)
 	if c.Pattern != "" {
-		r.add("pattern", c.pattern(document))
+		r.addCheck("pattern", c.pattern(document))
 	}
 	if !c.ofJSON() {
 		return *r
 	}
 	root, err := ReadJSON(document)
 	if err != nil {
-		r.add("json", "it is no JSON: "+err.Error())
+		r.addCheck("json", "it is not JSON: "+err.Error())
 		return *r
 	}
 	c.fields(r, root)
@@ -174,9 +174,9 @@ func Missing(why string) Result {
 	return Result{Checks: []Check{{Name: "exists", Message: why}}}
 }
 
-func (r *Result) add(name, flaw string) { r.addOf(name, "", flaw) }
+func (r *Result) addCheck(name, flaw string) { r.addFieldCheck(name, "", flaw) }
 
-func (r *Result) addOf(name, field, flaw string) {
+func (r *Result) addFieldCheck(name, field, flaw string) {
 	r.Checks = append(r.Checks, Check{Name: name, Field: field, Passed: flaw == "", Message: flaw})
 	r.Passed = r.Passed && flaw == ""
 }
@@ -206,18 +206,18 @@ func (c *Checks) pattern(document []byte) string {
 func (c *Checks) fields(r *Result, root any) {
 	for _, path := range c.RequiredFields {
 		flaw := ""
-		if v, ok := at(root, path); !ok {
+		if v, ok := valueAt(root, path); !ok {
 			flaw = "the field " + path + " is missing"
 		} else if v == nil {
 			flaw = "the field " + path + " is null"
 		}
-		r.addOf("required_fields", path, flaw)
+		r.addFieldCheck("required_fields", path, flaw)
 	}
 	for _, path := range slices.Sorted(maps.Keys(c.MinItems)) {
-		r.addOf("min_items", path, least(root, []string{path}, c.MinItems[path]))
+		r.addFieldCheck("min_items", path, checkLength(root, []string{path}, c.MinItems[path]))
 	}
 	for _, a := range c.aliases() {
-		r.add(a.name, least(root, a.paths, a.least))
+		r.addCheck(a.name, checkLength(root, a.paths, a.least))
 	}
 	if c.Schema == nil {
 		return
@@ -230,19 +230,19 @@ func (c *Checks) fields(r *Result, root any) {
 	if err != nil {
 		flaw = err.Error()
 	}
-	r.add("json_schema", flaw)
+	r.addCheck("json_schema", flaw)
 }
 
-// least checks that the first existing path leads to a long enough list.
-func least(root any, paths []string, n int) string {
+// checkLength checks that the first existing path leads to a long enough list.
+func checkLength(root any, paths []string, n int) string {
 	for _, path := range paths {
-		v, ok := at(root, path)
+		v, ok := valueAt(root, path)
 		if !ok {
 			continue
 		}
 		list, ok := v.([]any)
 		if !ok {
-			return path + " is no list"
+			return path + " is not a list"
 		}
 		if len(list) < n {
 			return fmt.Sprintf("%s has %d items, at least %d are wanted", path, len(list), n)
@@ -255,11 +255,11 @@ func least(root any, paths []string, n int) string {
 // maxBytesTold is the maximum size of maxTold characters, in bytes.
 const maxBytesTold = (maxTold + 1) * utf8.UTFMax
 
-// beginning returns enough of a text for cut.
+// beginning returns enough of a text for cutText.
 func beginning(text string) string { return text[:min(len(text), maxBytesTold)] }
 
-// cut shortens a text that comes from a document.
-func cut(text string) string {
+// cutText shortens a text that comes from a document.
+func cutText(text string) string {
 	whole := len(text)
 	text = beginning(text)
 	chars := []rune(strings.ToValidUTF8(text, "?"))

@@ -18,7 +18,7 @@ func TestJudge(t *testing.T) {
 		{"empty may be", Checks{Exists: true}, "", ""},
 		{"fields", Checks{RequiredFields: []string{"contentId", "ideas.hooks", "outline.0.title"}}, kit, ""},
 		{"null field", Checks{RequiredFields: []string{"tldr", "nothing", "outline.1", "contentId.x"}}, kit, "tldr is null\nnothing is missing\noutline.1 is missing\ncontentId.x is missing"},
-		{"items", Checks{MinItems: map[string]int{"ideas.hooks": 1, "keyThemes": 2, "contentId": 1, "no": 1}}, kit, "contentId is no list\nkeyThemes has 1 items, at least 2\nno is missing"},
+		{"items", Checks{MinItems: map[string]int{"ideas.hooks": 1, "keyThemes": 2, "contentId": 1, "no": 1}}, kit, "contentId is not a list\nkeyThemes has 1 items, at least 2\nno is missing"},
 		{"aliases", Checks{MinQuotes: 3, MinKeyPoints: 1, MinOutlineSections: 1, HasHooks: true}, kit, ""},
 		{
 			"aliases missing",
@@ -28,17 +28,17 @@ func TestJudge(t *testing.T) {
 		},
 		{"pattern", Checks{Pattern: `(?m)^# `}, "x\n# y", ""},
 		{"no pattern", Checks{Pattern: `(?m)^# `}, "x # y", "is not found"},
-		{"no JSON", Checks{HasHooks: true}, "hooks", "it is no JSON"},
+		{"no JSON", Checks{HasHooks: true}, "hooks", "it is not JSON"},
 		{"half", Checks{HasHooks: true}, `{"hooks":[1]`, "it ends too early"},
-		{"more", Checks{HasHooks: true}, `{"hooks":[1]}{}`, "something stands behind it"},
-		{"twice", Checks{HasHooks: true}, `{"hooks":[1],"hooks":[]}`, `the key "hooks" stands in it twice`},
+		{"more", Checks{HasHooks: true}, `{"hooks":[1]}{}`, "something follows its end"},
+		{"twice", Checks{HasHooks: true}, `{"hooks":[1],"hooks":[]}`, `the key "hooks" occurs in it twice`},
 		{"number", Checks{HasHooks: true}, `{"hooks":[1e999]}`, "too large"},
 		{"bytes", Checks{HasHooks: true}, "{\"hooks\":[\"\xff\"]}", "not UTF-8"},
 		{"deep", Checks{HasHooks: true}, strings.Repeat("[", 1e6), "deeper than 64"},
 		{"many", Checks{HasHooks: true}, `{"hooks":[` + strings.Repeat("{},", maxValues) + "1]}", "more than 500000 values"},
 		{"large", Checks{}, strings.Repeat("x", MaxBytes+1), "of which 8388608 may be"},
 		{"schema", Checks{Schema: map[string]any{"required": []any{"contentId"}}}, kit, ""},
-		{"not the schema", Checks{Schema: map[string]any{"properties": map[string]any{"contentId": map[string]any{"type": "array"}}}}, kit, "/contentId is no array"},
+		{"not the schema", Checks{Schema: map[string]any{"properties": map[string]any{"contentId": map[string]any{"type": "array"}}}}, kit, "/contentId is not of the type array"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -68,8 +68,8 @@ func TestJudge(t *testing.T) {
 
 func TestValid(t *testing.T) {
 	for want, c := range map[string]Checks{
-		"is no path":             {RequiredFields: []string{"a..b"}},
-		"no number of items":     {MinItems: map[string]int{"a": 0}},
+		"is not a path":             {RequiredFields: []string{"a..b"}},
+		"not a possible number of items":     {MinItems: map[string]int{"a": 0}},
 		"missing closing":        {Pattern: "("},
 		"negative":               {MinQuotes: -1},
 		"json_schema: #/type":    {Schema: map[string]any{"type": "text"}},
@@ -77,7 +77,7 @@ func TestValid(t *testing.T) {
 		"leads to itself":        {Schema: map[string]any{"allOf": []any{map[string]any{"$ref": "#"}}}},
 		"not understood":         {Schema: map[string]any{"typ": []any{"a"}}},
 		"only whole numbers":     {Schema: map[string]any{"multipleOf": 0.1}},
-		"there is no #/$defs/no": {Schema: map[string]any{"$ref": "#/$defs/no"}},
+		"it has no #/$defs/no": {Schema: map[string]any{"$ref": "#/$defs/no"}},
 	} {
 		if err := c.Valid(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, not %q", c, err, want)

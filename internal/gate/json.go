@@ -19,11 +19,11 @@ func ReadJSON(document []byte) (any, error) {
 		return nil, errors.New("it is not UTF-8")
 	}
 	if bytes.HasPrefix(document, []byte("\uFEFF")) {
-		return nil, errors.New("it begins with a byte order mark, which is no JSON: save it without one")
+		return nil, errors.New("it begins with a byte order mark, which JSON does not have: save it without one")
 	}
 	d := &parser{Decoder: json.NewDecoder(bytes.NewReader(document))}
 	d.UseNumber()
-	v, err := d.value(0)
+	v, err := d.readValue(0)
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("it ends too early")
 	}
@@ -31,7 +31,7 @@ func ReadJSON(document []byte) (any, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something stands behind it")
+		return nil, errors.New("something follows its end")
 	}
 	return v, nil
 }
@@ -42,8 +42,8 @@ type parser struct {
 	values int
 }
 
-// value reads the next value.
-func (d *parser) value(depth int) (any, error) {
+// readValue reads the next value.
+func (d *parser) readValue(depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("it is deeper than %d", maxDepth)
 	}
@@ -59,9 +59,9 @@ func (d *parser) value(depth int) (any, error) {
 		return number(t)
 	case json.Delim:
 		if t == '[' {
-			return d.list(depth)
+			return d.readList(depth)
 		}
-		return d.object(depth)
+		return d.readObject(depth)
 	}
 	return t, nil
 }
@@ -70,15 +70,15 @@ func (d *parser) value(depth int) (any, error) {
 func number(n json.Number) (any, error) {
 	f, err := strconv.ParseFloat(n.String(), 64)
 	if err != nil {
-		return nil, fmt.Errorf("the number %s is too large", cut(n.String()))
+		return nil, fmt.Errorf("the number %s is too large", cutText(n.String()))
 	}
 	return f, nil
 }
 
-func (d *parser) list(depth int) (any, error) {
+func (d *parser) readList(depth int) (any, error) {
 	out := []any{}
 	for d.More() {
-		v, err := d.value(depth + 1)
+		v, err := d.readValue(depth + 1)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func (d *parser) list(depth int) (any, error) {
 	return out, err
 }
 
-func (d *parser) object(depth int) (any, error) {
+func (d *parser) readObject(depth int) (any, error) {
 	out := map[string]any{}
 	for d.More() {
 		t, err := d.Token()
@@ -97,12 +97,12 @@ func (d *parser) object(depth int) (any, error) {
 		}
 		key, ok := t.(string)
 		if !ok {
-			return nil, errors.New("a key is no text")
+			return nil, errors.New("a key is not a text")
 		}
 		if _, twice := out[key]; twice {
-			return nil, fmt.Errorf("the key %q stands in it twice", cut(key))
+			return nil, fmt.Errorf("the key %q occurs in it twice", cutText(key))
 		}
-		if out[key], err = d.value(depth + 1); err != nil {
+		if out[key], err = d.readValue(depth + 1); err != nil {
 			return nil, err
 		}
 	}
@@ -110,8 +110,8 @@ func (d *parser) object(depth int) (any, error) {
 	return out, err
 }
 
-// at returns the value at a path.
-func at(v any, path string) (any, bool) {
+// valueAt returns the value at a path.
+func valueAt(v any, path string) (any, bool) {
 	for part := range strings.SplitSeq(path, ".") {
 		switch in := v.(type) {
 		case map[string]any:
@@ -133,8 +133,8 @@ func at(v any, path string) (any, bool) {
 	return v, true
 }
 
-// plain formats a value of a JSON document for a message.
-func plain(v any) string {
+// plainText formats a value of a JSON document for a message.
+func plainText(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)

@@ -16,9 +16,9 @@ type place struct {
 	index int    // of a list; -1 in an object
 }
 
-func (p *place) field(key string) *place { return &place{p, key, -1} }
+func (p *place) fieldPlace(key string) *place { return &place{p, key, -1} }
 
-func (p *place) item(index int) *place { return &place{p, "", index} }
+func (p *place) itemPlace(index int) *place { return &place{p, "", index} }
 
 // String returns the beginning of the path.
 func (p *place) String() string {
@@ -40,7 +40,7 @@ func (p *place) String() string {
 			break
 		}
 	}
-	return cut(b.String())
+	return cutText(b.String())
 }
 
 // flaw says why a value is wrong. Most flaws are never shown, for example those of one schema of anyOf,
@@ -55,14 +55,14 @@ func (f *flaw) Error() string {
 	return fmt.Sprintf("%s "+f.format, append([]any{f.place}, f.args...)...)
 }
 
-func said(p *place, format string, args ...any) error { return &flaw{p, format, args} }
+func flawOf(p *place, format string, args ...any) error { return &flaw{p, format, args} }
 
 // told is a value of a schema in a message.
 type told struct{ value any }
 
 func (t told) String() string {
 	if text, ok := t.value.(string); ok {
-		return cut(text)
+		return cutText(text)
 	}
-	return cut(plain(t.value))
+	return cutText(plainText(t.value))
 }

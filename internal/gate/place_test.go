@@ -23,9 +23,9 @@ func schemaOf(t *testing.T, text string) *Schema {
 func TestPlace(t *testing.T) {
 	long := strings.Repeat("k", 5<<20)
 	tests := []struct{ name, schema, document, want string }{
-		{"the whole", `{"type":"array"}`, `{}`, "the document is no array"},
+		{"the whole", `{"type":"array"}`, `{}`, "the document is not of the type array"},
 		{"below", `{"additionalProperties":{"items":{"required":["b"]}}}`, `{"a~/":[{"b":1},{}]}`, `/a~0~1/1 has no "b"`},
-		{"long", `{"additionalProperties":{"items":{"type":"string"}}}`, `{"` + long + `":["",1]}`, "/" + long[:maxTold-1] + "... is no string"},
+		{"long", `{"additionalProperties":{"items":{"type":"string"}}}`, `{"` + long + `":["",1]}`, "/" + long[:maxTold-1] + "... is not of the type string"},
 		{"behind", `{"additionalProperties":{"additionalProperties":{"enum":["` + long[:400] + `"]}}}`, `{"a":{"b":1}}`, `/a/b is none of ["` + long[:maxTold-2] + "..."},
 	}
 	for _, tt := range tests {

@@ -92,7 +92,7 @@ func CompileSchema(doc any) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, c.ends()
+	return s, c.checkEnds()
 }
 
 func flawAt(place, format string, args ...any) error {
@@ -108,7 +108,7 @@ func (c *compiler) compile(v any, place string) (*Schema, error) {
 		return nil, errors.New("it is too large")
 	}
 	if len(place) > maxPlace {
-		return nil, flawAt(cut(place), "its path is too long")
+		return nil, flawAt(cutText(place), "its path is too long")
 	}
 	s := &Schema{bounds: map[string]float64{}}
 	c.made[place] = s
@@ -124,7 +124,7 @@ func (c *compiler) compile(v any, place string) (*Schema, error) {
 		}
 		return s, nil
 	}
-	return nil, flawAt(place, "it is no schema")
+	return nil, flawAt(place, "it is not a schema")
 }
 
 func escape(key string) string {
@@ -133,7 +133,7 @@ func escape(key string) string {
 
 func (c *compiler) keyword(s *Schema, key string, v any, place string) (err error) {
 	if counts, ok := bounded(key); ok {
-		return s.bound(key, v, counts, place)
+		return s.readBound(key, v, counts, place)
 	}
 	switch key {
 	case "type":
@@ -143,7 +143,7 @@ func (c *compiler) keyword(s *Schema, key string, v any, place string) (err erro
 	case "enum":
 		var ok bool
 		if s.enum, ok = v.([]any); !ok || len(s.enum) == 0 {
-			err = flawAt(place, "it is no list of values")
+			err = flawAt(place, "it is not a list of values")
 		}
 	case "required":
 		s.required, err = textsOf(v, place)
@@ -157,7 +157,7 @@ func (c *compiler) keyword(s *Schema, key string, v any, place string) (err erro
 			err = flawAt(place, "it is neither true nor false")
 		}
 	case "$ref":
-		err = c.refer(s, v, place)
+		err = c.compileRef(s, v, place)
 	default:
 		err = c.applicator(s, key, v, place)
 	}
@@ -190,9 +190,9 @@ func (c *compiler) applicator(s *Schema, key string, v any, place string) (err e
 	case "prefixItems":
 		s.prefix, err = c.several(v, place)
 	case "properties":
-		s.properties, err = c.named(v, place)
+		s.properties, err = c.compileMap(v, place)
 	case "patternProperties":
-		list, err := c.named(v, place)
+		list, err := c.compileMap(v, place)
 		if err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ func (c *compiler) applicator(s *Schema, key string, v any, place string) (err e
 func (c *compiler) several(v any, place string) (list []*Schema, err error) {
 	in, ok := v.([]any)
 	if !ok || len(in) == 0 {
-		return nil, flawAt(place, "it is no list of schemas")
+		return nil, flawAt(place, "it is not a list of schemas")
 	}
 	for i, v := range in {
 		s, err := c.compile(v, place+"/"+strconv.Itoa(i))
@@ -226,7 +226,7 @@ func (c *compiler) several(v any, place string) (list []*Schema, err error) {
 	return list, nil
 }
 
-func (c *compiler) named(v any, place string) (map[string]*Schema, error) {
+func (c *compiler) compileMap(v any, place string) (map[string]*Schema, error) {
 	in, ok := v.(map[string]any)
 	if !ok {
 		return nil, flawAt(place, "it has no names with schemas")
@@ -242,8 +242,8 @@ func (c *compiler) named(v any, place string) (map[string]*Schema, error) {
 	return out, nil
 }
 
-// refer compiles the target of a $ref.
-func (c *compiler) refer(s *Schema, v any, place string) error {
+// compileRef compiles the target of a $ref.
+func (c *compiler) compileRef(s *Schema, v any, place string) error {
 	ref, _ := v.(string)
 	if ref != "#" && !strings.HasPrefix(ref, "#/") {
 		return flawAt(place, "it leads out of the document: only #/... is followed")
@@ -260,7 +260,7 @@ func (c *compiler) refer(s *Schema, v any, place string) error {
 		case []any:
 			n, err := strconv.Atoi(name)
 			if err != nil || n < 0 || n >= len(in) {
-				return flawAt(place, "there is no %s", ref)
+				return flawAt(place, "it has no %s", ref)
 			}
 			to = in[n]
 		default:
@@ -269,7 +269,7 @@ func (c *compiler) refer(s *Schema, v any, place string) error {
 		at += "/" + part
 	}
 	if to == nil {
-		return flawAt(place, "there is no %s", ref)
+		return flawAt(place, "it has no %s", ref)
 	}
 	target, err := c.compile(to, at)
 	s.ref = target
@@ -277,8 +277,8 @@ func (c *compiler) refer(s *Schema, v any, place string) error {
 	return err
 }
 
-// ends refuses a schema that refers to itself for the same value: judging would never end.
-func (c *compiler) ends() error {
+// checkEnds refuses a schema that refers to itself for the same value: judging would never end.
+func (c *compiler) checkEnds() error {
 	state := map[*Schema]int{} // 1: in progress, 2: done
 	var visit func(*Schema) bool
 	visit = func(s *Schema) bool {
@@ -302,14 +302,14 @@ func (c *compiler) ends() error {
 	return nil
 }
 
-func (s *Schema) bound(key string, v any, counts bool, place string) error {
+func (s *Schema) readBound(key string, v any, counts bool, place string) error {
 	n, ok := v.(float64)
 	switch {
 	case !ok:
-		return flawAt(place, "it is no number")
-	case counts && (n < 0 || !whole(n)):
-		return flawAt(place, "it is no number of things")
-	case key == "multipleOf" && (n <= 0 || !whole(n)):
+		return flawAt(place, "it is not a number")
+	case counts && (n < 0 || !isWhole(n)):
+		return flawAt(place, "it is not a count")
+	case key == "multipleOf" && (n <= 0 || !isWhole(n)):
 		return flawAt(place, "only whole numbers are understood here")
 	}
 	s.bounds[key] = n
@@ -326,7 +326,7 @@ func typesOf(v any, place string) ([]string, error) {
 	}
 	for _, name := range list {
 		if !slices.Contains(typeNames, name) {
-			err = cmp.Or(err, flawAt(place, "there is no type %q", name))
+			err = cmp.Or(err, flawAt(place, "the type %q is unknown", name))
 		}
 	}
 	return list, err
@@ -335,12 +335,12 @@ func typesOf(v any, place string) ([]string, error) {
 func textsOf(v any, place string) (out []string, err error) {
 	in, ok := v.([]any)
 	if !ok {
-		return nil, flawAt(place, "it is no list of names")
+		return nil, flawAt(place, "it is not a list of names")
 	}
 	for _, v := range in {
 		name, ok := v.(string)
 		if !ok {
-			return nil, flawAt(place, "a name is no text")
+			return nil, flawAt(place, "a name is not a text")
 		}
 		out = append(out, name)
 	}
@@ -365,7 +365,7 @@ func dependentOf(v any, place string) (map[string][]string, error) {
 func patternOf(v any, place string) (*regexp.Regexp, error) {
 	text, ok := v.(string)
 	if !ok {
-		return nil, flawAt(place, "it is no regular expression")
+		return nil, flawAt(place, "it is not a regular expression")
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {

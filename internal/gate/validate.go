@@ -21,17 +21,17 @@ type judge struct{ steps int }
 
 // Validate returns an error that says where a document, as encoding/json decodes it, breaks the
 // schema.
-func (s *Schema) Validate(v any) error { return (&judge{}).judge(s, v, nil) }
+func (s *Schema) Validate(v any) error { return (&judge{}).judgeValue(s, v, nil) }
 
-func (j *judge) judge(s *Schema, v any, place *place) error {
+func (j *judge) judgeValue(s *Schema, v any, place *place) error {
 	if j.steps++; j.steps > maxSteps {
 		return errTooMuch
 	}
 	if s.never {
-		return said(place, "is not allowed")
+		return flawOf(place, "is not allowed")
 	}
 	if s.ref != nil {
-		if err := j.judge(s.ref, v, place); err != nil {
+		if err := j.judgeValue(s.ref, v, place); err != nil {
 			return err
 		}
 	}
@@ -43,9 +43,9 @@ func (j *judge) judge(s *Schema, v any, place *place) error {
 	case float64:
 		err = s.number(v, place)
 	case string:
-		err = s.text(v, place)
+		err = s.checkText(v, place)
 	case []any:
-		err = j.list(s, v, place)
+		err = j.judgeList(s, v, place)
 	case map[string]any:
 		err = j.object(s, v, place)
 	}
@@ -58,43 +58,43 @@ func (j *judge) judge(s *Schema, v any, place *place) error {
 // itself checks the keywords that apply to values of any type.
 func (j *judge) itself(s *Schema, v any, place *place) error {
 	if len(s.types) > 0 && !slices.ContainsFunc(s.types, func(name string) bool { return isType(v, name) }) {
-		return said(place, "is no %s", strings.Join(s.types, " or "))
+		return flawOf(place, "is not of the type %s", strings.Join(s.types, " or "))
 	}
-	constant := s.constant == nil || j.same(v, *s.constant)
-	listed := s.enum == nil || slices.ContainsFunc(s.enum, func(one any) bool { return j.same(v, one) })
+	constant := s.constant == nil || j.sameValue(v, *s.constant)
+	listed := s.enum == nil || slices.ContainsFunc(s.enum, func(one any) bool { return j.sameValue(v, one) })
 	switch {
 	case j.steps > maxSteps:
 		return errTooMuch
 	case !constant:
-		return said(place, "is not %s", told{*s.constant})
+		return flawOf(place, "is not %s", told{*s.constant})
 	case !listed:
-		return said(place, "is none of %s", told{s.enum})
+		return flawOf(place, "is none of %s", told{s.enum})
 	}
 	return nil
 }
 
-// same compares two values. It returns false after too many steps; the caller checks for that.
-func (j *judge) same(a, b any) bool {
+// sameValue compares two values. It returns false after too many steps; the caller checks for that.
+func (j *judge) sameValue(a, b any) bool {
 	if j.steps > maxSteps {
 		return false
 	}
-	j.steps += size(a)
+	j.steps += sizeOf(a)
 	return reflect.DeepEqual(a, b)
 }
 
-// size estimates the work to compare a value.
-func size(v any) int {
+// sizeOf estimates the work to compare a value.
+func sizeOf(v any) int {
 	n := 1
 	switch v := v.(type) {
 	case string:
 		n += len(v) >> 6
 	case []any:
 		for _, v := range v {
-			n += size(v)
+			n += sizeOf(v)
 		}
 	case map[string]any:
 		for key, v := range v {
-			n += len(key)>>6 + size(v)
+			n += len(key)>>6 + sizeOf(v)
 		}
 	}
 	return n
@@ -109,7 +109,7 @@ func isType(v any, name string) bool {
 	case string:
 		return name == "string"
 	case float64:
-		return name == "number" || name == "integer" && whole(v)
+		return name == "number" || name == "integer" && isWhole(v)
 	case []any:
 		return name == "array"
 	case map[string]any:
@@ -118,7 +118,7 @@ func isType(v any, name string) bool {
 	return false
 }
 
-func whole(n float64) bool { return n == math.Trunc(n) && !math.IsInf(n, 0) }
+func isWhole(n float64) bool { return n == math.Trunc(n) && !math.IsInf(n, 0) }
 
 func (s *Schema) number(n float64, place *place) error {
 	for key, good := range map[string]func(limit float64) bool{
@@ -129,35 +129,35 @@ func (s *Schema) number(n float64, place *place) error {
 		"multipleOf":       func(l float64) bool { return math.Mod(n, l) == 0 },
 	} {
 		if limit, ok := s.bounds[key]; ok && !good(limit) {
-			return said(place, "is %v: %s is %v", n, key, limit)
+			return flawOf(place, "is %v: %s is %v", n, key, limit)
 		}
 	}
 	return nil
 }
 
-// count checks a number against its bounds.
-func (s *Schema) count(n int, least, most string, place *place) error {
+// checkCount checks a number against its bounds.
+func (s *Schema) checkCount(n int, least, most string, place *place) error {
 	if l, ok := s.bounds[least]; ok && float64(n) < l {
-		return said(place, "has %d: %s is %v", n, least, l)
+		return flawOf(place, "has %d: %s is %v", n, least, l)
 	}
 	if l, ok := s.bounds[most]; ok && float64(n) > l {
-		return said(place, "has %d: %s is %v", n, most, l)
+		return flawOf(place, "has %d: %s is %v", n, most, l)
 	}
 	return nil
 }
 
-func (s *Schema) text(text string, place *place) error {
-	if err := s.count(utf8.RuneCountInString(text), "minLength", "maxLength", place); err != nil {
+func (s *Schema) checkText(text string, place *place) error {
+	if err := s.checkCount(utf8.RuneCountInString(text), "minLength", "maxLength", place); err != nil {
 		return err
 	}
 	if s.pattern != nil && !s.pattern.MatchString(text) {
-		return said(place, "does not match %s", told{s.pattern.String()})
+		return flawOf(place, "does not match %s", told{s.pattern.String()})
 	}
 	return nil
 }
 
-func (j *judge) list(s *Schema, list []any, place *place) error {
-	if err := s.count(len(list), "minItems", "maxItems", place); err != nil {
+func (j *judge) judgeList(s *Schema, list []any, place *place) error {
+	if err := s.checkCount(len(list), "minItems", "maxItems", place); err != nil {
 		return err
 	}
 	for i, v := range list {
@@ -168,15 +168,15 @@ func (j *judge) list(s *Schema, list []any, place *place) error {
 		if of == nil {
 			break
 		}
-		if err := j.judge(of, v, place.item(i)); err != nil {
+		if err := j.judgeValue(of, v, place.itemPlace(i)); err != nil {
 			return err
 		}
 	}
 	if s.unique {
 		for i := range list {
 			for k := range i {
-				if j.same(list[i], list[k]) {
-					return said(place, "has the same item at %d and %d", k, i)
+				if j.sameValue(list[i], list[k]) {
+					return flawOf(place, "has the same item at %d and %d", k, i)
 				}
 				if j.steps > maxSteps {
 					return errTooMuch
@@ -193,7 +193,7 @@ func (j *judge) contains(s *Schema, list []any, place *place) error {
 	}
 	n := 0
 	for i, v := range list {
-		switch err := j.judge(s.contains, v, place.item(i)); {
+		switch err := j.judgeValue(s.contains, v, place.itemPlace(i)); {
 		case errors.Is(err, errTooMuch):
 			return err
 		case err == nil:
@@ -201,18 +201,18 @@ func (j *judge) contains(s *Schema, list []any, place *place) error {
 		}
 	}
 	if _, ok := s.bounds["minContains"]; !ok && n == 0 {
-		return said(place, "has no item of the kind that contains asks for")
+		return flawOf(place, "has no item of the kind that contains asks for")
 	}
-	return s.count(n, "minContains", "maxContains", place)
+	return s.checkCount(n, "minContains", "maxContains", place)
 }
 
 func (j *judge) object(s *Schema, o map[string]any, place *place) error {
-	if err := s.count(len(o), "minProperties", "maxProperties", place); err != nil {
+	if err := s.checkCount(len(o), "minProperties", "maxProperties", place); err != nil {
 		return err
 	}
 	for _, name := range s.required {
 		if _, ok := o[name]; !ok {
-			return said(place, "has no %q", name)
+			return flawOf(place, "has no %q", name)
 		}
 	}
 	for name, others := range s.dependent {
@@ -221,12 +221,12 @@ func (j *judge) object(s *Schema, o map[string]any, place *place) error {
 		}
 		for _, other := range others {
 			if _, ok := o[other]; !ok {
-				return said(place, "has %q, and no %q", name, other)
+				return flawOf(place, "has %q, and no %q", name, other)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(o)) {
-		if err := j.property(s, name, o[name], place.field(name)); err != nil {
+		if err := j.property(s, name, o[name], place.fieldPlace(name)); err != nil {
 			return err
 		}
 	}
@@ -235,13 +235,13 @@ func (j *judge) object(s *Schema, o map[string]any, place *place) error {
 
 func (j *judge) property(s *Schema, name string, v any, place *place) error {
 	if s.names != nil {
-		if err := j.judge(s.names, name, place); err != nil {
+		if err := j.judgeValue(s.names, name, place); err != nil {
 			return err
 		}
 	}
 	of, known := s.properties[name]
 	if known {
-		if err := j.judge(of, v, place); err != nil {
+		if err := j.judgeValue(of, v, place); err != nil {
 			return err
 		}
 	}
@@ -250,20 +250,20 @@ func (j *judge) property(s *Schema, name string, v any, place *place) error {
 			continue
 		}
 		known = true
-		if err := j.judge(p.is, v, place); err != nil {
+		if err := j.judgeValue(p.is, v, place); err != nil {
 			return err
 		}
 	}
 	if known || s.additional == nil {
 		return nil
 	}
-	return j.judge(s.additional, v, place)
+	return j.judgeValue(s.additional, v, place)
 }
 
 // combined checks the same value against other schemas.
 func (j *judge) combined(s *Schema, v any, place *place) error {
 	for _, of := range s.all {
-		if err := j.judge(of, v, place); err != nil {
+		if err := j.judgeValue(of, v, place); err != nil {
 			return err
 		}
 	}
@@ -271,21 +271,21 @@ func (j *judge) combined(s *Schema, v any, place *place) error {
 		if list == nil {
 			continue
 		}
-		n, err := j.good(list, v, place)
+		n, err := j.countValid(list, v, place)
 		if err != nil {
 			return err
 		}
 		if n == 0 || key == "oneOf" && n > 1 {
-			return said(place, "keeps %d of %d schemas of %s", n, len(list), key)
+			return flawOf(place, "keeps %d of %d schemas of %s", n, len(list), key)
 		}
 	}
 	if s.not != nil {
-		n, err := j.good([]*Schema{s.not}, v, place)
+		n, err := j.countValid([]*Schema{s.not}, v, place)
 		if err != nil {
 			return err
 		}
 		if n > 0 {
-			return said(place, "is what not excludes")
+			return flawOf(place, "is what not excludes")
 		}
 	}
 	return j.conditional(s, v, place)
@@ -295,7 +295,7 @@ func (j *judge) conditional(s *Schema, v any, place *place) error {
 	if s.when == nil {
 		return nil
 	}
-	n, err := j.good([]*Schema{s.when}, v, place)
+	n, err := j.countValid([]*Schema{s.when}, v, place)
 	if err != nil {
 		return err
 	}
@@ -306,13 +306,13 @@ func (j *judge) conditional(s *Schema, v any, place *place) error {
 	if of == nil {
 		return nil
 	}
-	return j.judge(of, v, place)
+	return j.judgeValue(of, v, place)
 }
 
-// good counts the schemas that a value satisfies.
-func (j *judge) good(list []*Schema, v any, place *place) (n int, err error) {
+// countValid counts the schemas that a value satisfies.
+func (j *judge) countValid(list []*Schema, v any, place *place) (n int, err error) {
 	for _, of := range list {
-		switch err := j.judge(of, v, place); {
+		switch err := j.judgeValue(of, v, place); {
 		case errors.Is(err, errTooMuch):
 			return 0, err
 		case err == nil:

@@ -14,12 +14,12 @@ func Merge(base, ours, theirs string) (text string, ok bool) {
 	for i := range m.sides {
 		m.sides[i].edits = Edits(m.base, m.sides[i].now)
 	}
-	for m.left() {
-		if !m.next() {
+	for m.editsLeft() {
+		if !m.mergeNext() {
 			return "", false
 		}
 	}
-	m.keep(len(m.base))
+	m.keepLines(len(m.base))
 	return m.out.String(), true
 }
 
@@ -37,23 +37,23 @@ type made struct {
 	edits []Edit // edits not yet applied
 }
 
-func (m *merger) left() bool { return len(m.sides[0].edits)+len(m.sides[1].edits) > 0 }
+func (m *merger) editsLeft() bool { return len(m.sides[0].edits)+len(m.sides[1].edits) > 0 }
 
-// keep copies unchanged lines, up to a line.
-func (m *merger) keep(to int) {
-	write(&m.out, m.base[m.at:to])
+// keepLines copies unchanged lines, up to a line.
+func (m *merger) keepLines(to int) {
+	writeLines(&m.out, m.base[m.at:to])
 	m.at = to
 }
 
-func write(b *strings.Builder, lines []string) {
+func writeLines(b *strings.Builder, lines []string) {
 	for _, line := range lines {
 		b.WriteString(line)
 	}
 }
 
-// next applies the next changed place. It returns false if both sides changed it differently.
-func (m *merger) next() bool {
-	from, to := m.place()
+// mergeNext applies the next changed place. It returns false if both sides changed it differently.
+func (m *merger) mergeNext() bool {
+	from, to := m.nextPlace()
 	var parts [2][]Edit
 	for i := range m.sides {
 		s := &m.sides[i]
@@ -63,25 +63,25 @@ func (m *merger) next() bool {
 		}
 		parts[i], s.edits = s.edits[:n], s.edits[n:]
 	}
-	m.keep(from)
+	m.keepLines(from)
 	m.at = to
 	switch {
 	case len(parts[1]) == 0:
-		write(&m.out, m.sides[0].within(m.base, parts[0], from, to))
+		writeLines(&m.out, m.sides[0].within(m.base, parts[0], from, to))
 	case len(parts[0]) == 0:
-		write(&m.out, m.sides[1].within(m.base, parts[1], from, to))
+		writeLines(&m.out, m.sides[1].within(m.base, parts[1], from, to))
 	default:
 		one, other := m.sides[0].within(m.base, parts[0], from, to), m.sides[1].within(m.base, parts[1], from, to)
 		if !slices.Equal(one, other) {
 			return false
 		}
-		write(&m.out, one)
+		writeLines(&m.out, one)
 	}
 	return true
 }
 
-// place returns the lines of base that the next edits change, including all edits that touch each other.
-func (m *merger) place() (from, to int) {
+// nextPlace returns the lines of base that the next edits change, including all edits that touch each other.
+func (m *merger) nextPlace() (from, to int) {
 	var n [2]int
 	from = len(m.base) + 1
 	for _, s := range m.sides {

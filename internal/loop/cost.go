@@ -25,13 +25,13 @@ func TaskCosts(events []run.Event) (list []TaskCost, err error) {
 		if err != nil {
 			return nil, err
 		}
-		before := s.actor(ev)
+		before := s.stateOf(ev)
 		iteration, task, tokens, usd := before.Iteration, before.Task, s.Tokens, s.USD
 		if err = s.Add(ev); err != nil {
 			return nil, err
 		}
 		if ev.Type == Took {
-			task = s.actor(ev).Task
+			task = s.stateOf(ev).Task
 		}
 		if task == nil {
 			continue
@@ -42,7 +42,7 @@ func TaskCosts(events []run.Event) (list []TaskCost, err error) {
 			list = append(list, TaskCost{Task: task.ID})
 		}
 		t := &list[i]
-		if ev.Type == Iteration && s.actor(ev).Iteration != iteration {
+		if ev.Type == Iteration && s.stateOf(ev).Iteration != iteration {
 			t.Iterations++
 		}
 		t.Tokens += s.Tokens - tokens
@@ -80,7 +80,7 @@ func Ledger(events []run.Event) (list []Spent, err error) {
 		if err = s.Add(ev); err != nil {
 			return nil, err
 		}
-		w := s.actor(ev)
+		w := s.stateOf(ev)
 		i := slices.IndexFunc(list, func(p Spent) bool { return p.Iteration == w.Iteration })
 		if ev.Type == Iteration && w.Iteration > 0 {
 			if i < 0 {
@@ -98,15 +98,15 @@ func Ledger(events []run.Event) (list []Spent, err error) {
 			list[i].USD += s.USD - usd
 			list[i].Metered.Add(s.latest)
 			if err == nil {
-				err = list[i].note(ev)
+				err = list[i].addWork(ev)
 			}
 		}
 	}
 	return list, err
 }
 
-// note adds the other figures of an iteration's event.
-func (p *Spent) note(ev run.Event) error {
+// addWork adds the other figures of an iteration's event.
+func (p *Spent) addWork(ev run.Event) error {
 	switch ev.Type {
 	case Worked, Cut:
 		return run.Read(ev, func(w Work) {
@@ -123,8 +123,8 @@ func (p *Spent) note(ev run.Event) error {
 	return nil
 }
 
-// actor returns the state of the worker of an event, or that of the loop.
-func (s *State) actor(ev run.Event) *State {
+// stateOf returns the state of the worker of an event, or that of the loop.
+func (s *State) stateOf(ev run.Event) *State {
 	if n, err := workerOf(ev); err == nil && n > 0 {
 		return s.worker(n)
 	}

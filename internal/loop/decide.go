@@ -59,9 +59,9 @@ func Next(p *loopplan.Plan, s *State, now time.Time) Step {
 			return Step{End: sameLimit(s)}
 		}
 	case Kept:
-		return kept(s)
+		return afterKept(s)
 	case Judged:
-		step := judged(p, s)
+		step := afterJudged(p, s)
 		if s.stale && step.decides() {
 			return Step{Confirm: true}
 		}
@@ -72,17 +72,22 @@ func Next(p *loopplan.Plan, s *State, now time.Time) Step {
 			return *step
 		}
 	}
-	if end := spent(p, s, now); end != nil {
+	return iterate(p, s, s, now)
+}
+
+// iterate returns the next iteration of a worker, or why there is none, or not yet.
+func iterate(p *loopplan.Plan, s, w *State, now time.Time) Step {
+	if end := spentEnd(p, s, now); end != nil {
 		return Step{End: end}
 	}
-	if end := crashedTooOften(s); end != nil {
+	if end := crashedTooOften(w); end != nil {
 		return Step{End: end}
 	}
-	if until := s.wakes(now); s.step == Worked && until.After(now) { // a reviewer's delay does not count here
+	if until := w.wakeTime(now); w.step == Worked && until.After(now) { // a reviewer's delay does not count here
 		return Step{Wait: until}
 	}
-	if s.step == Iteration || s.step == Worked { // it was interrupted, or does not count
-		return Step{Iterate: s.Iteration}
+	if w.step == Iteration || w.step == Worked { // it was interrupted, or does not count
+		return Step{Iterate: w.Iteration}
 	}
 	if s.Iteration >= p.Limits.MaxIterations {
 		return Step{End: tooMany(s)}
@@ -102,8 +107,8 @@ func foreseen(p *loopplan.Plan, s *State, now time.Time) int {
 	return Next(p, &then, now).Iterate
 }
 
-// kept returns the step after a checkpoint.
-func kept(s *State) Step { return Step{Confirm: s.stale, Judge: !s.stale} }
+// afterKept returns the step after a checkpoint.
+func afterKept(s *State) Step { return Step{Confirm: s.stale, Judge: !s.stale} }
 
 // decides reports whether a step means that work is done, unless a reviewer objects.
 func (s *Step) decides() bool {
@@ -123,11 +128,11 @@ func (s *State) denied(who string) string {
 }
 
 func tooMany(s *State) *End {
-	return &End{Status: run.Limited, Reason: "iterations", Detail: "not done after " + tally(s.Iteration, "iteration", "iterations")}
+	return &End{Status: run.Limited, Reason: "iterations", Detail: "not done after " + countText(s.Iteration, "iteration", "iterations")}
 }
 
-// judged returns the step after the gates have judged an iteration; nil for another iteration.
-func judged(p *loopplan.Plan, s *State) *Step {
+// afterJudged returns the step after the gates have judged an iteration; nil for another iteration.
+func afterJudged(p *loopplan.Plan, s *State) *Step {
 	if p.Tasks != nil {
 		return taskJudged(p, s)
 	}
@@ -155,7 +160,7 @@ func taskJudged(p *loopplan.Plan, s *State) *Step {
 	case end != nil:
 		return &Step{PutBack: end.Detail}
 	case s.tries >= p.Tasks.Tries:
-		return &Step{PutBack: "it is not done after " + tally(s.tries, "iteration", "iterations")}
+		return &Step{PutBack: "it is not done after " + countText(s.tries, "iteration", "iterations")}
 	}
 	return nil
 }
@@ -175,7 +180,7 @@ func nextOf(p *loopplan.Plan, s, w *State, now time.Time) Step {
 		return Step{Take: true}
 	}
 	told := *w
-	if s.Iteration < p.Limits.MaxIterations && spent(p, s, now) == nil { // otherwise finished work does not wait for the hints
+	if s.Iteration < p.Limits.MaxIterations && spentEnd(p, s, now) == nil { // otherwise finished work does not wait for the hints
 		told.Hints = s.Hints
 	}
 	switch w.step {
@@ -187,7 +192,7 @@ func nextOf(p *loopplan.Plan, s, w *State, now time.Time) Step {
 			return Step{End: sameLimit(w)}
 		}
 	case Kept:
-		return kept(w)
+		return afterKept(w)
 	case Judged:
 		step := taskJudged(p, &told)
 		if w.stale && step.decides() {
@@ -207,22 +212,7 @@ func nextOf(p *loopplan.Plan, s, w *State, now time.Time) Step {
 			return *step
 		}
 	}
-	if end := spent(p, s, now); end != nil {
-		return Step{End: end}
-	}
-	if end := crashedTooOften(w); end != nil {
-		return Step{End: end}
-	}
-	if until := w.wakes(now); w.step == Worked && until.After(now) {
-		return Step{Wait: until}
-	}
-	if w.step == Iteration || w.step == Worked {
-		return Step{Iterate: w.Iteration}
-	}
-	if s.Iteration >= p.Limits.MaxIterations {
-		return Step{End: tooMany(s)}
-	}
-	return Step{Iterate: s.Iteration + 1}
+	return iterate(p, s, w, now)
 }
 
 // reviewOf asks the next reviewer of a worker's result, on its own or merged with that of the others. It
@@ -244,25 +234,25 @@ func toJoin(p *loopplan.Plan, s, w *State, now time.Time) *Step {
 			return step
 		}
 	}
-	step := joined(p, s, w)
+	step := afterJoined(p, s, w)
 	if w.Urged() && (step.Rejudge || step.Settle) {
 		return nil
 	}
 	return &step
 }
 
-// joined returns the step for a task whose own result is done.
-func joined(p *loopplan.Plan, s, w *State) Step {
+// afterJoined returns the step for a task whose own result is done.
+func afterJoined(p *loopplan.Plan, s, w *State) Step {
 	again := func(why string) Step {
 		switch s.outrun[w.Task.ID] {
 		case maxOutrun - 1:
-			why += "; it is done next while nobody else is at anything"
+			why += "; it is done next while no other worker has a task"
 			fallthrough
 		case 0:
 			return Step{PutBack: why, Again: true, Outrun: true}
 		}
 		if w.tries >= p.Tasks.Tries {
-			return Step{PutBack: why + ", and it is not done after " + tally(w.tries, "iteration", "iterations")}
+			return Step{PutBack: why + ", and it is not done after " + countText(w.tries, "iteration", "iterations")}
 		}
 		return Step{PutBack: why, Again: true}
 	}
@@ -296,10 +286,10 @@ func redNames(v *Verdict) string {
 func outOfTasks(s *State) End {
 	green := len(s.LastVerdict().Red()) == 0
 	failed := len(s.Left)
-	came := doneTasks(s) + ", " + tally(failed, "was put back", "were put back")
+	came := doneTasks(s) + ", " + countText(failed, "was put back", "were put back")
 	switch {
 	case green && slices.ContainsFunc(s.Left, func(l Left) bool { return l.Objected }):
-		return End{Status: run.Stalled, Reason: reasonTasksFailed, Detail: came + ", and a reviewer does not agree to what is there of them"}
+		return End{Status: run.Stalled, Reason: reasonTasksFailed, Detail: came + ", and a reviewer objects to their files"}
 	case failed > 0 && green:
 		return End{Status: run.Completed, Reason: reasonTasksFailed, Detail: came}
 	case failed > 0:
@@ -310,10 +300,10 @@ func outOfTasks(s *State) End {
 	return End{Status: run.Completed, Reason: reasonDone, Detail: doneTasks(s) + ", and no other is open"}
 }
 
-func doneTasks(s *State) string { return tally(len(s.Closed), "task is done", "tasks are done") }
+func doneTasks(s *State) string { return countText(len(s.Closed), "task is done", "tasks are done") }
 
-// tally formats a number with a singular or a plural text.
-func tally(n int, one, more string) string {
+// countText formats a number with a singular or a plural text.
+func countText(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one
 	}
@@ -376,7 +366,7 @@ func verdict(p *loopplan.Plan, s *State) *End {
 	case reached(s.Asked, p.Stall.Questions):
 		return &End{Status: run.Waiting, Reason: ReasonQuestion, Detail: "the agent asks: " + run.Tail(s.Work.Question(), 200)}
 	case reached(s.Unchanged, p.Stall.Unchanged):
-		return &End{Status: run.Stalled, Reason: "unchanged", Detail: "no file was changed in " + tally(s.Unchanged, "iteration", "iterations") + s.failure() + s.doubt(p)}
+		return &End{Status: run.Stalled, Reason: "unchanged", Detail: "no file was changed in " + countText(s.Unchanged, "iteration", "iterations") + s.failure() + s.doubtText(p)}
 	case reached(s.SameError, p.Stall.SameError):
 		return &End{Status: run.Stalled, Reason: "same_error", Detail: fmt.Sprintf("the agent failed %d times in the same way", s.SameError) + s.failure()}
 	case reached(s.SameRed, p.Stall.SameRed):
@@ -394,8 +384,8 @@ func (s *State) failure() string {
 	return "; the agent failed: " + strings.TrimSpace(run.Beginning(run.Plain(first), 200))
 }
 
-// doubt explains why the agent is not believed, to append to the consequence; empty if it is believed.
-func (s *State) doubt(p *loopplan.Plan) string {
+// doubtText explains why the agent is not believed, to append to the consequence; empty if it is believed.
+func (s *State) doubtText(p *loopplan.Plan) string {
 	if !Unproven(p, s) {
 		return ""
 	}
@@ -404,13 +394,13 @@ func (s *State) doubt(p *loopplan.Plan) string {
 
 func reached(n, limit int) bool { return limit > 0 && n >= limit }
 
-// spent ends a loop whose budget is used up.
-func spent(p *loopplan.Plan, s *State, now time.Time) *End {
+// spentEnd ends a loop whose budget is used up.
+func spentEnd(p *loopplan.Plan, s *State, now time.Time) *End {
 	r := s.Usage.Spent(p.Budget(), time.Duration(p.Limits.Time), s.Took(s.Status, now), s.unmetered)
 	if r == nil {
 		return nil
 	}
-	end := endOf(*r)
+	end := endEvent(*r)
 	return &end
 }
 
@@ -420,8 +410,8 @@ func (s *State) ExitCode() int { return s.Result.ExitCode(s.Reason == reasonTask
 // ReasonQuestion is the reason of a loop that waits because its agent asks a person a question.
 const ReasonQuestion = "question"
 
-// left returns the rest of a time limit: 0 if it is unlimited, negative if it is exceeded.
-func left(limit spec.Duration, used time.Duration) time.Duration {
+// timeLeft returns the rest of a time limit: 0 if it is unlimited, negative if it is exceeded.
+func timeLeft(limit spec.Duration, used time.Duration) time.Duration {
 	if limit == 0 {
 		return 0
 	}

@@ -125,11 +125,11 @@ func (s *State) Add(ev run.Event) error {
 		return err
 	}
 	if n > 0 {
-		return workerFold{s, s.worker(n)}.add(ev)
+		return workerFold{s, s.worker(n)}.addEvent(ev)
 	}
 	switch ev.Type {
 	case run.Began:
-		s.begin()
+		s.beginCarrier()
 	case Placing:
 		return run.Read(ev, func(m Made) { s.Sandbox, s.Places = m.Sandbox, append(s.Places, m.Places...) })
 	case run.Ready:
@@ -137,20 +137,20 @@ func (s *State) Add(ev run.Event) error {
 	case Baseline:
 		return run.Read(ev, func(v Verdict) { s.Baseline, s.checked, s.unjudged = &v, v.Checkpoint, false })
 	case Iteration:
-		return run.Read(ev, s.iterate)
+		return run.Read(ev, s.beginIteration)
 	case Worked:
-		return run.Read(ev, func(w Work) { s.worked(w, ev.Time) })
+		return run.Read(ev, func(w Work) { s.addWork(w, ev.Time) })
 	case Cut:
 		return run.Read(ev, func(w Work) {
-			s.cut(w)
+			s.addCut(w)
 			s.countCrash(w)
 		})
 	case Kept:
-		return run.Read(ev, s.kept)
+		return run.Read(ev, s.addCheckpoint)
 	case Confirmed:
 		s.confirmed()
 	case Judged:
-		return run.Read(ev, s.judged)
+		return run.Read(ev, s.addVerdict)
 	case Guarded:
 		return run.Read(ev, s.guarded)
 	case Reviewing:
@@ -159,28 +159,28 @@ func (s *State) Add(ev run.Event) error {
 		return run.Read(ev, s.addReview)
 	case ReviewDelayed:
 		return run.Read(ev, func(u Unheard) {
-			s.delay(u, ev.Time)
+			s.delayReview(u, ev.Time)
 			s.useReview(u.Usage)
 		})
 	case ReviewCut:
 		return run.Read(ev, func(u Unheard) { s.useReview(u.Usage) })
 	case Hinted:
-		return run.Read(ev, s.hint)
+		return run.Read(ev, s.addHint)
 	case Cleared:
-		s.clear()
+		s.clearHints()
 	case Took:
-		return run.Read(ev, s.took)
+		return run.Read(ev, s.takeTask)
 	case Closed:
 		return run.Read(ev, func(f Finished) {
 			s.Closed = append(s.Closed, f)
-			s.letGo()
+			s.endTask()
 		})
 	case PutBack, Lost:
-		return run.Read(ev, s.leave)
+		return run.Read(ev, s.leaveTask)
 	case Replaced:
 		return run.Read(ev, func(p Place) {
 			s.replaced(p)
-			s.lose(p.Agent)
+			s.loseWork(p.Agent)
 		})
 	case Rewound:
 		return run.Read(ev, s.rewind)
@@ -189,19 +189,19 @@ func (s *State) Add(ev run.Event) error {
 	case run.Ended:
 		return run.Read(ev, func(e End) {
 			s.held, s.Reviewing = false, ""
-			s.rest()
+			s.endCarrier()
 			s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.HeldUp = e.Status, e.Reason, e.Detail, e.Signal, e.Open, e.HeldUp
 		})
 	}
 	return nil
 }
 
-// begin starts a carrier. A stalled loop gets all its tries again.
-func (s *State) begin() {
+// beginCarrier starts a carrier. A stalled loop gets all its tries again.
+func (s *State) beginCarrier() {
 	if s.Status == run.Stalled {
 		s.Left = nil
 		s.Unchanged, s.SameRed, s.SameError, s.SameLimit, s.Until = 0, 0, 0, 0, time.Time{}
-		s.anew()
+		s.resetTries()
 	}
 	if s.Status == run.Waiting && s.Reason == ReasonQuestion { // the user who resumes has as good as answered
 		s.Asked, s.Unchanged = 0, 0
@@ -210,7 +210,7 @@ func (s *State) begin() {
 		}
 	}
 	if s.Status == run.Waiting { // a person resumes, who may know that models can be asked by now
-		for _, w := range append([]*State{s}, s.Workers...) {
+		for _, w := range s.allStates() {
 			w.Until = time.Time{}
 		}
 	}
@@ -219,19 +219,19 @@ func (s *State) begin() {
 	}
 	goneOn := s.Status != run.Queued
 	if s.Status == run.Running { // its end was not recorded
-		for _, w := range append([]*State{s}, s.Workers...) {
+		for _, w := range s.allStates() {
 			w.unknown, w.open = w.unknown || w.open, false
 		}
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.HeldUp, s.held = run.Running, "", "", 0, nil, nil, false
 	s.Reviewing, s.unmetered = "", run.Unmetered{} // the new carrier finds out
-	s.rest()
-	for _, w := range append([]*State{s}, s.Workers...) {
+	s.endCarrier()
+	for _, w := range s.allStates() {
 		w.Crashes, w.stale = 0, goneOn
 	}
 }
 
-func (s *State) took(t Taken) {
+func (s *State) takeTask(t Taken) {
 	if s.Task == nil || s.Task.ID != t.ID {
 		s.tries, s.from, s.before = 0, s.checked, s.LastVerdict()
 		s.step, s.Work = "", nil // the result of another task does not count for this one
@@ -240,13 +240,13 @@ func (s *State) took(t Taken) {
 	s.Task, s.held, s.stale = &t, true, s.stale && !t.Closed
 }
 
-// leave ends the work at a task that is not done.
-func (s *State) leave(l Left) {
+// leaveTask ends the work at a task that is not done.
+func (s *State) leaveTask(l Left) {
 	s.Left = append(s.Left, l)
 	if l.Checkpoint > 0 {
 		s.back = &Back{Iteration: s.Iteration, Checkpoint: l.Checkpoint, Verdict: s.before, perhaps: true}
 	}
-	s.letGo()
+	s.endTask()
 }
 
 // restored records that files were restored.
@@ -267,9 +267,9 @@ func (s *State) Expect(mail []run.Message) (pause bool) {
 	for _, m := range mail {
 		switch m.Kind {
 		case run.Hint:
-			s.hint(Advice{m.ID, m.Text})
+			s.addHint(Advice{m.ID, m.Text})
 		case run.Clear:
-			s.clear()
+			s.clearHints()
 		case run.Pause:
 			pause = true
 		}
@@ -277,26 +277,26 @@ func (s *State) Expect(mail []run.Message) (pause bool) {
 	return pause
 }
 
-func (s *State) hint(a Advice) {
+func (s *State) addHint(a Advice) {
 	if !s.told[a.Message] {
 		s.told[a.Message] = true
 		s.Hints = append(s.Hints, a.Text)
 	}
 }
 
-// clear removes the hints that were not delivered to the current iteration.
-func (s *State) clear() { s.Hints = s.Hints[:s.shown:s.shown] }
+// clearHints removes the hints that were not delivered to the current iteration.
+func (s *State) clearHints() { s.Hints = s.Hints[:s.shown:s.shown] }
 
-// letGo ends the work at a task: a stall at one task says nothing about the next.
-func (s *State) letGo() {
+// endTask ends the work at a task: a stall at one task says nothing about the next.
+func (s *State) endTask() {
 	s.Task, s.held, s.tries, s.step = nil, false, 0, ""
 	s.Unchanged, s.SameRed, s.red, s.Asked, s.Question = 0, 0, "", 0, ""
 	s.objections, s.Verdict, s.sessions = nil, s.Verdict.lasting(), nil
 	s.changed, s.claims = false, false
-	s.heard()
+	s.endReviewWait()
 }
 
-func (s *State) iterate(b Begun) {
+func (s *State) beginIteration(b Begun) {
 	if b.Iteration == s.Iteration {
 		s.Repeats++
 	}
@@ -304,7 +304,7 @@ func (s *State) iterate(b Begun) {
 		s.tries++
 	}
 	if s.unknown {
-		s.meter(spec.Meter(nil, nil))
+		s.addMetered(spec.Meter(nil, nil))
 	}
 	s.unjudged, s.stale, s.lost, s.open, s.unknown = true, false, false, true, false
 	s.Iteration, s.step, s.Until = b.Iteration, Iteration, time.Time{}
@@ -312,33 +312,33 @@ func (s *State) iterate(b Begun) {
 	s.Agent, s.Model = b.Agent, b.Model
 }
 
-func (s *State) worked(w Work, at time.Time) {
+func (s *State) addWork(w Work, at time.Time) {
 	s.Work, s.step, s.open, s.Crashes = &w, Worked, false, 0
-	s.use(w)
+	s.addUsage(w)
 	s.unmetered.Unlisted = s.unmetered.Unlisted || w.Unlisted
 	if w.Verdict == spec.VerdictOK {
 		s.unmetered.Note("the agent", w.Tokens, w.USD, w.Said, w.Seen)
 	}
 	s.remember(w)
 	if w.Verdict == spec.VerdictLimit {
-		s.limit(run.Why(w.Overloaded), w.Until, at)
+		s.addLimit(run.Why(w.Overloaded), w.Until, at)
 		s.shown = 0
 		return // as if it had not happened: the hints are for the next try
 	}
 	s.claims = w.Verdict == spec.VerdictOK && w.Done
 	s.given = slices.Clone(s.Hints[:s.shown])
 	s.Hints, s.shown, s.SameLimit = s.Hints[s.shown:], 0, 0
-	s.SameError, s.fail = again(s.SameError, s.fail, w.Error)
+	s.SameError, s.fail = countSame(s.SameError, s.fail, w.Error)
 	s.Asked, s.Question = s.Asked+1, question(w.Message)
 	if !w.Asks {
 		s.Asked, s.Question = 0, ""
 	}
 }
 
-// lose handles the removal of an agent's place. Its work there that was not kept is lost, with its
+// loseWork handles the removal of an agent's place. Its work there that was not kept is lost, with its
 // report and its sessions. The current iteration is repeated with the files of the loop's sandbox and
 // the same hints.
-func (s *State) lose(agent string) {
+func (s *State) loseWork(agent string) {
 	delete(s.sessions, agent)
 	if s.Agent != agent || s.step != Iteration && s.step != Worked {
 		return
@@ -351,27 +351,27 @@ func (s *State) lose(agent string) {
 // Again reports whether the iteration must be repeated because its place was removed.
 func (s *State) Again() bool { return s.lost }
 
-// cut counts the usage of a try without a result: its iteration is repeated.
-func (s *State) cut(w Work) {
-	s.use(w)
+// addCut counts the usage of a try without a result: its iteration is repeated.
+func (s *State) addCut(w Work) {
+	s.addUsage(w)
 	s.shown, s.open = 0, false
 }
 
-// use adds up the usage. The numbers are the agent's, so negative ones are ignored.
-func (s *State) use(w Work) {
+// addUsage adds up the usage. The numbers are the agent's, so negative ones are ignored.
+func (s *State) addUsage(w Work) {
 	tokens := max(w.Tokens, 0)
 	s.Tokens = min(s.Tokens, math.MaxInt64-tokens) + tokens
 	s.USD += max(w.USD, 0)
-	s.meter(spec.Meter(w.Seen, w.Said))
+	s.addMetered(spec.Meter(w.Seen, w.Said))
 }
 
-// meter adds the usage of some work, by source.
-func (s *State) meter(m spec.Metered) {
+// addMetered adds the usage of some work, by source.
+func (s *State) addMetered(m spec.Metered) {
 	s.Metered.Add(m)
 	s.latest.Add(m)
 }
 
-func (s *State) kept(k Keep) {
+func (s *State) addCheckpoint(k Keep) {
 	s.Keep, s.step, s.checked, s.given, s.stale = &k, Kept, k.Checkpoint, nil, false
 	s.unjudged = s.unjudged || k.Again
 	switch {
@@ -385,8 +385,8 @@ func (s *State) kept(k Keep) {
 	}
 }
 
-// start returns the checkpoint before the task, or without tasks before the first iteration.
-func (s *State) start() int64 {
+// startPoint returns the checkpoint before the task, or without tasks before the first iteration.
+func (s *State) startPoint() int64 {
 	if s.Task != nil || s.Baseline == nil {
 		return s.from
 	}

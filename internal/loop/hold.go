@@ -85,7 +85,7 @@ func (l *Loop) takeTask(ctx context.Context) error {
 // noneLeft ends the loop by the gates' verdict on the current files: cancelled work may have
 // changed them since the last verdict.
 func (l *Loop) noneLeft(ctx context.Context) error {
-	if err := judgeAgain(ctx, l.Runner, l.state, l.Run.ID, l.keepEvent); err != nil {
+	if err := l.judgeAgain(ctx); err != nil {
 		return err
 	}
 	open, ready, err := OpenTasks(ctx, l.Queue, l.state)
@@ -93,6 +93,30 @@ func (l *Loop) noneLeft(ctx context.Context) error {
 		return err
 	}
 	return run.Unkept(l.endRun(run.ActorHost, noTask(l.state, open)))
+}
+
+// judgeAgain asks the gates about the loop's sandbox, if its files may have changed since the last
+// verdict.
+func (l *Loop) judgeAgain(ctx context.Context) error {
+	s := l.state
+	if !s.unjudged && !s.stale {
+		return nil
+	}
+	kind, k, err := l.compareFiles(ctx, Seat{}, s, "run "+l.Run.ID+" goes on")
+	if err != nil {
+		return err
+	}
+	if s.unjudged {
+		kind = Kept
+	}
+	if err := l.keepEvent(kind, k); err != nil || kind == Confirmed {
+		return err
+	}
+	gates, _, err := l.Runner.Judge(ctx, k.Checkpoint, s.Baseline.Protected)
+	if err != nil {
+		return err
+	}
+	return l.keepEvent(Judged, Verdict{Iteration: s.Iteration, Checkpoint: k.Checkpoint, Gates: gates})
 }
 
 // leftOf returns the tasks that a loop does not take again.
@@ -127,7 +151,7 @@ func (l *Loop) putBack(ctx context.Context, why string) error {
 		return err
 	}
 	left := Left{Task: s.Task.ID, Why: why, Iteration: s.Iteration}
-	if l.Plan.Tasks.Restore && s.before != nil && s.before.Checkpoint == s.from && len(s.before.Red()) == 0 && len(s.flaws()) > 0 {
+	if l.Plan.Tasks.Restore && s.before != nil && s.before.Checkpoint == s.from && len(s.before.Red()) == 0 && len(s.listFlaws()) > 0 {
 		left.Checkpoint = s.from
 	}
 	left.Objected = left.Checkpoint == 0 && len(s.objections) > 0

@@ -36,15 +36,15 @@ func (s *State) confirmed() {
 	}
 }
 
-func (s *State) judged(v Verdict) {
+func (s *State) addVerdict(v Verdict) {
 	s.Verdict, s.Beneath, s.step, s.unjudged, s.reviewed = &v, nil, Judged, false, 0
 	s.tampered = v.tampered()
 	s.wasSame, s.wasRed = s.SameRed, s.red
-	s.SameRed, s.red = again(s.SameRed, s.red, fingerprint(v.Gates))
+	s.SameRed, s.red = countSame(s.SameRed, s.red, fingerprint(v.Gates))
 }
 
-// again counts how often in a row a value was the same; the empty value resets the count.
-func again(n int, before, now string) (int, string) {
+// countSame counts how often in a row a value was the same; the empty value resets the count.
+func countSame(n int, before, now string) (int, string) {
 	switch now {
 	case "":
 		return 0, ""
@@ -70,8 +70,8 @@ func fingerprint(gates []Gate) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// took returns the total time of the gates.
-func (v *Verdict) took() time.Duration {
+// gateTime returns the total time of the gates.
+func (v *Verdict) gateTime() time.Duration {
 	var seconds float64
 	if v != nil {
 		for _, g := range v.Gates {

@@ -12,7 +12,7 @@ import (
 // Reached returns the end of a loop that would end at once when resumed, because it has reached a limit.
 // It is nil if the limits leave some room.
 func Reached(p *loopplan.Plan, s *State) *End {
-	if end := spent(p, s, time.Time{}); end != nil && end.Status == run.Limited {
+	if end := spentEnd(p, s, time.Time{}); end != nil && end.Status == run.Limited {
 		return end
 	}
 	if s.Status != run.Limited {
@@ -27,7 +27,7 @@ func Exhausted(p *loopplan.Plan, s *State) *End {
 	if s.Iteration < p.Limits.MaxIterations {
 		return nil
 	}
-	for _, w := range append([]*State{s}, s.Workers...) {
+	for _, w := range s.allStates() {
 		switch {
 		case w.step != "" && w.step != Judged: // a result is still to come, perhaps of a try that did not count
 			return nil

@@ -81,11 +81,12 @@ type Loop struct {
 	Plan   *loopplan.Plan
 	Run    *run.Run
 	Host   *run.Host
-	Runner Runner
+	Runner Runner                  // a [TeamRunner] if the plan has several workers
 	Queue  *taskqueue.Queue        // the source of its tasks; nil if it takes none
 	Tell   func(run.Event, *State) // called after each event; may be nil
 
 	state   *State
+	kept    int       // number of recorded events
 	renewed time.Time // last renewal of the task's claim
 }
 
@@ -97,17 +98,20 @@ func (l *Loop) Carry(ctx context.Context, events []run.Event) (*State, error) {
 	if l.state, err = Fold(events); err != nil {
 		return nil, err
 	}
+	if l.Plan.Parallel() {
+		return newTeam(l).carryTeam(ctx)
+	}
 	return l.state, l.Run.Carry(ctx, run.Work{
 		Begin:   l.beginRun,
 		Running: func() bool { return l.state.Status == run.Running },
 		Hear:    l.hearMessage,
 		Step:    func(ctx context.Context) error { return l.carryOut(ctx, Next(l.Plan, l.state, time.Now())) },
-		End:     func(actor string, r run.Result) error { return l.endRun(actor, endOf(r)) },
+		End:     func(actor string, r run.Result) error { return l.endRun(actor, endEvent(r)) },
 	})
 }
 
-// endOf returns the event data for a result.
-func endOf(r run.Result) End {
+// endEvent returns the event data for a result.
+func endEvent(r run.Result) End {
 	return End{Status: r.Status, Reason: r.Reason, Detail: r.Detail, Signal: r.Signal}
 }
 
@@ -118,12 +122,12 @@ func (l *Loop) Stop(events []run.Event, actor string) (*State, error) {
 	if l.state, err = Fold(events); err != nil {
 		return nil, err
 	}
-	for _, s := range append([]*State{l.state}, l.state.Workers...) {
+	for _, s := range l.state.allStates() {
 		if l.Queue != nil && s.Task != nil {
 			_ = l.Queue.PutBack(context.Background(), s.Task.ID, "the run "+l.Run.ID+" was stopped") // otherwise its lease expires
 		}
 	}
-	return l.state, l.appendEvent(run.Ended, actor, endOf(run.Stopped()))
+	return l.state, l.appendEvent(run.Ended, actor, endEvent(run.Stopped()))
 }
 
 func (l *Loop) beginRun() error {
@@ -146,6 +150,7 @@ func outdated(s *State) []string {
 func (l *Loop) appendEvent(kind, actor string, data any) error {
 	ev, err := l.Host.Append(kind, actor, data)
 	if err == nil {
+		l.kept++
 		err = l.state.Add(ev)
 	}
 	if err == nil && l.Tell != nil {
@@ -154,15 +159,17 @@ func (l *Loop) appendEvent(kind, actor string, data any) error {
 	return err
 }
 
-// endRun records that the loop is not carried on. From here on others may take the current task, with a
-// note if the loop does not return to it by itself.
+// endRun records that the loop is not carried on. From here on others may take the current tasks, with a
+// note if the loop does not return to them by itself.
 func (l *Loop) endRun(actor string, e End) error {
-	if s := l.state; l.Queue != nil && s.Task != nil && s.held {
-		note := ""
-		if e.Status != run.Waiting && e.Status != run.Interrupted {
-			note = noteOf(l.Run.ID, fmt.Sprintf("the loop ended: %s (%s)", e.Status, e.Reason))
+	note := ""
+	if e.Status != run.Waiting && e.Status != run.Interrupted {
+		note = noteOf(l.Run.ID, fmt.Sprintf("the loop ended: %s (%s)", e.Status, e.Reason))
+	}
+	for _, s := range l.state.allStates() {
+		if l.Queue != nil && s.Task != nil && s.held {
+			_ = l.Queue.PutBack(context.Background(), s.Task.ID, note) // otherwise its lease expires
 		}
-		_ = l.Queue.PutBack(context.Background(), s.Task.ID, note) // otherwise its lease expires
 	}
 	return l.appendEvent(run.Ended, actor, e)
 }
@@ -179,16 +186,16 @@ func (l *Loop) hearMessage(m run.Message) (taken bool, err error) {
 		}
 		return true, l.endRun(m.Actor, End{Status: run.Waiting, Reason: "paused"})
 	}
-	return true, advise(m, l.appendEvent)
+	return true, l.adviseLoop(m)
 }
 
-// advise records hints of a person, or their withdrawal.
-func advise(m run.Message, keep func(kind, actor string, data any) error) error {
+// adviseLoop records hints of a person, or their withdrawal.
+func (l *Loop) adviseLoop(m run.Message) error {
 	switch m.Kind {
 	case run.Hint:
-		return keep(Hinted, m.Actor, Advice{m.ID, m.Text})
+		return l.appendEvent(Hinted, m.Actor, Advice{m.ID, m.Text})
 	case run.Clear:
-		return keep(Cleared, m.Actor, nil)
+		return l.appendEvent(Cleared, m.Actor, nil)
 	}
 	return nil
 }
@@ -202,7 +209,7 @@ func (l *Loop) inIteration() bool {
 func (l *Loop) carryOut(ctx context.Context, step Step) error {
 	switch {
 	case step.Baseline:
-		return l.baseline(ctx)
+		return l.judgeBaseline(ctx)
 	case step.Restore:
 		return l.restoreFiles(ctx)
 	case step.Guard:
@@ -240,7 +247,7 @@ const AheadFor = time.Minute
 
 // prepareNext prepares the next iteration, if one can be foreseen, and soon.
 func (l *Loop) prepareNext(ctx context.Context) {
-	if l.state.LastVerdict().took() >= AheadFor {
+	if l.state.LastVerdict().gateTime() >= AheadFor {
 		return
 	}
 	if n := foreseen(l.Plan, l.state, time.Now()); n > 0 {
@@ -248,28 +255,33 @@ func (l *Loop) prepareNext(ctx context.Context) {
 	}
 }
 
-func (l *Loop) baseline(ctx context.Context) error {
-	v, err := baseline(ctx, l.Runner, l.Run.ID)
+// judgeBaseline records the gates' verdict on the current files, before any work.
+func (l *Loop) judgeBaseline(ctx context.Context) error {
+	n, err := l.Runner.Keep(ctx, Seat{}, "run "+l.Run.ID+" begins")
 	if err != nil {
 		return err
 	}
-	return l.keepEvent(Baseline, v)
+	gates, hashes, err := l.Runner.Judge(ctx, n, nil)
+	if err != nil {
+		return err
+	}
+	return l.keepEvent(Baseline, Verdict{Checkpoint: n, Gates: gates, Protected: hashes})
 }
 
 // restoreProtected restores protected files, and makes a checkpoint: the agent's next work is compared
 // with that.
 func (l *Loop) restoreProtected(ctx context.Context) error {
-	g, err := guard(ctx, l.Runner, Seat{}, l.state.Baseline.Protected, "run "+l.Run.ID+": what is protected is put back")
+	g, err := l.guardFiles(ctx, Seat{}, l.state.Baseline.Protected, "run "+l.Run.ID)
 	if err != nil {
 		return err
 	}
 	return l.keepEvent(Guarded, g)
 }
 
-func guard(ctx context.Context, runner Runner, seat Seat, baseline map[string]string, cause string) (Guard, error) {
-	g, err := runner.PutBack(ctx, seat, baseline)
+func (l *Loop) guardFiles(ctx context.Context, seat Seat, baseline map[string]string, at string) (Guard, error) {
+	g, err := l.Runner.PutBack(ctx, seat, baseline)
 	if err == nil && len(g.Paths) > 0 {
-		g.Checkpoint, err = runner.Keep(ctx, seat, cause)
+		g.Checkpoint, err = l.Runner.Keep(ctx, seat, at+": protected files are restored")
 	}
 	return g, err
 }
@@ -282,7 +294,7 @@ func (l *Loop) runIteration(ctx context.Context, n int) error {
 	if l.Runner.Gone(seat) {
 		return l.remakePlace(ctx, seat)
 	}
-	if !l.state.begun(n) { // otherwise it continues with its own files
+	if !l.state.hasBegun(n) { // otherwise it continues with its own files
 		if _, err := l.Runner.Begin(ctx, seat); err != nil {
 			return l.handleMissing(ctx, seat, err)
 		}
@@ -296,14 +308,14 @@ func (l *Loop) runIteration(ctx context.Context, n int) error {
 		Seat: seat, Prompt: prompt, Model: model, Session: session, Limit: workLimit(l.Plan, l.state, time.Now()), Idle: time.Duration(l.Plan.Limits.Idle),
 		Budget: budgetOf(l.Plan, l.state), Rest: budgetLeft(l.Plan, l.state),
 	}
-	w, err := runAgent(ctx, l.Plan, l.Runner, l.Run, job, n)
+	w, err := l.runAgent(ctx, job, n)
 	if err == nil {
 		return l.keepEvent(Worked, w)
 	}
 	if sandboxCrashed(ctx, &w) {
 		return l.keepEvent(Cut, w)
 	}
-	if w.used() {
+	if w.hasUsage() {
 		if kerr := l.keepEvent(Cut, w); kerr != nil {
 			return kerr
 		}
@@ -320,37 +332,33 @@ func (l *Loop) handleMissing(ctx context.Context, seat Seat, err error) error {
 	return l.remakePlace(ctx, seat)
 }
 
+// remakePlace makes a new place, and records it.
 func (l *Loop) remakePlace(ctx context.Context, seat Seat) error {
-	return remake(ctx, l.Runner, l.state, seat, l.keepEvent)
-}
-
-// remake makes a new place, and records it.
-func remake(ctx context.Context, runner Runner, s *State, seat Seat, keep func(kind string, data any) error) error {
-	p, err := runner.Remake(ctx, seat, s.Places, func(p Place) error {
-		return keep(Placing, Made{Sandbox: s.Sandbox, Places: []Place{p}})
+	p, err := l.Runner.Remake(ctx, seat, l.state.Places, func(p Place) error {
+		return l.keepEvent(Placing, Made{Sandbox: l.state.Sandbox, Places: []Place{p}})
 	})
 	if err != nil {
 		return err
 	}
-	return keep(Replaced, p)
+	return l.keepEvent(Replaced, p)
 }
 
 // workLimit returns how long an agent may work.
 func workLimit(p *loopplan.Plan, s *State, now time.Time) time.Duration {
 	limit := time.Duration(p.Limits.Iteration)
-	if rest := left(p.Limits.Time, s.Took(s.Status, now)); rest != 0 && (limit == 0 || rest < limit) {
+	if rest := timeLeft(p.Limits.Time, s.Took(s.Status, now)); rest != 0 && (limit == 0 || rest < limit) {
 		limit = max(rest, time.Millisecond)
 	}
 	return limit
 }
 
 // runAgent runs an agent, and evaluates its message. With an error it only returns the usage.
-func runAgent(ctx context.Context, p *loopplan.Plan, runner Runner, r *run.Run, job Job, n int) (w Work, err error) {
+func (l *Loop) runAgent(ctx context.Context, job Job, n int) (w Work, err error) {
 	began := time.Now()
-	if job.Output, err = r.Output(n); err != nil {
+	if job.Output, err = l.Run.Output(n); err != nil {
 		return w, err
 	}
-	w, err = runner.Work(ctx, job)
+	w, err = l.Runner.Work(ctx, job)
 	unkept := job.Output.Close()
 	if err == nil {
 		err = ctx.Err() // interrupted, even if it has a result
@@ -363,8 +371,8 @@ func runAgent(ctx context.Context, p *loopplan.Plan, runner Runner, r *run.Run, 
 		}
 		return w, err
 	}
-	w.Done, w.Abort = promised(w.Message, p.Promise), promised(w.Message, p.Abort)
-	w.Asks = !w.Done && !w.Abort && asks(w.Message)
+	w.Done, w.Abort = promised(w.Message, l.Plan.Promise), promised(w.Message, l.Plan.Abort)
+	w.Asks = !w.Done && !w.Abort && asksPerson(w.Message)
 	w.Message, w.Error = run.Tail(w.Message, maxMessage), run.Tail(w.Error, maxMessage)
 	if unkept != nil { // the work still counts
 		w.Unprinted = unkept.Error()
@@ -372,18 +380,18 @@ func runAgent(ctx context.Context, p *loopplan.Plan, runner Runner, r *run.Run, 
 	return w, nil
 }
 
-// used reports whether models or tools were asked.
-func (w Work) used() bool { return w.Tokens > 0 || w.USD > 0 || w.Calls > 0 }
+// hasUsage reports whether models or tools were asked.
+func (w Work) hasUsage() bool { return w.Tokens > 0 || w.USD > 0 || w.Calls > 0 }
 
-// begun reports whether an iteration has begun, and has no result.
-func (s *State) begun(n int) bool {
+// hasBegun reports whether an iteration has begun, and has no result.
+func (s *State) hasBegun(n int) bool {
 	return s.Iteration == n && !s.lost && (s.step == Iteration || s.step == Worked)
 }
 
 func (l *Loop) keepFiles(ctx context.Context) error {
 	s := l.state
 	seat := Seat{Agent: s.Agent}
-	k, err := keepDone(ctx, l.Runner, seat, s, "run "+l.Run.ID+" iteration "+strconv.Itoa(s.Iteration))
+	k, err := l.keepDone(ctx, seat, s, "run "+l.Run.ID+" iteration "+strconv.Itoa(s.Iteration))
 	if err != nil {
 		return l.handleMissing(ctx, seat, err)
 	}
@@ -395,29 +403,29 @@ var ErrForgotten = errors.New("the checkpoint was removed")
 
 // changesSince counts the files that differ from the last checkpoint. If a person removed that
 // checkpoint, the count is not exact: it is the number of changes since the start, or of all files.
-func changesSince(runner Runner, seat Seat, s *State, at int64) (n int, exact bool, err error) {
-	for _, from := range slices.Compact([]int64{s.checked, s.start()}) {
-		if n, err = runner.Changes(seat, from, at); !errors.Is(err, ErrForgotten) {
+func (l *Loop) changesSince(seat Seat, s *State, at int64) (n int, exact bool, err error) {
+	for _, from := range slices.Compact([]int64{s.checked, s.startPoint()}) {
+		if n, err = l.Runner.Changes(seat, from, at); !errors.Is(err, ErrForgotten) {
 			return n, from == s.checked, err
 		}
 	}
-	n, err = runner.Changes(seat, 0, at)
+	n, err = l.Runner.Changes(seat, 0, at)
 	return n, false, err
 }
 
 // keepDone makes a checkpoint of an iteration. If the agent says that it is done, it counts the changes
 // of all iterations: changes that one iteration made and another undid do not count. If the checkpoint
 // before them was removed, each iteration that has changed a file counts.
-func keepDone(ctx context.Context, runner Runner, seat Seat, s *State, cause string) (k Keep, err error) {
+func (l *Loop) keepDone(ctx context.Context, seat Seat, s *State, cause string) (k Keep, err error) {
 	k = Keep{Iteration: s.Iteration}
-	if k.Checkpoint, err = runner.Keep(ctx, seat, cause); err != nil {
+	if k.Checkpoint, err = l.Runner.Keep(ctx, seat, cause); err != nil {
 		return k, err
 	}
-	if k.Changes, _, err = changesSince(runner, seat, s, k.Checkpoint); err != nil {
+	if k.Changes, _, err = l.changesSince(seat, s, k.Checkpoint); err != nil {
 		return k, err
 	}
-	if from := s.start(); s.claims && (s.changed || k.Changes > 0) && from != s.checked {
-		n, err := runner.Changes(seat, from, k.Checkpoint)
+	if from := s.startPoint(); s.claims && (s.changed || k.Changes > 0) && from != s.checked {
+		n, err := l.Runner.Changes(seat, from, k.Checkpoint)
 		if errors.Is(err, ErrForgotten) {
 			return k, nil
 		}
@@ -431,24 +439,24 @@ func keepDone(ctx context.Context, runner Runner, seat Seat, s *State, cause str
 // that was made. If not, the current files must be judged.
 func (l *Loop) confirmFiles(ctx context.Context) error {
 	s := l.state
-	kind, k, err := confirm(ctx, l.Runner, Seat{}, s, "run "+l.Run.ID+" goes on")
+	kind, k, err := l.compareFiles(ctx, Seat{}, s, "run "+l.Run.ID+" goes on")
 	if err != nil {
 		return err
 	}
 	return l.keepEvent(kind, k)
 }
 
-// confirm compares a place with its checkpoint, and returns the event for the result. If the checkpoint
+// compareFiles compares a place with its checkpoint, and returns the event for the result. If the checkpoint
 // was removed, the files must be judged.
-func confirm(ctx context.Context, runner Runner, seat Seat, s *State, cause string) (kind string, k Keep, err error) {
+func (l *Loop) compareFiles(ctx context.Context, seat Seat, s *State, cause string) (kind string, k Keep, err error) {
 	k = Keep{Iteration: s.Iteration, Again: true}
 	exact := false
-	beneath, err := runner.Beneath(s.checked)
+	beneath, err := l.Runner.Beneath(s.checked)
 	if err == nil {
-		k.Checkpoint, err = runner.Keep(ctx, seat, cause)
+		k.Checkpoint, err = l.Runner.Keep(ctx, seat, cause)
 	}
 	if err == nil {
-		k.Changes, exact, err = changesSince(runner, seat, s, k.Checkpoint)
+		k.Changes, exact, err = l.changesSince(seat, s, k.Checkpoint)
 	}
 	if !exact || k.Changes > 0 || len(beneath) > 0 {
 		return Kept, k, err

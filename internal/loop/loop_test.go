@@ -346,7 +346,7 @@ func TestLimit(t *testing.T) {
 	}
 	p, at := plan(), time.Now()
 	unknown := &State{Result: run.Result{Status: run.Running}, Baseline: &Verdict{}, Iteration: 1, Usage: run.Usage{Last: at}}
-	unknown.worked(Work{Verdict: spec.VerdictLimit}, at)
+	unknown.addWork(Work{Verdict: spec.VerdictLimit}, at)
 	if step := Next(p, unknown, at); !step.Wait.Equal(at.Add(run.UnknownWait)) {
 		t.Errorf("until nobody knows when: %+v", step)
 	}
@@ -421,18 +421,18 @@ func TestWaits(t *testing.T) {
 	if d, ok := s.Waits(); ok {
 		t.Errorf("nothing yet, and it waits: %+v", d)
 	}
-	s.limit(run.Overloaded, time.Time{}, at)
-	s.limit(run.RateLimited, at.Add(time.Hour), at.Add(time.Second))
+	s.addLimit(run.Overloaded, time.Time{}, at)
+	s.addLimit(run.RateLimited, at.Add(time.Hour), at.Add(time.Second))
 	if d, ok := s.Waits(); !ok || d != (run.Delay{For: run.RateLimited, Since: at, Until: at.Add(time.Hour)}) {
 		t.Errorf("it waits: %+v, %v", d, ok)
 	}
 	one, two := &State{Task: &Taken{}}, &State{Task: &Taken{}}
 	s = &State{Result: run.Result{Status: run.Running}, Workers: []*State{one, {}, two}}
-	one.limit(run.RateLimited, at.Add(time.Hour), at)
+	one.addLimit(run.RateLimited, at.Add(time.Hour), at)
 	if d, ok := s.Waits(); ok {
 		t.Errorf("another is at work, and it waits: %+v", d)
 	}
-	two.limit(run.Overloaded, at.Add(time.Minute), at.Add(time.Second))
+	two.addLimit(run.Overloaded, at.Add(time.Minute), at.Add(time.Second))
 	if d, ok := s.Waits(); !ok || d != (run.Delay{For: run.Overloaded, Since: at.Add(time.Second), Until: at.Add(time.Minute)}) {
 		t.Errorf("it waits: %+v, %v", d, ok)
 	}

@@ -23,10 +23,10 @@ func promised(message, promise string) bool {
 	return strings.EqualFold(strings.TrimLeft(last, markup), "<promise>"+promise+"</promise>")
 }
 
-// asks reports whether a message ends with a question to a person: its last non-empty line ends with a
+// asksPerson reports whether a message ends with a question to a person: its last non-empty line ends with a
 // question mark, or contains words that ask for an answer. The caller checks this only for messages
 // without a promise. An earlier question does not count: the agent continued after it.
-func asks(message string) bool {
+func asksPerson(message string) bool {
 	last := strings.TrimRight(lastLine(message), "*_`\"')]} ")
 	if strings.HasSuffix(last, "?") || strings.HasSuffix(last, "？") {
 		return true

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 )
@@ -44,9 +45,9 @@ func Prompt(p *loopplan.Plan, s *State, iteration int) (text string, told int) {
 	}
 	fixed := strings.NewReplacer(append(words, "{{context}}", "", "{{gates}}", "")...).Replace(p.Template)
 	room := max(maxPrompt-len(fixed), 2*leastRoom)
-	hints, told := contextOf(s.Hints, share(p, "{{context}}", min(maxContext, room-leastRoom)))
+	hints, told := contextOf(s.Hints, shareRoom(p, "{{context}}", min(maxContext, room-leastRoom)))
 	room -= len(hints) * strings.Count(p.Template, "{{context}}")
-	red := redOf(found(p, s), share(p, "{{gates}}", min(maxGates, max(room, leastRoom))))
+	red := redGatesText(findings(p, s), shareRoom(p, "{{gates}}", min(maxGates, max(room, leastRoom))))
 	return unpromising(p, strings.NewReplacer(append(words, "{{context}}", hints, "{{gates}}", red)...).Replace(p.Template)), told
 }
 
@@ -65,7 +66,7 @@ func FixedSize(p *loopplan.Plan) int {
 	if p.Tasks == nil {
 		return len(text)
 	}
-	return len(text) + (strings.Count(p.Template, "{{task}}")+strings.Count(p.Template, "{{tasks}}"))*(maxTaskText+4*task.MaxTitle)
+	return len(text) + (strings.Count(p.Template, "{{task}}")+strings.Count(p.Template, "{{tasks}}"))*(taskqueue.MaxText+4*task.MaxTitle)
 }
 
 // taskOf describes the current task.
@@ -76,8 +77,8 @@ func taskOf(t *Taken) string {
 	return "# " + t.ID + ": " + t.Title + "\n\n" + t.Text
 }
 
-// share returns the room for a variable that may occur in the template more than once.
-func share(p *loopplan.Plan, word string, room int) int {
+// shareRoom returns the room for a variable that may occur in the template more than once.
+func shareRoom(p *loopplan.Plan, word string, room int) int {
 	return room / max(strings.Count(p.Template, word), 1)
 }
 
@@ -98,9 +99,9 @@ func contextOf(hints []string, room int) (text string, told int) {
 	return b, told
 }
 
-// redOf describes the red gates, with the end of their output. Every gate has the same room, so a long
+// redGatesText describes the red gates, with the end of their output. Every gate has the same room, so a long
 // output hides no other gate.
-func redOf(red []Gate, room int) string {
+func redGatesText(red []Gate, room int) string {
 	if len(red) == 0 {
 		return ""
 	}

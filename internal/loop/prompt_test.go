@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
+	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 )
 
 // TestPromptBounds checks gates and people that write more than an argument can hold, and bytes that no
@@ -80,7 +81,7 @@ func TestPromptOpenRalph(t *testing.T) {
 	if want := fmt.Sprintf("%s\n# bd-1: the first {{prompt}}\n\nAll of it.\nIteration 2 of %d to %d: ALL, ALL\n", p.Prompt, p.Limits.MinIterations, p.Limits.MaxIterations); text != want {
 		t.Errorf("it is told\n%s\nand not\n%s", text, want)
 	}
-	if with := FixedSize(p); with < maxTaskText {
+	if with := FixedSize(p); with < taskqueue.MaxText {
 		t.Errorf("there is no room for a task: %d", with)
 	}
 }

@@ -24,7 +24,7 @@ func TestAsks(t *testing.T) {
 		"see https://example.com/?q=1":                      false,
 		"":                                                  false,
 	} {
-		if got := asks(message); got != want {
+		if got := asksPerson(message); got != want {
 			t.Errorf("%q: %v", message, got)
 		}
 	}

@@ -25,23 +25,23 @@ func reviewing(p *loopplan.Plan, all, s *State, c *loopplan.Criterion, now time.
 	if s.delayed && reached(s.SameLimit, p.Stall.SameLimit) {
 		return Step{End: &End{Status: run.Stalled, Reason: "same_limit", Detail: s.denied("the reviewer " + c.ID)}}
 	}
-	if end := spent(p, all, now); end != nil {
+	if end := spentEnd(p, all, now); end != nil {
 		return Step{End: end}
 	}
-	if until := s.wakes(now); until.After(now) {
+	if until := s.wakeTime(now); until.After(now) {
 		return Step{Wait: until}
 	}
 	return Step{Review: c}
 }
 
-// delay makes the loop wait for a reviewer, as for a worker.
-func (s *State) delay(u Unheard, at time.Time) {
+// delayReview makes the loop wait for a reviewer, as for a worker.
+func (s *State) delayReview(u Unheard, at time.Time) {
 	s.Reviewing, s.delayed = "", true
-	s.limit(run.Why(u.Overloaded), u.Until, at)
+	s.addLimit(run.Why(u.Overloaded), u.Until, at)
 }
 
-// limit records that models cannot be asked until a time, which may be wrong.
-func (s *State) limit(why string, until, at time.Time) {
+// addLimit records that models cannot be asked until a time, which may be wrong.
+func (s *State) addLimit(why string, until, at time.Time) {
 	s.SameLimit++
 	s.limitedAt = at
 	s.denial.Add(why, at, until, s.SameLimit)
@@ -54,8 +54,8 @@ func (s *State) asking(a Asking) {
 	s.Reviewing, s.Until, s.limitedAt = a.Gate, time.Time{}, time.Time{}
 }
 
-// heard ends the wait for a reviewer.
-func (s *State) heard() {
+// endReviewWait ends the wait for a reviewer.
+func (s *State) endReviewWait() {
 	if s.delayed {
 		s.delayed, s.SameLimit, s.Until = false, 0, time.Time{}
 	}

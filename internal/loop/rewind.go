@@ -63,7 +63,7 @@ func Behind(events []run.Event, iteration int) (*Back, error) {
 	}
 	if len(s.Workers) > 0 {
 		return nil, spec.Errorf(spec.ErrUsage, "several have worked at the same time: where an iteration of one ended is not where all stood").
-			WithHint("bothy checkpoint ls, and restore, have the loop's sandbox be what it was; bothy task reopen opens tasks again")
+			WithHint("bothy checkpoint ls, and restore, return the loop's sandbox to an earlier state; bothy task reopen opens tasks again")
 	}
 	if b == nil || b.Checkpoint == 0 {
 		return nil, spec.Errorf(spec.ErrNotFound, "iteration %d has no checkpoint", iteration).WithHint("bothy loop log lists those that have one; 0 is before the first")
@@ -115,18 +115,18 @@ func (l *Loop) restoreFiles(ctx context.Context) error {
 
 // rewind forgets all later iterations.
 func (s *State) rewind(b Back) {
-	s.letGo()
+	s.endTask()
 	s.back, s.checked, s.changed = &b, b.Checkpoint, b.Changed
 	s.Iteration, s.Verdict, s.Work, s.Keep = b.Iteration, b.Verdict, nil, nil
 	s.SameError, s.fail, s.SameLimit, s.shown, s.Until = 0, "", 0, 0, time.Time{}
-	s.Closed = upTo(s.Closed, func(f Finished) bool { return f.Iteration <= b.Iteration })
-	s.Left = upTo(s.Left, func(f Left) bool { return f.Iteration <= b.Iteration })
+	s.Closed = keepIf(s.Closed, func(f Finished) bool { return f.Iteration <= b.Iteration })
+	s.Left = keepIf(s.Left, func(f Left) bool { return f.Iteration <= b.Iteration })
 	s.OpenTasks, s.HeldUp, s.Crashes, s.Beneath = nil, nil, 0, nil
 	s.Status, s.Reason, s.Detail, s.Signal = run.Waiting, "rewound", fmt.Sprintf("to iteration %d", b.Iteration), 0
 }
 
-// upTo returns the elements for which stays returns true, in a new list.
-func upTo[T any](list []T, stays func(T) bool) (out []T) {
+// keepIf returns the elements for which stays returns true, in a new list.
+func keepIf[T any](list []T, stays func(T) bool) (out []T) {
 	for _, x := range list {
 		if stays(x) {
 			out = append(out, x)

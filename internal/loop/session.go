@@ -46,5 +46,5 @@ func memoryOf(session string) string {
 	if session == "" {
 		return "You begin with a fresh memory: what\nearlier iterations did is in the files."
 	}
-	return "You go on with the session of\nthe last one: what is in the files counts, and may be otherwise than you remember."
+	return "You go on with the session of\nthe last one: the files count, and may differ from what you remember."
 }

@@ -2,8 +2,6 @@ package loop
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -23,28 +21,7 @@ type Taken struct {
 
 // takenOf returns a task as a loop takes it.
 func takenOf(t *task.Task) *Taken {
-	return &Taken{ID: t.ID, Title: run.Plain(t.Title), Text: textOf(t), Closed: t.Status == task.Closed}
-}
-
-// maxTaskText bounds the text of a task in a prompt, in bytes.
-const maxTaskText = 24 << 10
-
-// textOf returns the text of a task without its title.
-func textOf(t *task.Task) string {
-	var b strings.Builder
-	for _, part := range []struct{ heading, text string }{
-		{"", t.Description}, {"Design", t.Design}, {"Accepted if", t.AcceptanceCriteria}, {"Notes", t.Notes},
-	} {
-		text := strings.TrimSpace(run.Plain(part.text))
-		if text == "" {
-			continue
-		}
-		if part.heading != "" {
-			fmt.Fprintf(&b, "%s:\n\n", part.heading)
-		}
-		b.WriteString(text + "\n\n")
-	}
-	return run.Beginning(b.String(), maxTaskText)
+	return &Taken{ID: t.ID, Title: run.Plain(t.Title), Text: taskqueue.Text(t), Closed: t.Status == task.Closed}
 }
 
 // OpenTasks returns the unfinished tasks that a loop in this state cannot take, and reports whether another
@@ -58,30 +35,12 @@ func OpenTasks(ctx context.Context, q *taskqueue.Queue, s *State) (open []taskqu
 // order, and those that it cannot take, or not yet. Neither list has the current tasks.
 func TasksAhead(ctx context.Context, q *taskqueue.Queue, s *State) (ready, open []taskqueue.Open, err error) {
 	except := leftOf(s)
-	for _, w := range append([]*State{s}, s.Workers...) {
+	for _, w := range s.allStates() {
 		if w.Task != nil {
 			except = append(except, w.Task.ID)
 		}
 	}
 	return q.Ahead(ctx, except)
-}
-
-// openText names the tasks that hold a loop up.
-func openText(open []taskqueue.Open) string {
-	names := make([]string, len(open))
-	for i, o := range open {
-		names[i] = o.String()
-	}
-	return run.Few(names)
-}
-
-// counted counts open tasks by the reason why they cannot be taken.
-func counted(open []taskqueue.Open) map[task.Reason]int {
-	n := map[task.Reason]int{}
-	for _, o := range open {
-		n[o.Why]++
-	}
-	return n
 }
 
 // noTask ends a loop that has no ready task left. open are the tasks that wait for something other
@@ -91,14 +50,14 @@ func noTask(s *State, open []taskqueue.Open) End {
 	if len(open) == 0 {
 		return e
 	}
-	e.Open, e.HeldUp = counted(open), open[:min(len(open), taskqueue.MaxOpen)]
+	e.Open, e.HeldUp = taskqueue.Count(open), open[:min(len(open), taskqueue.MaxOpen)]
 	if e.Status == run.Completed && e.Reason == reasonDone {
 		e.Status, e.Reason = run.Waiting, ReasonTasksOpen
-		e.Detail = doneTasks(s) + ", no other is ready, and " + tally(len(open), "is open", "are open")
-		e.Detail += ": " + openText(open)
+		e.Detail = doneTasks(s) + ", no other is ready, and " + countText(len(open), "is open", "are open")
+		e.Detail += ": " + taskqueue.Names(open)
 		return e
 	}
-	e.Detail += "; still open: " + openText(open)
+	e.Detail += "; still open: " + taskqueue.Names(open)
 	return e
 }
 

@@ -3,12 +3,9 @@ package loop
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/loop/loopplan"
-	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
@@ -31,23 +28,17 @@ type TeamRunner interface {
 // ErrMoved says that the loop's sandbox was changed while the merge for it was judged.
 var ErrMoved = errors.New("the loop's sandbox was changed meanwhile")
 
-// Team carries on a loop with several workers. One goroutine makes and records all decisions. Long
+// team carries on a loop with several workers. One goroutine makes and records all decisions. Long
 // actions run in other goroutines, one for each worker. Merges are made one after the other.
-type Team struct {
-	Plan   *loopplan.Plan
-	Run    *run.Run
-	Host   *run.Host
-	Runner TeamRunner
-	Queue  *taskqueue.Queue
-	Tell   func(run.Event, *State) // called after each event; may be nil
+type team struct {
+	*Loop
+	runner TeamRunner // the loop's
 
-	state  *State
 	hands  []*hand
 	done   chan outcome
 	ending *End         // no further action begins, for this reason
 	pause  *run.Message // a person wants the loop to pause
 	looked time.Time    // last look for ready tasks
-	kept   int          // number of recorded events
 }
 
 // hand is the current action of a worker.
@@ -71,78 +62,46 @@ type outcome struct {
 	err    error
 }
 
-// Carry is the Carry of [Loop].
-func (t *Team) Carry(ctx context.Context, events []run.Event) (*State, error) {
-	var err error
-	if t.state, err = Fold(events); err != nil {
-		return nil, err
-	}
-	t.done = make(chan outcome, t.Plan.Workers)
-	for n := range t.Plan.Workers {
+func newTeam(l *Loop) *team {
+	t := &team{Loop: l, runner: l.Runner.(TeamRunner), done: make(chan outcome, l.Plan.Workers)}
+	for n := range l.Plan.Workers {
 		t.hands = append(t.hands, &hand{worker: n + 1, spent: make(chan spend, 1)})
-		t.state.worker(n + 1)
+		l.state.worker(n + 1)
 	}
-	err = t.Run.Carry(ctx, run.Work{
-		Begin: func() error {
-			if err := t.Run.Forget(t.Host.Since(), outdated(t.state)...); err != nil {
-				return err
-			}
-			return t.appendEvent(run.Began, run.ActorHost, nil)
-		},
+	return t
+}
+
+func (t *team) carryTeam(ctx context.Context) (*State, error) {
+	err := t.Run.Carry(ctx, run.Work{
+		Begin:   t.beginRun,
 		Running: func() bool { return t.state.Status == run.Running },
 		Hear:    t.hearMessage,
 		Step:    t.takeStep,
-		End:     func(actor string, r run.Result) error { return t.endRun(actor, endOf(r)) },
+		End:     func(actor string, r run.Result) error { return t.endRun(actor, endEvent(r)) },
 	})
 	return t.state, errors.Join(err, t.drainActions()) // no action continues, even if a result could not be recorded
 }
 
-func (t *Team) appendEvent(kind, actor string, data any) error {
-	ev, err := t.Host.Append(kind, actor, data)
-	if err == nil {
-		t.kept++
-		err = t.state.Add(ev)
-	}
-	if err == nil && t.Tell != nil {
-		t.Tell(ev, t.state)
-	}
-	return err
-}
-
-func (t *Team) keepEvent(kind string, data any) error {
-	return run.Unkept(t.appendEvent(kind, run.ActorHost, data))
-}
-
 // hearMessage handles a message of a person. A pause waits until all workers are idle.
-func (t *Team) hearMessage(m run.Message) (taken bool, err error) {
+func (t *team) hearMessage(m run.Message) (taken bool, err error) {
 	if m.Kind == run.Pause {
 		t.pause = &m
 		return false, nil
 	}
-	return true, advise(m, t.appendEvent)
+	return true, t.adviseLoop(m)
 }
 
 // endRun records that the loop is not carried on, once no action is running any more.
-func (t *Team) endRun(actor string, e End) error {
+func (t *team) endRun(actor string, e End) error {
 	if err := t.drainActions(); err != nil {
 		return err
 	}
-	for _, w := range t.state.Workers {
-		if w.Task == nil || !w.held {
-			continue
-		}
-		note := ""
-		if e.Status != run.Waiting && e.Status != run.Interrupted {
-			note = noteOf(t.Run.ID, fmt.Sprintf("the loop ended: %s (%s)", e.Status, e.Reason))
-		}
-		_ = t.Queue.PutBack(context.Background(), w.Task.ID, note) // otherwise its lease expires
-	}
-	return t.appendEvent(run.Ended, actor, e)
+	return t.Loop.endRun(actor, e)
 }
 
 // drainActions cancels all running actions. It records the results that exist by then, and the usage of
 // those without a result.
-func (t *Team) drainActions() (err error) {
+func (t *team) drainActions() (err error) {
 	for _, h := range t.hands {
 		if h.stop != nil {
 			h.stop(errOver)
@@ -163,7 +122,7 @@ func (t *Team) drainActions() (err error) {
 // errOver is the cause for cancelling work when the loop ends.
 var errOver = errors.New("the loop ends")
 
-func (t *Team) countBusy() (n int) {
+func (t *team) countBusy() (n int) {
 	for _, h := range t.hands {
 		if h.stop != nil {
 			n++
@@ -173,7 +132,7 @@ func (t *Team) countBusy() (n int) {
 }
 
 // freeHand makes a hand ready for its next action.
-func (t *Team) freeHand(o outcome) {
+func (t *team) freeHand(o outcome) {
 	h := t.hands[o.worker-1]
 	h.stop(nil)
 	if o.err != nil && h.task != "" { // only its claim exists
@@ -188,11 +147,11 @@ func (t *Team) freeHand(o outcome) {
 
 // takeStep begins all actions that it can, and waits until one ends, or until it is time for the
 // periodic checks.
-func (t *Team) takeStep(ctx context.Context) error {
+func (t *team) takeStep(ctx context.Context) error {
 	if t.state.Baseline == nil {
-		return t.baseline(ctx)
+		return t.judgeBaseline(ctx)
 	}
-	if err := t.watch(ctx); err != nil {
+	if err := t.watchTeam(ctx); err != nil {
 		return err
 	}
 	before := t.kept
@@ -208,7 +167,7 @@ func (t *Team) takeStep(ctx context.Context) error {
 	case t.kept != before: // a worker has a next step
 		return nil
 	default:
-		if over, err := t.quiet(ctx); over || err != nil {
+		if over, err := t.endIfQuiet(ctx); over || err != nil {
 			return err
 		}
 	}
@@ -230,7 +189,7 @@ const (
 )
 
 // keepOutcome records the result of an action.
-func (t *Team) keepOutcome(ctx context.Context, o outcome) error {
+func (t *team) keepOutcome(ctx context.Context, o outcome) error {
 	h := t.hands[o.worker-1]
 	what := h.what
 	t.freeHand(o)
@@ -254,7 +213,7 @@ func (t *Team) keepOutcome(ctx context.Context, o outcome) error {
 }
 
 // loseTask records that another holder has taken a task.
-func (t *Team) loseTask(h *hand) error {
+func (t *team) loseTask(h *hand) error {
 	why := h.lost
 	h.lost = nil
 	w := t.state.Workers[h.worker-1]
@@ -262,31 +221,22 @@ func (t *Team) loseTask(h *hand) error {
 		return nil
 	}
 	t.wakeIdle()
-	return t.keepEvent(Lost, Left{By: h.by(), Task: w.Task.ID, Why: why.Error(), Iteration: w.Iteration})
+	return t.keepEvent(Lost, Left{By: h.workerID(), Task: w.Task.ID, Why: why.Error(), Iteration: w.Iteration})
 }
 
-func (h *hand) by() By { return By{Worker: h.worker} }
+func (h *hand) workerID() By { return By{Worker: h.worker} }
 
 func (h *hand) seat() Seat { return Seat{Worker: h.worker} }
 
 // wakeIdle makes idle workers look for tasks again.
-func (t *Team) wakeIdle() {
+func (t *team) wakeIdle() {
 	for _, h := range t.hands {
 		h.idle = false
 	}
 }
 
-// baseline records the gates' verdict before any work.
-func (t *Team) baseline(ctx context.Context) error {
-	v, err := baseline(ctx, t.Runner, t.Run.ID)
-	if err != nil {
-		return err
-	}
-	return t.keepEvent(Baseline, v)
-}
-
 // windDown stops new actions.
-func (t *Team) windDown(end *End) {
+func (t *team) windDown(end *End) {
 	if t.ending == nil {
 		t.ending = end
 	}
@@ -294,7 +244,7 @@ func (t *Team) windDown(end *End) {
 
 // beginAction starts a long action at a seat. When it has ended, the team's goroutine records its
 // result.
-func (t *Team) beginAction(ctx context.Context, h *hand, at Seat, what string, do func(context.Context) (func() error, error)) {
+func (t *team) beginAction(ctx context.Context, h *hand, at Seat, what string, do func(context.Context) (func() error, error)) {
 	ctx, h.stop = context.WithCancelCause(ctx)
 	h.what, h.at = what, at
 	go func() {
@@ -304,11 +254,11 @@ func (t *Team) beginAction(ctx context.Context, h *hand, at Seat, what string, d
 }
 
 // winding reports whether no new action may begin.
-func (t *Team) winding() bool { return t.ending != nil || t.pause != nil }
+func (t *team) winding() bool { return t.ending != nil || t.pause != nil }
 
-// quiet ends the loop when all workers are idle and no action may begin, or when no task is left. A task
+// endIfQuiet ends the loop when all workers are idle and no action may begin, or when no task is left. A task
 // whose agent waits for an allowance is not finished.
-func (t *Team) quiet(ctx context.Context) (over bool, err error) {
+func (t *team) endIfQuiet(ctx context.Context) (over bool, err error) {
 	open := slices.ContainsFunc(t.state.Workers, func(w *State) bool { return w.Task != nil })
 	switch {
 	case t.ending != nil:
@@ -320,7 +270,7 @@ func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 		}
 		return true, run.Unkept(err)
 	case !open && !slices.ContainsFunc(t.hands, func(h *hand) bool { return !h.idle }):
-		if err := judgeAgain(ctx, t.Runner, t.state, t.Run.ID, t.keepEvent); err != nil {
+		if err := t.judgeAgain(ctx); err != nil {
 			return true, err
 		}
 		left, ready, err := OpenTasks(ctx, t.Queue, t.state)
@@ -334,37 +284,4 @@ func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 		return true, run.Unkept(t.endRun(run.ActorHost, noTask(t.state, left)))
 	}
 	return false, nil
-}
-
-// judgeAgain asks the gates about the loop's sandbox, if its files may have changed since the last
-// verdict.
-func judgeAgain(ctx context.Context, runner Runner, s *State, id string, keep func(kind string, data any) error) error {
-	if !s.unjudged && !s.stale {
-		return nil
-	}
-	kind, k, err := confirm(ctx, runner, Seat{}, s, "run "+id+" goes on")
-	if err != nil {
-		return err
-	}
-	if s.unjudged {
-		kind = Kept
-	}
-	if err := keep(kind, k); err != nil || kind == Confirmed {
-		return err
-	}
-	gates, _, err := runner.Judge(ctx, k.Checkpoint, s.Baseline.Protected)
-	if err != nil {
-		return err
-	}
-	return keep(Judged, Verdict{Iteration: s.Iteration, Checkpoint: k.Checkpoint, Gates: gates})
-}
-
-// baseline returns the gates' verdict on the current files.
-func baseline(ctx context.Context, runner Runner, id string) (v Verdict, err error) {
-	n, err := runner.Keep(ctx, Seat{}, "run "+id+" begins")
-	if err != nil {
-		return v, err
-	}
-	gates, hashes, err := runner.Judge(ctx, n, nil)
-	return Verdict{Checkpoint: n, Gates: gates, Protected: hashes}, err
 }

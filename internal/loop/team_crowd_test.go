@@ -25,7 +25,7 @@ func crowd(t *testing.T, takes func() time.Duration) (b *bench, tries map[string
 	}
 	b.work = func(b *bench, _ Seat, id string, f files) (Work, error) {
 		tries[id]++
-		if last := b.prompts[len(b.prompts)-1]; strings.Contains(last, "nobody else is at anything") && strings.Contains(last, "# "+id+":") && len(b.at) > 1 {
+		if last := b.prompts[len(b.prompts)-1]; strings.Contains(last, "no other worker has a task") && strings.Contains(last, "# "+id+":") && len(b.at) > 1 {
 			t.Errorf("%s is done beside others: %v", id, b.at)
 		}
 		f["one"] += id + " "

@@ -17,10 +17,10 @@ type spend struct {
 	usd    float64
 }
 
-// watch renews claims, and cancels work when the common budget is used up.
-func (t *Team) watch(ctx context.Context) error {
+// watchTeam renews claims, and cancels work when the common budget is used up.
+func (t *team) watchTeam(ctx context.Context) error {
 	for _, h := range t.hands {
-		if err := t.renew(ctx, h); err != nil {
+		if err := t.renewClaim(ctx, h); err != nil {
 			return err
 		}
 		select {
@@ -32,7 +32,7 @@ func (t *Team) watch(ctx context.Context) error {
 		t.looked = time.Now()
 		t.wakeIdle()
 	}
-	end := spent(t.Plan, t.used(), time.Now())
+	end := spentEnd(t.Plan, t.usageNow(), time.Now())
 	if end == nil || end.Reason == "time" { // the time limit, which stops each worker by itself
 		return nil
 	}
@@ -45,11 +45,11 @@ func (t *Team) watch(ctx context.Context) error {
 	return nil
 }
 
-// used returns the state of the loop, with the newest usage of running work.
-func (t *Team) used() *State {
+// usageNow returns the state of the loop, with the newest usage of running work.
+func (t *team) usageNow() *State {
 	now := *t.state
 	for _, h := range t.hands {
-		now.use(Work{Tokens: h.spend.tokens, USD: h.spend.usd})
+		now.addUsage(Work{Tokens: h.spend.tokens, USD: h.spend.usd})
 	}
 	return &now
 }
@@ -57,8 +57,8 @@ func (t *Team) used() *State {
 // errSpent is the cause for cancelling work when the budget is used up.
 var errSpent = errors.New("the means of all are used up")
 
-// renew extends a claim.
-func (t *Team) renew(ctx context.Context, h *hand) error {
+// renewClaim extends a claim.
+func (t *team) renewClaim(ctx context.Context, h *hand) error {
 	w := t.state.Workers[h.worker-1]
 	if w.Task == nil || !w.held || h.lost != nil || time.Since(h.renewed) < taskqueue.Lease/3 {
 		return nil
@@ -80,14 +80,14 @@ func (t *Team) renew(ctx context.Context, h *hand) error {
 const spentEvery = time.Second
 
 // follow reports a worker's usage while it works.
-func (t *Team) follow(ctx context.Context, h *hand) {
+func (t *team) follow(ctx context.Context, h *hand) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(spentEvery):
 		}
-		tokens, usd, err := t.Runner.Spent(ctx, h.at)
+		tokens, usd, err := t.runner.Spent(ctx, h.at)
 		if err != nil {
 			continue // its sandbox has a budget, too
 		}

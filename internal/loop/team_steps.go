@@ -17,7 +17,7 @@ import (
 // This file has the steps of workers.
 
 // beginStep begins the next step of a worker, or leaves it waiting.
-func (t *Team) beginStep(ctx context.Context, h *hand) error {
+func (t *team) beginStep(ctx context.Context, h *hand) error {
 	w := t.state.Workers[h.worker-1]
 	step := NextOf(t.Plan, t.state, w, time.Now())
 	if (step.Take || step.Iterate > 0) && t.winding() {
@@ -33,7 +33,7 @@ func (t *Team) beginStep(ctx context.Context, h *hand) error {
 	case step.End != nil:
 		t.windDown(step.End)
 		return nil
-	case step.Iterate > 0 && !w.begun(step.Iterate) && w.holder != at.Agent:
+	case step.Iterate > 0 && !w.hasBegun(step.Iterate) && w.holder != at.Agent:
 		return t.handFiles(ctx, h, w, at)
 	case step.Iterate > 0:
 		return t.runIteration(ctx, h, w, at, step.Iterate)
@@ -44,7 +44,7 @@ func (t *Team) beginStep(ctx context.Context, h *hand) error {
 	case step.Close:
 		return t.closeTask(ctx, h, w)
 	case step.Confirm && t.Runner.Gone(at): // its files cannot have changed
-		return t.keepEvent(Confirmed, Keep{By: h.by(), Iteration: w.Iteration, Checkpoint: w.checked, Again: true})
+		return t.keepEvent(Confirmed, Keep{By: h.workerID(), Iteration: w.Iteration, Checkpoint: w.checked, Again: true})
 	case step.Join && t.joining(), !step.Wait.IsZero():
 		return nil
 	}
@@ -61,10 +61,10 @@ func (t *Team) beginStep(ctx context.Context, h *hand) error {
 }
 
 // seatOf returns the seat at which a worker takes a step.
-func (t *Team) seatOf(h *hand, w *State, step Step) Seat {
+func (t *team) seatOf(h *hand, w *State, step Step) Seat {
 	switch {
 	case step.Iterate > 0:
-		return workerSeat(t.Plan, h.worker, w.turn(step.Iterate))
+		return workerSeat(t.Plan, h.worker, w.turnOf(step.Iterate))
 	case step.Keep, step.Confirm, step.Guard:
 		return Seat{Worker: h.worker, Agent: w.Agent}
 	}
@@ -72,10 +72,10 @@ func (t *Team) seatOf(h *hand, w *State, step Step) Seat {
 }
 
 // handFiles copies the worker's files into the place of the agent whose turn it is.
-func (t *Team) handFiles(ctx context.Context, h *hand, w *State, at Seat) error {
+func (t *team) handFiles(ctx context.Context, h *hand, w *State, at Seat) error {
 	n := w.checked
 	t.beginAction(ctx, h, at, Handed, func(ctx context.Context) (func() error, error) {
-		err := t.Runner.Hand(ctx, at, n)
+		err := t.runner.Hand(ctx, at, n)
 		return t.keeping(err, Handed, Hand{at, n})
 	})
 	return nil
@@ -90,63 +90,63 @@ func needsPlace(w *State, step Step) bool {
 // remakePlace replaces a removed place. Ending a loop that can be resumed also removes places. Files of
 // the old place that are in no checkpoint are lost, and then the task goes to the next worker that takes
 // it. The place of an agent whose turn is over has no such files.
-func (t *Team) remakePlace(ctx context.Context, h *hand, w *State, at Seat) error {
+func (t *team) remakePlace(ctx context.Context, h *hand, w *State, at Seat) error {
 	if w.Task != nil && w.holder == at.Agent && (w.step == Iteration || w.step == Worked) {
-		return t.putBack(ctx, h, w, Step{PutBack: "the sandbox was removed in which it was worked at: what was done there since its last checkpoint is lost", Again: true})
+		return t.putBack(ctx, h, w, Step{PutBack: "the sandbox of this work was removed: its changes since the last checkpoint are lost", Again: true})
 	}
-	return remake(ctx, t.Runner, t.state, at, t.keepEvent)
+	return t.Loop.remakePlace(ctx, at)
 }
 
 // joining reports whether a merge is running. Only one may be, or the second would lack the changes of
 // the first.
-func (t *Team) joining() bool {
+func (t *team) joining() bool {
 	return slices.ContainsFunc(t.hands, func(h *hand) bool { return h.what == Joined }) ||
 		slices.ContainsFunc(t.state.Workers, func(w *State) bool { return w.step == Joined || w.step == Rejudged || w.step == Settled })
 }
 
 // takeAction takes a step whose result alone is recorded.
-func (t *Team) takeAction(ctx context.Context, h *hand, w State, step Step, baseline map[string]string) (func() error, error) {
+func (t *team) takeAction(ctx context.Context, h *hand, w State, step Step, baseline map[string]string) (func() error, error) {
 	at := fmt.Sprintf("run %s iteration %d, worker %d", t.Run.ID, w.Iteration, h.worker)
 	switch {
 	case step.Keep:
-		k, err := keepDone(ctx, t.Runner, Seat{Worker: h.worker, Agent: w.Agent}, &w, at)
-		k.By = h.by()
+		k, err := t.keepDone(ctx, Seat{Worker: h.worker, Agent: w.Agent}, &w, at)
+		k.By = h.workerID()
 		return t.keeping(err, Kept, k)
 	case step.Guard:
-		g, err := guard(ctx, t.Runner, Seat{Worker: h.worker, Agent: w.Agent}, baseline, at+": what is protected is put back")
-		g.By = h.by()
+		g, err := t.guardFiles(ctx, Seat{Worker: h.worker, Agent: w.Agent}, baseline, at)
+		g.By = h.workerID()
 		return t.keeping(err, Guarded, g)
 	case step.Confirm:
-		kind, k, err := confirm(ctx, t.Runner, Seat{Worker: h.worker, Agent: w.Agent}, &w, at+", goes on")
-		k.By = h.by()
+		kind, k, err := t.compareFiles(ctx, Seat{Worker: h.worker, Agent: w.Agent}, &w, at+", goes on")
+		k.By = h.workerID()
 		return t.keeping(err, kind, k)
 	case step.Judge:
 		gates, _, err := t.Runner.Judge(ctx, w.checked, baseline)
-		return t.keeping(err, Judged, Verdict{By: h.by(), Iteration: w.Iteration, Checkpoint: w.checked, Gates: gates})
+		return t.keeping(err, Judged, Verdict{By: h.workerID(), Iteration: w.Iteration, Checkpoint: w.checked, Gates: gates})
 	case step.Join:
 		return t.joinResult(ctx, h, &w, at)
 	case step.Rejudge:
 		gates, _, err := t.Runner.Judge(ctx, w.Join.Checkpoint, baseline)
-		return t.keeping(err, Rejudged, Verdict{By: h.by(), Iteration: w.Iteration, Checkpoint: w.Join.Checkpoint, Gates: gates})
+		return t.keeping(err, Rejudged, Verdict{By: h.workerID(), Iteration: w.Iteration, Checkpoint: w.Join.Checkpoint, Gates: gates})
 	case step.Settle:
-		err := t.Runner.Settle(ctx, w.Join.Ours, w.Join.Checkpoint)
+		err := t.runner.Settle(ctx, w.Join.Ours, w.Join.Checkpoint)
 		if errors.Is(err, ErrMoved) { // by a person: no other worker may change it
 			return t.joinResult(ctx, h, &w, at)
 		}
-		return t.keeping(err, Settled, Settle{h.by(), w.Join.Checkpoint})
+		return t.keeping(err, Settled, Settle{h.workerID(), w.Join.Checkpoint})
 	}
-	return nil, fmt.Errorf("there is no such step: %+v", step)
+	return nil, fmt.Errorf("unknown step: %+v", step)
 }
 
 // joinResult merges a worker's result with the files of the loop's sandbox.
-func (t *Team) joinResult(ctx context.Context, h *hand, w *State, at string) (func() error, error) {
-	j, err := t.Runner.Join(ctx, w.from, w.checked, at+", with what others have done")
-	j.By, j.Task, j.Iteration = h.by(), w.Task.ID, w.Iteration
+func (t *team) joinResult(ctx context.Context, h *hand, w *State, at string) (func() error, error) {
+	j, err := t.runner.Join(ctx, w.from, w.checked, at+", with what others have done")
+	j.By, j.Task, j.Iteration = h.workerID(), w.Task.ID, w.Iteration
 	return t.keeping(err, Joined, j)
 }
 
 // keeping returns a function that records a result, unless there was an error.
-func (t *Team) keeping(err error, kind string, data any) (func() error, error) {
+func (t *team) keeping(err error, kind string, data any) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (t *Team) keeping(err error, kind string, data any) (func() error, error) {
 }
 
 // claimTask claims a task for a worker, and copies the newest state into its place.
-func (t *Team) claimTask(ctx context.Context, h *hand, w *State) error {
+func (t *team) claimTask(ctx context.Context, h *hand, w *State) error {
 	if h.idle {
 		return nil
 	}
@@ -186,7 +186,7 @@ func (t *Team) claimTask(ctx context.Context, h *hand, w *State) error {
 		return err
 	}
 	taken := takenOf(claimed)
-	if taken.By = h.by(); id != "" { // it continues with its own files
+	if taken.By = h.workerID(); id != "" { // it continues with its own files
 		return t.keepEvent(Took, taken)
 	}
 	h.task = taken.ID
@@ -199,8 +199,8 @@ func (t *Team) claimTask(ctx context.Context, h *hand, w *State) error {
 }
 
 // inHand returns the tasks that workers have, or are taking.
-func (t *Team) inHand() []string {
-	list := t.state.hands()
+func (t *team) inHand() []string {
+	list := t.state.tasksInHand()
 	for _, h := range t.hands {
 		if h.task != "" && !slices.Contains(list, h.task) {
 			list = append(list, h.task)
@@ -211,7 +211,7 @@ func (t *Team) inHand() []string {
 
 // findAlone returns the task to take now with every other worker idle. wait is true if another worker is
 // still busy, or has such a task.
-func (t *Team) findAlone(ctx context.Context) (id string, wait bool, err error) {
+func (t *team) findAlone(ctx context.Context) (id string, wait bool, err error) {
 	if len(t.state.alone) == 0 {
 		return "", false, nil
 	}
@@ -232,17 +232,17 @@ func (t *Team) findAlone(ctx context.Context) (id string, wait bool, err error) 
 }
 
 // runIteration runs a worker's agent.
-func (t *Team) runIteration(ctx context.Context, h *hand, w *State, at Seat, n int) error {
+func (t *team) runIteration(ctx context.Context, h *hand, w *State, at Seat, n int) error {
 	told := *w
 	told.Hints = slices.Concat(w.given, t.state.Hints)
 	prompt, hints := Prompt(t.Plan, &told, n)
-	model := t.Plan.ModelOf(w.turn(n))
-	if err := t.keepEvent(Iteration, Begun{By: h.by(), Iteration: n, Hints: hints, Agent: at.Agent, Model: model}); err != nil {
+	model := t.Plan.ModelOf(w.turnOf(n))
+	if err := t.keepEvent(Iteration, Begun{By: h.workerID(), Iteration: n, Hints: hints, Agent: at.Agent, Model: model}); err != nil {
 		return err
 	}
 	job := Job{
 		Seat: at, Prompt: prompt, Model: model, Limit: workLimit(t.Plan, t.state, time.Now()), Idle: time.Duration(t.Plan.Limits.Idle),
-		Budget: budgetOf(t.Plan, t.state), Rest: budgetLeft(t.Plan, t.used()),
+		Budget: budgetOf(t.Plan, t.state), Rest: budgetLeft(t.Plan, t.usageNow()),
 	}
 	bounded := job.Rest != (spec.Budget{})
 	t.beginAction(ctx, h, at, Worked, func(ctx context.Context) (func() error, error) {
@@ -253,11 +253,11 @@ func (t *Team) runIteration(ctx context.Context, h *hand, w *State, at Seat, n i
 			defer follower.Wait()
 			defer stop()
 		}
-		k, err := runAgent(ctx, t.Plan, t.Runner, t.Run, job, n)
+		k, err := t.runAgent(ctx, job, n)
 		if sandboxCrashed(ctx, &k) {
 			return t.keeping(nil, Cut, k)
 		}
-		if err != nil && !k.used() {
+		if err != nil && !k.hasUsage() {
 			return nil, err
 		}
 		kind := Worked
@@ -270,18 +270,18 @@ func (t *Team) runIteration(ctx context.Context, h *hand, w *State, at Seat, n i
 }
 
 // askReviewer asks a reviewer about a worker's result.
-func (t *Team) askReviewer(ctx context.Context, h *hand, w *State, c *loopplan.Criterion) error {
+func (t *team) askReviewer(ctx context.Context, h *hand, w *State, c *loopplan.Criterion) error {
 	checkpoint, n := w.checked, w.Iteration
 	if w.step == Rejudged {
 		checkpoint = w.Join.Checkpoint
 	}
-	a := Asking{By: h.by(), Iteration: n, Gate: c.ID}
+	a := Asking{By: h.workerID(), Iteration: n, Gate: c.ID}
 	if err := t.keepEvent(Reviewing, a); err != nil {
 		return err
 	}
-	job := reviewJob(t.Plan, t.used(), w, checkpoint, c)
+	job := reviewJob(t.Plan, t.usageNow(), w, checkpoint, c)
 	t.beginAction(ctx, h, h.seat(), Reviewed, func(ctx context.Context) (func() error, error) {
-		kind, what, err := ask(ctx, t.Runner, job, c, a)
+		kind, what, err := t.reviewFiles(ctx, job, c, a)
 		if kind == "" {
 			return nil, err
 		}
@@ -290,16 +290,16 @@ func (t *Team) askReviewer(ctx context.Context, h *hand, w *State, c *loopplan.C
 	return nil
 }
 
-func (t *Team) putBack(ctx context.Context, h *hand, w *State, step Step) error {
+func (t *team) putBack(ctx context.Context, h *hand, w *State, step Step) error {
 	if err := t.Queue.PutBack(ctx, w.Task.ID, noteOf(t.Run.ID, step.PutBack)); err != nil {
 		return err
 	}
 	t.wakeIdle()
-	return t.keepEvent(PutBack, Left{By: h.by(), Task: w.Task.ID, Why: step.PutBack, Iteration: w.Iteration, Again: step.Again, Outrun: step.Outrun})
+	return t.keepEvent(PutBack, Left{By: h.workerID(), Task: w.Task.ID, Why: step.PutBack, Iteration: w.Iteration, Again: step.Again, Outrun: step.Outrun})
 }
 
 // closeTask closes a task whose result is in the loop's sandbox.
-func (t *Team) closeTask(ctx context.Context, h *hand, w *State) error {
+func (t *team) closeTask(ctx context.Context, h *hand, w *State) error {
 	err := t.Queue.Close(ctx, w.Task.ID, closedAs, w.Work.Session)
 	if errors.Is(err, spec.ErrConflict) {
 		return t.putBack(ctx, h, w, Step{PutBack: "it cannot be closed: " + err.Error()})
@@ -308,5 +308,5 @@ func (t *Team) closeTask(ctx context.Context, h *hand, w *State) error {
 		return err
 	}
 	t.wakeIdle()
-	return t.keepEvent(Closed, Finished{h.by(), w.Task.ID, w.Iteration})
+	return t.keepEvent(Closed, Finished{h.workerID(), w.Task.ID, w.Iteration})
 }

@@ -251,7 +251,7 @@ func teamwork(ctx context.Context, t *testing.T, p *loopplan.Plan, b *bench, r *
 	h, events, err := r.Host()
 	must(t, err)
 	defer h.Close()
-	team := &Team{Plan: p, Run: r, Host: h, Runner: b, Queue: d, Tell: func(ev run.Event, _ *State) {
+	team := &Loop{Plan: p, Run: r, Host: h, Runner: b, Queue: d, Tell: func(ev run.Event, _ *State) {
 		if die != nil && die(ev) {
 			h.Close() // no event can be written any more
 		}
@@ -644,7 +644,7 @@ func TestTeamReview(t *testing.T) {
 			t.Errorf("the last was told %q", last)
 		}
 		for _, job := range b.reviews {
-			if !strings.Contains(string(job.Files[reviewTask]), "# bd-") {
+			if !strings.Contains(string(job.Files[loopplan.ReviewTask]), "# bd-") {
 				t.Errorf("a reviewer was told %q", job.Files)
 			}
 		}

@@ -127,14 +127,14 @@ func TestUnpriced(t *testing.T) {
 		events := []any{run.Began, nil, Took, Taken{By: by, ID: "a"}, Iteration, Begun{By: by, Iteration: 1}, Worked, work}
 		s := fold(t, events...)
 		p := plan()
-		if end := spent(p, s, s.Last); end != nil {
+		if end := spentEnd(p, s, s.Last); end != nil {
 			t.Errorf("worker %d, without a bound: %+v", worker, end)
 		}
 		p.Limits.USD = 9
-		if end := spent(p, s, s.Last); end == nil || end.Status != run.Failed || end.Reason != "unmetered" || !strings.Contains(end.Detail, "no price") {
+		if end := spentEnd(p, s, s.Last); end == nil || end.Status != run.Failed || end.Reason != "unmetered" || !strings.Contains(end.Detail, "no price") {
 			t.Errorf("worker %d: %+v", worker, end)
 		}
-		if s := fold(t, append(events, run.Began, nil)...); spent(p, s, s.Last) != nil {
+		if s := fold(t, append(events, run.Began, nil)...); spentEnd(p, s, s.Last) != nil {
 			t.Errorf("worker %d: it is not gone on with", worker)
 		}
 	}
@@ -166,15 +166,15 @@ func TestUnmetered(t *testing.T) {
 			events := []any{run.Began, nil, Took, Taken{By: by, ID: "a"}, Iteration, Begun{By: by, Iteration: 1}, Worked, c.work}
 			if i > 1 {
 				done := Work{By: by, Iteration: 1, Verdict: spec.VerdictOK, Seen: seen, Done: true}
-				review := Review{By: by, Gate: Gate{Name: "plain", Review: true}, Well: c.work.Verdict == spec.VerdictOK, Usage: usage(c.work)}
+				review := Review{By: by, Gate: Gate{Name: "plain", Review: true}, Well: c.work.Verdict == spec.VerdictOK, Usage: usageOf(c.work)}
 				events, who = append(events[:len(events)-1], done, Kept, Keep{By: by}, Judged, Verdict{By: by}, Reviewed, review), "the reviewer plain"
 			}
 			s := fold(t, events...)
-			end := spent(p, s, s.Last)
+			end := spentEnd(p, s, s.Last)
 			if (end == nil) != (c.reason == "") || end != nil && (end.Reason != c.reason || end.Status != run.Failed || !strings.Contains(end.Detail, "the usage of "+who+" is unknown")) {
 				t.Errorf("%s, worker %d, %s: %+v", name, by.Worker, who, end)
 			}
-			if s := fold(t, append(events, run.Began, nil)...); spent(p, s, s.Last) != nil {
+			if s := fold(t, append(events, run.Began, nil)...); spentEnd(p, s, s.Last) != nil {
 				t.Errorf("%s, worker %d, %s: it is not gone on with", name, by.Worker, who)
 			}
 		}

@@ -107,7 +107,7 @@ func TestConfirmForgotten(t *testing.T) {
 		for _, n := range tt.forgotten {
 			f.forgotten[n] = true
 		}
-		kind, k, err := confirm(t.Context(), f, Seat{}, s, "goes on")
+		kind, k, err := (&Loop{Runner: f}).compareFiles(t.Context(), Seat{}, s, "goes on")
 		must(t, err)
 		if kind != tt.kind || k.Changes != tt.changes {
 			t.Errorf("without %v: %s, %d changes", tt.forgotten, kind, k.Changes)

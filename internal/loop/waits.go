@@ -10,9 +10,9 @@ import (
 // clockSlack is the size of a normal clock correction.
 const clockSlack = time.Minute
 
-// wakes returns when an agent or a reviewer that could not ask a model may try again. It is zero if none
+// wakeTime returns when an agent or a reviewer that could not ask a model may try again. It is zero if none
 // waits. It is also zero if the clock was set back, because then the length of the wait is unknown.
-func (s *State) wakes(now time.Time) time.Time {
+func (s *State) wakeTime(now time.Time) time.Time {
 	if s.step != Worked && !s.delayed || s.limitedAt.Sub(now) > clockSlack {
 		return time.Time{}
 	}
@@ -26,14 +26,14 @@ func (s *State) Waits() (first run.Delay, ok bool) {
 		return first, false
 	}
 	if len(s.Workers) == 0 {
-		return s.waits()
+		return s.ownDelay()
 	}
 	var since time.Time
 	for _, w := range s.Workers {
 		if w.Task == nil {
 			continue
 		}
-		d, waits := w.waits()
+		d, waits := w.ownDelay()
 		if !waits {
 			return run.Delay{}, false
 		}
@@ -53,4 +53,4 @@ func (s *State) Denied() bool {
 	return s.SameLimit > 0 || slices.ContainsFunc(s.Workers, func(w *State) bool { return w.SameLimit > 0 })
 }
 
-func (s *State) waits() (run.Delay, bool) { return s.denial, !s.Until.IsZero() }
+func (s *State) ownDelay() (run.Delay, bool) { return s.denial, !s.Until.IsZero() }

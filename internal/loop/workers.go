@@ -29,7 +29,7 @@ func workerOf(ev run.Event) (int, error) {
 		return 0, fmt.Errorf("read event %d, %s: %w", ev.Seq, ev.Type, err)
 	}
 	if by.Worker < 0 || by.Worker > loopplan.MaxWorkers {
-		return 0, spec.Errorf(nil, "read event %d, %s: there is no worker %d", ev.Seq, ev.Type, by.Worker)
+		return 0, spec.Errorf(nil, "read event %d, %s: worker %d is impossible", ev.Seq, ev.Type, by.Worker)
 	}
 	return by.Worker, nil
 }
@@ -43,6 +43,9 @@ func (s *State) Of(ev run.Event) (int, *State) {
 	return n, s.Workers[n-1]
 }
 
+// allStates returns the state of the loop, and those of its workers.
+func (s *State) allStates() []*State { return append([]*State{s}, s.Workers...) }
+
 // worker returns the state of a worker, which may be new.
 func (s *State) worker(n int) *State {
 	for len(s.Workers) < n {
@@ -54,8 +57,8 @@ func (s *State) worker(n int) *State {
 // workerFold applies the events of a worker to its own state, and to the common state of the loop.
 type workerFold struct{ s, w *State }
 
-// add applies the next event of the worker.
-func (f workerFold) add(ev run.Event) error {
+// addEvent applies the next event of the worker.
+func (f workerFold) addEvent(ev run.Event) error {
 	s, w := f.s, f.w
 	w.Last = ev.Time
 	switch ev.Type {
@@ -83,8 +86,8 @@ func (f workerFold) add(ev run.Event) error {
 		return run.Read(ev, f.beginIteration)
 	case Worked:
 		return run.Read(ev, func(k Work) {
-			w.worked(k, ev.Time)
-			s.use(k)
+			w.addWork(k, ev.Time)
+			s.addUsage(k)
 			s.unmetered.Take(&w.unmetered)
 			if k.Verdict == spec.VerdictLimit {
 				f.untell()
@@ -93,18 +96,18 @@ func (f workerFold) add(ev run.Event) error {
 		})
 	case Cut:
 		return run.Read(ev, func(k Work) {
-			s.cut(k)
+			s.addCut(k)
 			w.countCrash(k)
 			f.untell()
 			w.open = false
 		})
 	case Kept:
-		return run.Read(ev, w.kept)
+		return run.Read(ev, w.addCheckpoint)
 	case Confirmed:
 		w.confirmed()
 	case Judged:
 		return run.Read(ev, func(v Verdict) {
-			w.judged(v)
+			w.addVerdict(v)
 			w.own = w.Verdict
 		})
 	case Guarded:
@@ -122,7 +125,7 @@ func (f workerFold) add(ev run.Event) error {
 		return run.Read(ev, f.addReview)
 	case ReviewDelayed:
 		return run.Read(ev, func(u Unheard) {
-			w.delay(u, ev.Time)
+			w.delayReview(u, ev.Time)
 			s.useReview(u.Usage)
 		})
 	case ReviewCut:
@@ -141,7 +144,7 @@ func (f workerFold) add(ev run.Event) error {
 	case Closed:
 		return run.Read(ev, func(done Finished) {
 			s.Closed = append(s.Closed, done)
-			s.crowd(done.Task)
+			s.allowOthers(done.Task)
 			f.dismiss()
 		})
 	case PutBack, Lost:
@@ -161,7 +164,7 @@ func (f workerFold) takeTask(t Taken) {
 		w.held, w.stale = true, w.stale && !t.Closed
 		return
 	}
-	w.letGo()
+	w.endTask()
 	w.tampered = false // it starts with the common files
 	w.Verdict, w.Baseline, w.Work, w.Keep, w.Join = nil, s.LastVerdict(), nil, nil, nil
 	w.Task, w.held, w.from, w.checked, w.tries = &t, true, t.Base, t.Base, s.spent[t.ID]
@@ -185,13 +188,13 @@ func (f workerFold) beginIteration(b Begun) {
 		s.Repeats++
 	}
 	if w.unknown {
-		s.meter(spec.Meter(nil, nil))
+		s.addMetered(spec.Meter(nil, nil))
 	}
-	w.turns = w.turn(b.Iteration)
+	w.turns = w.turnOf(b.Iteration)
 	f.untell()
 	told := max(0, min(b.Hints, len(s.Hints)))
 	w.given, s.Hints = slices.Clone(s.Hints[:told]), s.Hints[told:]
-	w.iterate(Begun{Iteration: b.Iteration, Agent: b.Agent, Model: b.Model})
+	w.beginIteration(Begun{Iteration: b.Iteration, Agent: b.Agent, Model: b.Model})
 }
 
 // leaveTask ends a worker's work at an unfinished task. If others were faster, that does not count as a
@@ -200,7 +203,7 @@ func (f workerFold) leaveTask(l Left) {
 	s, w := f.s, f.w
 	if !l.Again {
 		s.Left = append(s.Left, l)
-		s.crowd(l.Task)
+		s.allowOthers(l.Task)
 		return
 	}
 	s.Retries++
@@ -222,13 +225,13 @@ func (f workerFold) leaveTask(l Left) {
 // maxOutrun is how often others may be faster before a task is done alone.
 const maxOutrun = 2
 
-// crowd lets a task be done beside others again.
-func (s *State) crowd(id string) {
+// allowOthers lets a task be done beside others again.
+func (s *State) allowOthers(id string) {
 	s.alone = slices.DeleteFunc(s.alone, func(o string) bool { return o == id })
 }
 
-// turn returns a worker's own number of an iteration, from 1.
-func (s *State) turn(iteration int) int {
+// turnOf returns a worker's own number of an iteration, from 1.
+func (s *State) turnOf(iteration int) int {
 	if iteration == s.Iteration { // it is repeated
 		return s.turns
 	}
@@ -275,14 +278,14 @@ func (f workerFold) untell() {
 func (f workerFold) dismiss() {
 	w := f.w
 	f.untell()
-	w.letGo()
+	w.endTask()
 	w.Work, w.Keep, w.Verdict, w.Join, w.Until, w.Reviewing = nil, nil, nil, nil, time.Time{}, ""
 }
 
-// rest is called when no process carries the loop on any more. Then it is unknown whether workers still
+// endCarrier is called when no process carries the loop on any more. Then it is unknown whether workers still
 // have their tasks. A merge may be outdated when the loop is resumed. Hints of an interrupted iteration
 // count as undelivered.
-func (s *State) rest() {
+func (s *State) endCarrier() {
 	s.shown = 0
 	for _, w := range slices.Backward(s.Workers) { // put each worker's hints before the current ones
 		workerFold{s, w}.untell()
@@ -293,16 +296,16 @@ func (s *State) rest() {
 	}
 }
 
-// anew gives workers all their tries again, after a user resumes a stalled loop.
-func (s *State) anew() {
+// resetTries gives workers all their tries again, after a user resumes a stalled loop.
+func (s *State) resetTries() {
 	s.spent = nil
 	for _, w := range s.Workers {
 		w.Unchanged, w.SameRed, w.SameError, w.SameLimit, w.tries, w.Until = 0, 0, 0, 0, 0, time.Time{}
 	}
 }
 
-// hands returns the tasks that workers have in hand.
-func (s *State) hands() (list []string) {
+// tasksInHand returns the tasks that workers have in hand.
+func (s *State) tasksInHand() (list []string) {
 	for _, w := range s.Workers {
 		if w.Task != nil {
 			list = append(list, w.Task.ID)

@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/otheragent"
 	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/spec"
@@ -75,7 +76,7 @@ func (s *Loop) readWork(ctx context.Context, sb *spec.Sandbox, of *spec.Agent, j
 		return o, err
 	}
 	in := s.preparedSession(sb)
-	files := headless.Delivery{Place: loop.ReviewPlace, Files: job.Files, Output: loop.ReviewOutput}
+	files := headless.Delivery{Place: loopplan.ReviewPlace, Files: job.Files, Output: loopplan.ReviewOutput}
 	if err := in.Put(ctx, files); err != nil {
 		return o, err
 	}
@@ -90,6 +91,6 @@ func (s *Loop) readWork(ctx context.Context, sb *spec.Sandbox, of *spec.Agent, j
 	if o.Work = a.judgeWork(); o.Verdict != spec.VerdictOK {
 		return o, nil
 	}
-	o.Document, o.Missing, err = in.Take(ctx, path.Join(loop.ReviewPlace, loop.ReviewOutput))
+	o.Document, o.Missing, err = in.Take(ctx, path.Join(loopplan.ReviewPlace, loopplan.ReviewOutput))
 	return o, err
 }

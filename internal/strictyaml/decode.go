@@ -25,7 +25,7 @@ import (
 // Decode reads one document.
 func Decode(data []byte, into any) (err error) {
 	defer recoverPanic(&err)
-	file, err := check(data)
+	file, err := checkSize(data)
 	if err != nil {
 		return err
 	}
@@ -33,11 +33,11 @@ func Decode(data []byte, into any) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := known(file, reflect.TypeOf(into)); err != nil {
+	if err := checkKeys(file, reflect.TypeOf(into)); err != nil {
 		return err
 	}
 	if err = strictly(doc, into); err != nil {
-		return where(file, reflect.TypeOf(into), err)
+		return withLine(file, reflect.TypeOf(into), err)
 	}
 	return nil
 }
@@ -122,8 +122,8 @@ const (
 	maxIndent = 128 // of an entry of a list, which takes two columns
 )
 
-// check rejects documents that expand to much more than their size: it allows no anchors and aliases.
-func check(data []byte) (*ast.File, error) {
+// checkSize rejects documents that expand to much more than their size: it allows no anchors and aliases.
+func checkSize(data []byte) (*ast.File, error) {
 	tokens, err := tokenize(data)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func check(data []byte) (*ast.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("it is not YAML: %s", yaml.FormatError(err, false, true))
 	}
-	return file, named(file)
+	return file, checkAnchors(file)
 }
 
 // tokenize bounds the depth of the parser's input.
@@ -155,8 +155,8 @@ func tokenize(data []byte) (token.Tokens, error) {
 	return tokens, nil
 }
 
-// named returns an error if parts of a document have anchors.
-func named(file *ast.File) error {
+// checkAnchors returns an error if parts of a document have anchors.
+func checkAnchors(file *ast.File) error {
 	v := &names{}
 	for _, doc := range file.Docs {
 		if doc.Body != nil {

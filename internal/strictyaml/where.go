@@ -19,52 +19,52 @@ type part struct {
 	of   reflect.Type
 }
 
-// whole returns the part that is the entire document.
-func whole(file *ast.File, into reflect.Type) part {
+// wholePart returns the part that is the entire document.
+func wholePart(file *ast.File, into reflect.Type) part {
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
 		return part{of: into}
 	}
 	return part{file.Docs[0].Body, into}
 }
 
-// known rejects unknown keys, and reports their position. The JSON reader would not reject them, and
+// checkKeys rejects unknown keys, and reports their position. The JSON reader would not reject them, and
 // would treat COMMAND as command.
-func known(file *ast.File, into reflect.Type) error {
-	return whole(file, into).known()
+func checkKeys(file *ast.File, into reflect.Type) error {
+	return wholePart(file, into).checkKeys()
 }
 
-func (p part) known() error {
-	list, err := p.parts()
+func (p part) checkKeys() error {
+	list, err := p.partsOf()
 	for _, x := range list {
 		if err == nil {
-			err = x.known()
+			err = x.checkKeys()
 		}
 	}
 	return err
 }
 
-// where prefixes an error with the line of the smallest part that cannot be read.
-func where(file *ast.File, into reflect.Type, err error) error {
-	for at := whole(file, into); at.node != nil; {
-		list, _ := at.parts()
+// withLine prefixes an error with the line of the smallest part that cannot be read.
+func withLine(file *ast.File, into reflect.Type, err error) error {
+	for at := wholePart(file, into); at.node != nil; {
+		list, _ := at.partsOf()
 		inner := part{}
 		for _, x := range list {
-			if xerr := x.read(); xerr != nil {
+			if xerr := x.checkReads(); xerr != nil {
 				inner, err = x, xerr
 				break
 			}
 		}
 		if inner.node == nil {
-			return fmt.Errorf("line %d: %w%s", at.node.GetToken().Position.Line, plainly(err), glued(at.node))
+			return fmt.Errorf("line %d: %w%s", at.node.GetToken().Position.Line, plainly(err), gluedHint(at.node))
 		}
 		at = inner
 	}
 	return plainly(err)
 }
 
-// glued returns the hint for a text with a colon in it, such as a host and its port. Within brackets or
+// gluedHint returns the hint for a text with a colon in it, such as a host and its port. Within brackets or
 // braces the parser treats it as a key and its value. A real key needs a space after the colon.
-func glued(n ast.Node) string {
+func gluedHint(n ast.Node) string {
 	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) == 1 {
 		n = m.Values[0]
 	}
@@ -94,13 +94,13 @@ func locate(data []byte, of reflect.Type, err error) (located error) {
 	if perr != nil {
 		return plainly(err)
 	}
-	if err := known(file, of); err != nil {
+	if err := checkKeys(file, of); err != nil {
 		return err
 	}
-	if named(file) != nil {
+	if checkAnchors(file) != nil {
 		return plainly(err)
 	}
-	return where(file, of, err)
+	return withLine(file, of, err)
 }
 
 // plainly describes the mistake in the words of the file.
@@ -132,8 +132,8 @@ func kindOf(t reflect.Type) string {
 	return "a number"
 }
 
-// read returns an error if a part cannot be read.
-func (p part) read() error {
+// checkReads returns an error if a part cannot be read.
+func (p part) checkReads() error {
 	var v any
 	if err := yaml.NodeToValue(p.node, &v); err != nil {
 		return err
@@ -145,8 +145,8 @@ func (p part) read() error {
 	return strictly(doc, reflect.New(p.of).Interface())
 }
 
-// parts returns the parts of a value whose types are known. It returns an error for an unknown key.
-func (p part) parts() (list []part, err error) {
+// partsOf returns the parts of a value whose types are known. It returns an error for an unknown key.
+func (p part) partsOf() (list []part, err error) {
 	of := p.of
 	for of.Kind() == reflect.Pointer && !readsItself(of) {
 		of = of.Elem()

@@ -28,7 +28,7 @@ func (g *Graph) Add(t Task, parent string, links []Link, by string, now time.Tim
 // AddAll is Add for several tasks with the same parent and links.
 func (g *Graph) AddAll(list []Task, parent string, links []Link, by string, now time.Time) (added []*Task, err error) {
 	for _, t := range list {
-		n, err := g.add(t, parent, links, by, now)
+		n, err := g.addOne(t, parent, links, by, now)
 		if err != nil {
 			return nil, err
 		}
@@ -40,7 +40,7 @@ func (g *Graph) AddAll(list []Task, parent string, links []Link, by string, now 
 	return added, nil
 }
 
-func (g *Graph) add(t Task, parent string, links []Link, by string, now time.Time) (*Task, error) {
+func (g *Graph) addOne(t Task, parent string, links []Link, by string, now time.Time) (*Task, error) {
 	if parent != "" {
 		links = append(slices.Clone(links), Link{Kind: ParentChild, On: parent})
 	}
@@ -60,23 +60,23 @@ func (g *Graph) add(t Task, parent string, links []Link, by string, now time.Tim
 		links = append(links, Link{d.Kind, d.DependsOnID, d.anyChild()})
 	}
 	n.Dependencies = nil
-	if err := g.name(n, parent); err != nil {
+	if err := g.nameTask(n, parent); err != nil {
 		return nil, err
 	}
-	if err := usage(n.checkWhole()); err != nil {
+	if err := usageError(n.checkWhole()); err != nil {
 		return nil, err
 	}
-	g.put(n)
+	g.putChanged(n)
 	for _, l := range links {
-		if err := g.link(n, l, by, now); err != nil {
+		if err := g.addLink(n, l, by, now); err != nil {
 			return nil, err
 		}
 	}
 	return n, nil
 }
 
-// name gives a new task its ID, or checks the one that it has.
-func (g *Graph) name(t *Task, parent string) error {
+// nameTask gives a new task its ID, or checks the one that it has.
+func (g *Graph) nameTask(t *Task, parent string) error {
 	if t.ID != "" {
 		if g.tasks[t.ID] != nil {
 			return spec.Errorf(spec.ErrConflict, "there is a task %s", t.ID).WithHint("leave the ID out, and it is given a free one")
@@ -84,7 +84,7 @@ func (g *Graph) name(t *Task, parent string) error {
 		return nil
 	}
 	if parent == "" {
-		t.ID = g.newID()
+		t.ID = g.randomID()
 		return nil
 	}
 	p, err := g.Find(parent)
@@ -100,18 +100,18 @@ func (g *Graph) Link(id string, l Link, by string, now time.Time) (*Task, error)
 	if err != nil {
 		return nil, err
 	}
-	n := g.edit(t, now)
-	if err := g.link(n, l, by, now); err != nil {
+	n := t.editCopy(now)
+	if err := g.addLink(n, l, by, now); err != nil {
 		return nil, err
 	}
 	if len(n.Dependencies) == len(t.Dependencies) {
 		return t, nil
 	}
-	g.put(n)
+	g.putChanged(n)
 	return n, g.acyclic()
 }
 
-func (g *Graph) link(t *Task, l Link, by string, now time.Time) error {
+func (g *Graph) addLink(t *Task, l Link, by string, now time.Time) error {
 	other, err := g.Find(l.On)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (g *Graph) link(t *Task, l Link, by string, now time.Time) error {
 	case l.Kind == ParentChild && len(t.Parents()) > 0:
 		return spec.Errorf(spec.ErrConflict, "%s is a part of %s", t.ID, t.Parents()[0]).WithHint("bothy task update %s --parent %s moves it", t.ID, other.ID)
 	case l.Kind.Blocking() && l.Kind != ParentChild && g.Below(t, other.ID):
-		return spec.Errorf(spec.ErrConflict, "%s is a part of %s, which ends after it", t.ID, other.ID).WithHint("a task cannot wait for what it is a part of")
+		return spec.Errorf(spec.ErrConflict, "%s is a part of %s, which ends after it", t.ID, other.ID).WithHint("a task cannot wait for a task that it is a part of")
 	case l.AnyChild && l.Kind != WaitsFor:
 		return spec.Errorf(spec.ErrUsage, "only a dependency of the kind %s can be content with the first child", WaitsFor)
 	}
@@ -133,7 +133,7 @@ func (g *Graph) link(t *Task, l Link, by string, now time.Time) error {
 	if l.AnyChild {
 		d.Metadata = []byte(`"{\"gate\":\"any-children\"}"`) // a string, as in Beads
 	}
-	if err := usage(d.check(t.ID)); err != nil {
+	if err := usageError(d.checkEdge(t.ID)); err != nil {
 		return err
 	}
 	t.Dependencies = append(t.Dependencies, d)
@@ -150,12 +150,12 @@ func (g *Graph) Unlink(id, on string, kind Kind, now time.Time) (*Task, error) {
 	if other, err := g.Find(on); err == nil {
 		on = other.ID
 	}
-	n := g.edit(t, now)
+	n := t.editCopy(now)
 	n.Dependencies = slices.DeleteFunc(n.Dependencies, func(d Dependency) bool { return d.DependsOnID == on && (kind == "" || d.Kind == kind) })
 	if len(n.Dependencies) == len(t.Dependencies) {
 		return nil, spec.Errorf(spec.ErrNotFound, "%s does not depend on %s like that", t.ID, on).WithHint("bothy task show %s lists its dependencies", t.ID)
 	}
-	g.put(n)
+	g.putChanged(n)
 	return n, nil
 }
 
@@ -167,15 +167,15 @@ func (g *Graph) Update(id, who string, force bool, now time.Time, change func(*T
 	if err != nil {
 		return nil, err
 	}
-	n := g.edit(t, now)
+	n := t.editCopy(now)
 	if err := change(n); err != nil {
 		return nil, err
 	}
 	n.ID, n.Dependencies = t.ID, t.Dependencies
-	if err := usage(n.checkWhole()); err != nil {
+	if err := usageError(n.checkWhole()); err != nil {
 		return nil, err
 	}
-	if n.Status != t.Status && (n.done() || t.done()) {
+	if n.Status != t.Status && (n.isDone() || t.isDone()) {
 		return nil, spec.Errorf(spec.ErrUsage, "%s cannot go from %s to %s like that", t.ID, t.Status, n.Status).WithHint("bothy task close and bothy task reopen do it")
 	}
 	if n.Status != t.Status || n.Assignee != t.Assignee {
@@ -184,7 +184,7 @@ func (g *Graph) Update(id, who string, force bool, now time.Time, change func(*T
 		}
 		n.settleClaim(t, now)
 	}
-	g.put(n)
+	g.putChanged(n)
 	return n, nil
 }
 
@@ -209,11 +209,11 @@ func (g *Graph) Move(id, parent, by string, now time.Time) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := g.edit(t, now)
+	n := t.editCopy(now)
 	n.Dependencies = slices.DeleteFunc(n.Dependencies, func(d Dependency) bool { return d.Kind == ParentChild })
-	g.put(n)
+	g.putChanged(n)
 	if parent != "" {
-		if err := g.link(n, Link{Kind: ParentChild, On: parent}, by, now); err != nil {
+		if err := g.addLink(n, Link{Kind: ParentChild, On: parent}, by, now); err != nil {
 			return nil, err
 		}
 	}
@@ -265,7 +265,7 @@ func (g *Graph) CloseAll(ctx context.Context, ids []string, who string, end End,
 // Finish is Close without the list of tasks that can begin.
 func (g *Graph) Finish(id, who string, end End, now time.Time) (*Task, error) {
 	t, err := g.Find(id)
-	if err != nil || t.done() {
+	if err != nil || t.isDone() {
 		return t, err
 	}
 	if err := t.mustNotBeHeld(who, end.Force, now); err != nil {
@@ -274,10 +274,10 @@ func (g *Graph) Finish(id, who string, end End, now time.Time) (*Task, error) {
 	if err := g.mustBeFinished(t, end.Force); err != nil {
 		return nil, err
 	}
-	n := g.edit(t, now)
+	n := t.editCopy(now)
 	n.Status, n.ClosedAt, n.CloseReason, n.ClosedBySession = Closed, &now, end.Reason, end.Session
 	n.LeaseExpiresAt, n.HeartbeatAt = nil, nil
-	g.put(n)
+	g.putChanged(n)
 	return n, nil
 }
 
@@ -298,7 +298,7 @@ func (g *Graph) mustBeFinished(t *Task, force bool) error {
 // openPart returns an open part of a task, or nil.
 func (g *Graph) openPart(t *Task) *Task {
 	for _, c := range g.Children(t.ID) {
-		if !c.over() {
+		if !c.isOver() {
 			return c
 		}
 	}
@@ -311,9 +311,9 @@ func (g *Graph) Reopen(id string, now time.Time) (*Task, error) {
 	if err != nil || t.Status != Closed {
 		return t, err
 	}
-	n := g.edit(t, now)
+	n := t.editCopy(now)
 	n.Status, n.Assignee = Open, ""
 	n.StartedAt, n.ClosedAt, n.CloseReason, n.ClosedBySession = nil, nil, "", ""
-	g.put(n)
+	g.putChanged(n)
 	return n, nil
 }

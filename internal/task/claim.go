@@ -23,7 +23,7 @@ func CheckLease(lease time.Duration) error {
 }
 
 // CheckWho refuses an invalid holder's name.
-func CheckWho(who string) error { return usage(checkWord("name", who)) }
+func CheckWho(who string) error { return usageError(checkWord("name", who)) }
 
 // Claim gives a task to a holder until the lease ends. For its current holder it extends the lease. The
 // task must be ready, and must not belong to another; an expired claim does not count.
@@ -44,11 +44,11 @@ func (g *Graph) Claim(id, who string, lease time.Duration, now time.Time) (*Task
 	switch s := g.State(t, now); s.Reason {
 	case ReasonNone, ReasonHuman, ReasonClaimed:
 	case ReasonBlocked:
-		return nil, spec.Errorf(spec.ErrConflict, "%s is blocked by %s", t.ID, s.Blockers[0].ID).WithHint("bothy task show %s tells what it waits for", t.ID)
+		return nil, spec.Errorf(spec.ErrConflict, "%s is blocked by %s", t.ID, s.Blockers[0].ID).WithHint("bothy task show %s tells which tasks it waits for", t.ID)
 	default:
 		return nil, spec.Errorf(spec.ErrConflict, "%s is not ready: %s", t.ID, s.Reason).WithHint("bothy task show %s tells more", t.ID)
 	}
-	return g.take(t, who, lease, now), nil
+	return g.takeClaim(t, who, lease, now), nil
 }
 
 // ClaimNext gives a holder the first ready task of the filter. It skips tasks of others, and tasks
@@ -59,8 +59,8 @@ func (g *Graph) ClaimNext(f *Filter, o Order, who string, lease time.Duration, n
 	}
 	ready := g.Ready(f, o, now)
 	for _, t := range ready {
-		if t.free(who, now) && g.openPart(t) == nil {
-			return g.take(t, who, lease, now), nil
+		if t.isFreeFor(who, now) && g.openPart(t) == nil {
+			return g.takeClaim(t, who, lease, now), nil
 		}
 	}
 	err := spec.Errorf(spec.ErrNotFound, "no task is ready")
@@ -73,10 +73,10 @@ func (g *Graph) ClaimNext(f *Filter, o Order, who string, lease time.Duration, n
 // Free reports for a ready task whether no other holder has it assigned, and whether it is whole,
 // that is without open parts. ClaimNext returns a task that is both.
 func (g *Graph) Free(t *Task, who string, now time.Time) (free, whole bool) {
-	return t.free(who, now), g.openPart(t) == nil
+	return t.isFreeFor(who, now), g.openPart(t) == nil
 }
 
-func (t *Task) free(who string, now time.Time) bool {
+func (t *Task) isFreeFor(who string, now time.Time) bool {
 	return t.Assignee == "" || t.Assignee == who || t.expired(now)
 }
 
@@ -87,14 +87,14 @@ func checkClaim(who string, lease time.Duration) error {
 	return CheckLease(lease)
 }
 
-func (g *Graph) take(t *Task, who string, lease time.Duration, now time.Time) *Task {
-	n := g.edit(t, now)
+func (g *Graph) takeClaim(t *Task, who string, lease time.Duration, now time.Time) *Task {
+	n := t.editCopy(now)
 	if t.StartedAt == nil || t.Assignee != who {
 		n.StartedAt = &now
 	}
 	until := now.Add(lease)
 	n.Status, n.Assignee, n.LeaseExpiresAt, n.HeartbeatAt = InProgress, who, &until, &now
-	g.put(n)
+	g.putChanged(n)
 	return n
 }
 
@@ -108,21 +108,21 @@ func (g *Graph) Renew(id, who string, lease time.Duration, now time.Time) (*Task
 	if err != nil {
 		return nil, err
 	}
-	return g.take(t, who, lease, now), nil
+	return g.takeClaim(t, who, lease, now), nil
 }
 
 // Release makes a task free again. Without force only its holder may call it.
 func (g *Graph) Release(id, who string, force bool, now time.Time) (*Task, error) {
 	t, err := g.Find(id)
-	if err == nil && !(force && t.taken()) {
+	if err == nil && !(force && t.hasHolder()) {
 		t, err = g.heldBy(id, who)
 	}
 	if err != nil {
 		return nil, err
 	}
-	n := g.edit(t, now)
+	n := t.editCopy(now)
 	n.Status, n.Assignee, n.StartedAt, n.LeaseExpiresAt, n.HeartbeatAt = Open, "", nil, nil, nil
-	g.put(n)
+	g.putChanged(n)
 	return n, nil
 }
 
@@ -151,8 +151,8 @@ func (g *Graph) heldBy(id, who string) (*Task, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !t.taken():
-		return nil, spec.Errorf(spec.ErrConflict, "%s is %s: nobody holds it", t.ID, t.Status)
+	case !t.hasHolder():
+		return nil, spec.Errorf(spec.ErrConflict, "%s is %s, and has no holder", t.ID, t.Status)
 	case t.Assignee != who:
 		return nil, spec.Errorf(spec.ErrConflict, "%s is held by %s, not by %s", t.ID, holder(t.Assignee), who)
 	}
@@ -174,7 +174,7 @@ func (t *Task) mustNotBeHeld(who string, force bool, now time.Time) error {
 
 func holder(who string) string {
 	if who == "" {
-		return "somebody without a name"
+		return "a holder without a name"
 	}
 	return who
 }

@@ -11,16 +11,16 @@ import (
 // children: an edge for each pair would be too many to follow.
 const childrenOf = "\x00"
 
-// waits returns the tasks that must be done, as far as the rules go, before a task can begin: its
+// waitsFor returns the tasks that must be done, as far as the rules go, before a task can begin: its
 // blocking dependencies and, if it waits for children, those children.
 //
 // A part waits for its whole: that edge is like any other. An epic that is blocked by its own part is
 // blocked for ever, and so is the part.
-func (g *Graph) waits(id string) (ids []string) {
+func (k *knots) waitsFor(id string) (ids []string) {
 	if whole, ok := strings.CutPrefix(id, childrenOf); ok {
-		return g.childIDs(whole)
+		return k.g.childIDs(whole)
 	}
-	for _, e := range g.edges(g.tasks[id]) {
+	for _, e := range k.g.edgesOf(k.g.tasks[id]) {
 		if e.from == id {
 			ids = append(ids, e.to)
 		}
@@ -28,11 +28,11 @@ func (g *Graph) waits(id string) (ids []string) {
 	return ids
 }
 
-// edge says that one task waits for another, see waits.
+// edge says that one task waits for another, see waitsFor.
 type edge struct{ from, to string }
 
-// edges returns the edges that a task makes.
-func (g *Graph) edges(t *Task) (list []edge) {
+// edgesOf returns the edges that a task makes.
+func (g *Graph) edgesOf(t *Task) (list []edge) {
 	for i := range t.Dependencies {
 		d := &t.Dependencies[i]
 		if !d.Kind.Blocking() || g.tasks[d.DependsOnID] == nil {
@@ -52,20 +52,20 @@ func (g *Graph) edges(t *Task) (list []edge) {
 // Cycles returns one circle of tasks that wait for each other for each knot, as the IDs on the way
 // round. Tasks in a circle can never begin.
 func (g *Graph) Cycles() (cycles [][]string) {
-	k := g.knots()
+	k := findKnots(g)
 	for _, knot := range k.found {
 		knot = slices.DeleteFunc(knot, isChildren)
 		start := slices.MinFunc(knot, compareIDs)
-		cycles = append(cycles, slices.DeleteFunc(k.way(start, start), isChildren))
+		cycles = append(cycles, slices.DeleteFunc(k.pathTo(start, start), isChildren))
 	}
 	slices.SortFunc(cycles, slices.Compare)
 	return cycles
 }
 
-func (g *Graph) knots() *knots {
+func findKnots(g *Graph) *knots {
 	k := newKnots(g)
 	for _, t := range g.All() {
-		k.look(t.ID)
+		k.visitFrom(t.ID)
 	}
 	return k
 }
@@ -85,23 +85,23 @@ func newKnots(g *Graph) *knots {
 	return &knots{g: g, number: map[string]int{}, low: map[string]int{}, on: map[string]bool{}, knot: map[string]int{}}
 }
 
-// look visits all tasks that can be reached from a task.
-func (k *knots) look(from string) {
+// visitFrom visits all tasks that can be reached from a task.
+func (k *knots) visitFrom(from string) {
 	if k.number[from] == 0 {
-		k.visit(from)
+		k.visitTask(from)
 	}
 }
 
-func (k *knots) visit(at string) {
+func (k *knots) visitTask(at string) {
 	n, top := len(k.number)+1, len(k.stack)
 	k.number[at], k.low[at], k.on[at] = n, n, true
 	k.stack = append(k.stack, at)
 	itself := false
-	for _, id := range k.g.waits(at) {
+	for _, id := range k.waitsFor(at) {
 		k.steps++
 		itself = itself || id == at
 		if k.number[id] == 0 {
-			k.visit(id)
+			k.visitTask(id)
 			k.low[at] = min(k.low[at], k.low[id])
 		} else if k.on[id] {
 			k.low[at] = min(k.low[at], k.number[id])
@@ -120,13 +120,13 @@ func (k *knots) visit(at string) {
 	}
 }
 
-// way returns a short path from one task to another of the same knot, without the other. From a task to
+// pathTo returns a short path from one task to another of the same knot, without the other. From a task to
 // itself the path is a circle.
-func (k *knots) way(from, to string) []string {
+func (k *knots) pathTo(from, to string) []string {
 	before := map[string]string{}
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
-		for _, id := range k.g.waits(at) {
+		for _, id := range k.waitsFor(at) {
 			if id == to {
 				way := []string{at}
 				for ; at != from; at = before[at] {
@@ -151,12 +151,12 @@ func isChildren(id string) bool { return strings.HasPrefix(id, childrenOf) }
 func (g *Graph) acyclic() error {
 	k := newKnots(g)
 	for _, e := range g.newEdges() {
-		if k.look(e.from); k.knot[e.from] != k.knot[e.to] {
+		if k.visitFrom(e.from); k.knot[e.from] != k.knot[e.to] {
 			continue
 		}
 		way := []string{e.from}
 		if e.from != e.to {
-			way = append(way, k.way(e.to, e.from)...)
+			way = append(way, k.pathTo(e.to, e.from)...)
 		}
 		return spec.Errorf(spec.ErrConflict, "tasks would wait for each other: %s", ShowCycle(slices.DeleteFunc(way, isChildren))).
 			WithHint("take one of these dependencies out, or make it one that does not block, e.g. related")
@@ -171,7 +171,7 @@ func (g *Graph) newEdges() (list []edge) {
 	for _, t := range g.Changed() {
 		was := map[edge]bool{}
 		if old := g.before[t.ID]; old != nil {
-			for _, e := range g.edges(old) {
+			for _, e := range g.edgesOf(old) {
 				was[e] = true
 			}
 		} else {
@@ -179,7 +179,7 @@ func (g *Graph) newEdges() (list []edge) {
 				list = append(list, edge{childrenOf + t.ID, child})
 			}
 		}
-		for _, e := range g.edges(t) {
+		for _, e := range g.edgesOf(t) {
 			if !was[e] {
 				list = append(list, e)
 			}

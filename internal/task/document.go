@@ -31,7 +31,7 @@ func Parse(doc []byte) (*Task, error) {
 		return nil, fmt.Errorf("a task of %d bytes: at most %d are kept", len(doc), MaxDocument)
 	}
 	if !utf8.Valid(doc) {
-		return nil, errors.New("the text is no UTF-8")
+		return nil, errors.New("the text is not UTF-8")
 	}
 	fields, err := parseObject(doc)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -53,7 +53,7 @@ func Parse(doc []byte) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t, t.check()
+	return t, t.checkRead()
 }
 
 // Decode reads a task that Encode has written, and keeps doc. It checks only the form.
@@ -143,8 +143,8 @@ func (d Dependency) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields(d))
 }
 
-// check refuses an invalid task.
-func (t *Task) check() error {
+// checkRead refuses an invalid task.
+func (t *Task) checkRead() error {
 	if err := checkID(t.ID); err != nil {
 		return err
 	}
@@ -168,16 +168,16 @@ func (t *Task) check() error {
 		}
 	}
 	for i := range t.Dependencies {
-		if err := t.Dependencies[i].check(t.ID); err != nil {
+		if err := t.Dependencies[i].checkEdge(t.ID); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkWhole is check for a task that was not read, and so may be too large to read again.
+// checkWhole is checkRead for a task that was not read, and so may be too large to read again.
 func (t *Task) checkWhole() error {
-	if err := t.check(); err != nil {
+	if err := t.checkRead(); err != nil {
 		return err
 	}
 	doc, err := t.document()
@@ -190,7 +190,7 @@ func (t *Task) checkWhole() error {
 	return nil
 }
 
-func (d *Dependency) check(id string) error {
+func (d *Dependency) checkEdge(id string) error {
 	if d.TaskID != id && d.TaskID != "" {
 		return fmt.Errorf("a dependency of %q, which is another task", d.TaskID)
 	}
@@ -209,7 +209,7 @@ func checkID(id string) error {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-:/@#", r))
 	}
 	if id == "" || len(id) > maxID || strings.ContainsFunc(id, bad) || strings.HasPrefix(id, "-") {
-		return fmt.Errorf("%q, which is no ID of a task", id)
+		return fmt.Errorf("%q, which is not the ID of a task", id)
 	}
 	return nil
 }
@@ -227,13 +227,13 @@ func checkTitle(title string) error {
 // checkWord accepts a short text of one line.
 func checkWord(what, text string) error {
 	if text == "" || len(text) > 255 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) || text != strings.TrimSpace(text) {
-		return fmt.Errorf("%q is no %s", text, what)
+		return fmt.Errorf("%q is not a valid %s", text, what)
 	}
 	return nil
 }
 
-// usage marks an error as a usage error.
-func usage(err error) error {
+// usageError marks an error as a usage error.
+func usageError(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -63,8 +63,8 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// needs returns the tasks that a task waits for by dependencies of the kind that entries have.
-func (t *Task) needs() (ids []string) {
+// entryNeeds returns the tasks that a task waits for by dependencies of the kind that entries have.
+func (t *Task) entryNeeds() (ids []string) {
 	for i := range t.Dependencies {
 		if d := &t.Dependencies[i]; d.Kind == Blocks {
 			ids = append(ids, d.DependsOnID)
@@ -75,7 +75,7 @@ func (t *Task) needs() (ids []string) {
 
 // fromEntry marks a task as read from an entry of a list, and refuses one that is too large.
 func (t *Task) fromEntry() error {
-	said := entry{Said: map[string]string{}, Needs: t.needs()}
+	said := entry{Said: map[string]string{}, Needs: t.entryNeeds()}
 	for _, f := range entryFields {
 		said.Said[f.name] = hashOf(f.get(t))
 	}
@@ -102,7 +102,7 @@ func (t *Task) remember(e entry) error {
 	if len(t.Metadata) > 0 && string(t.Metadata) != "null" {
 		var err error
 		if o, err = parseObject(t.Metadata); err != nil {
-			return nil //nolint:nilerr // it is somebody's own
+			return nil //nolint:nilerr // it belongs to another program
 		}
 	}
 	value, err := json.Marshal(e)
@@ -124,20 +124,20 @@ type renewal struct {
 	kept      bool // some change that was made here was kept
 }
 
-// renew imports the changes of a task's entry, and returns the result list that the task
+// renewTask imports the changes of a task's entry, and returns the result list that the task
 // belongs to. A task that is closed here stays closed.
-func (g *Graph) renew(old, t *Task, overwrite bool, now time.Time, taken *Taken) (*[]string, error) {
+func (g *Graph) renewTask(old, t *Task, overwrite bool, now time.Time, taken *Taken) (*[]string, error) {
 	if old.Status == Tombstone {
 		return &taken.Same, nil
 	}
 	was := old.remembered()
-	r := renewal{task: g.edit(old, now), said: t.remembered(), was: was, overwrite: overwrite, now: entry{Said: map[string]string{}, Needs: was.Needs}}
+	r := renewal{task: old.editCopy(now), said: t.remembered(), was: was, overwrite: overwrite, now: entry{Said: map[string]string{}, Needs: was.Needs}}
 	maps.Copy(r.now.Said, was.Said)
 	for _, f := range entryFields {
-		r.field(f, f.get(t))
+		r.renewField(f, f.get(t))
 	}
-	r.needs(now)
-	switch done := t.done() && !old.done(); {
+	r.renewNeeds(now)
+	switch done := t.isDone() && !old.isDone(); {
 	case done && overwrite:
 		r.task.Status, r.task.ClosedAt, r.task.CloseReason, r.updated = Closed, &now, t.CloseReason, true
 		r.task.LeaseExpiresAt, r.task.HeartbeatAt = nil, nil
@@ -148,13 +148,13 @@ func (g *Graph) renew(old, t *Task, overwrite bool, now time.Time, taken *Taken)
 		if r.updated {
 			return &taken.Held, nil
 		}
-		return r.list(taken), nil
+		return r.resultList(taken), nil
 	}
-	return r.list(taken), g.putRenewed(old, &r)
+	return r.resultList(taken), g.putRenewed(old, &r)
 }
 
-// field imports a changed field.
-func (r *renewal) field(f entryField, there string) {
+// renewField imports a changed field.
+func (r *renewal) renewField(f entryField, there string) {
 	here, was := f.get(r.task), r.was.Said[f.name]
 	mine := hashOf(here) != was
 	switch {
@@ -186,10 +186,10 @@ func withNote(notes, more string) string {
 	return joinNotes(notes, more)
 }
 
-// needs imports the dependencies of the entry.
-func (r *renewal) needs(now time.Time) {
+// renewNeeds imports the dependencies of the entry.
+func (r *renewal) renewNeeds(now time.Time) {
 	t, known := r.task, r.was.Said != nil
-	has := t.needs()
+	has := t.entryNeeds()
 	for _, id := range r.said.Needs {
 		switch {
 		case slices.Contains(has, id) || known && !r.overwrite && slices.Contains(r.was.Needs, id):
@@ -210,7 +210,7 @@ func (r *renewal) needs(now time.Time) {
 	r.now.Needs = slices.DeleteFunc(slices.Clone(r.said.Needs), func(id string) bool { return slices.Contains(r.now.Unmet, id) })
 }
 
-func (r *renewal) list(taken *Taken) *[]string {
+func (r *renewal) resultList(taken *Taken) *[]string {
 	switch {
 	case r.updated:
 		return &taken.Updated
@@ -234,6 +234,6 @@ func (g *Graph) putRenewed(old *Task, r *renewal) error {
 	if err := r.task.checkWhole(); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: %w", old.ID, err).WithHint("nothing was taken over")
 	}
-	g.put(r.task)
+	g.putChanged(r.task)
 	return nil
 }

@@ -142,9 +142,9 @@ func TestEntryAgain(t *testing.T) {
 				c.want(&want)
 			}
 			if c.here != nil {
-				n := g.edit(x, noon.Add(time.Minute))
+				n := x.editCopy(noon.Add(time.Minute))
 				c.here(n)
-				g.put(n)
+				g.putChanged(n)
 			}
 			if c.link != nil {
 				must(t, c.link(g))
@@ -198,7 +198,7 @@ func TestEntryOfTaskThatIsThere(t *testing.T) {
 	if what != "older" || x.Title != "s" || x.Status != Open || !slices.Equal(done, []string{"s"}) {
 		t.Errorf("it is %s: %+v, done there are %q", what, x, done)
 	}
-	if what, x, _ = takeStory(t, g, stories(t, `"title": "taken", "priority": 1, "needs": ["a"]`, noon), false, noon); what != "updated" || x.Title != "s" || x.Priority != 1 || !slices.Equal(x.needs(), []string{"b", "a"}) {
+	if what, x, _ = takeStory(t, g, stories(t, `"title": "taken", "priority": 1, "needs": ["a"]`, noon), false, noon); what != "updated" || x.Title != "s" || x.Priority != 1 || !slices.Equal(x.entryNeeds(), []string{"b", "a"}) {
 		t.Errorf("it is %s: %+v", what, x)
 	}
 }
@@ -208,14 +208,14 @@ func TestEntryOfTaskThatIsThere(t *testing.T) {
 func TestEntryNotWaitedFor(t *testing.T) {
 	g := loaded(on("a"), on("b"), on("s"))
 	for range 3 {
-		if what, x, _ := takeStory(t, g, stories(t, `"title": "s", "needs": ["a"]`, noon), false, noon); what != "older" || len(x.needs()) > 0 {
+		if what, x, _ := takeStory(t, g, stories(t, `"title": "s", "needs": ["a"]`, noon), false, noon); what != "older" || len(x.entryNeeds()) > 0 {
 			t.Errorf("it is %s: %+v", what, x)
 		}
 	}
-	if what, x, _ := takeStory(t, g, stories(t, `"title": "s", "needs": ["a", "b"]`, noon), false, noon); what != "updated" || !slices.Equal(x.needs(), []string{"b"}) {
+	if what, x, _ := takeStory(t, g, stories(t, `"title": "s", "needs": ["a", "b"]`, noon), false, noon); what != "updated" || !slices.Equal(x.entryNeeds(), []string{"b"}) {
 		t.Errorf("it is %s: %+v", what, x)
 	}
-	if what, x, _ := takeStory(t, g, stories(t, `"title": "s", "needs": ["a", "b"]`, noon), true, noon); what != "updated" || !slices.Equal(x.needs(), []string{"b", "a"}) {
+	if what, x, _ := takeStory(t, g, stories(t, `"title": "s", "needs": ["a", "b"]`, noon), true, noon); what != "updated" || !slices.Equal(x.entryNeeds(), []string{"b", "a"}) {
 		t.Errorf("by force it is %s: %+v", what, x)
 	}
 }

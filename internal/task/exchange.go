@@ -40,7 +40,7 @@ func ReadIssues(data []byte) (*Foreign, error) {
 			return nil, spec.Errorf(spec.ErrUsage, "line %d: %w", number, err).WithHint("nothing was taken over; mend the line, or take it out")
 		}
 		if first := lines[t.ID]; first > 0 {
-			return nil, spec.Errorf(spec.ErrUsage, "%s stands in line %d and in line %d", t.ID, first, number).WithHint("nothing was taken over; take one of them out")
+			return nil, spec.Errorf(spec.ErrUsage, "%s occurs in line %d and in line %d", t.ID, first, number).WithHint("nothing was taken over; take one of them out")
 		}
 		lines[t.ID] = number
 		f.Tasks = append(f.Tasks, t)
@@ -64,14 +64,14 @@ func besideTasks(line []byte, f *Foreign) (bool, error) {
 	}
 	switch err := json.Unmarshal(line, &r); {
 	case err != nil:
-		return false, nil //nolint:nilerr // what is wrong with it Parse tells
+		return false, nil //nolint:nilerr // Parse tells the mistake
 	case r.Schema != nil && r.ID == nil:
 		if *r.Schema != schema && !strings.HasPrefix(*r.Schema, schema+".") {
 			return true, fmt.Errorf("the file has the form %.40q, which is not known here", *r.Schema)
 		}
 		return true, nil
 	case r.Type != nil && *r.Type != "issue":
-		f.pass(fmt.Sprintf("records of the type %.40q", *r.Type))
+		f.noteIgnored(fmt.Sprintf("records of the type %.40q", *r.Type))
 		return true, nil
 	}
 	return false, nil
@@ -118,7 +118,7 @@ type Taken struct {
 func (g *Graph) Import(list []*Task, overwrite bool, now time.Time) (Taken, error) {
 	taken := Taken{[]string{}, []string{}, []string{}, []string{}, []string{}, []string{}}
 	for _, t := range list {
-		where, err := g.admit(t, overwrite, now, &taken)
+		where, err := g.importTask(t, overwrite, now, &taken)
 		if err != nil {
 			return taken, err
 		}
@@ -127,15 +127,15 @@ func (g *Graph) Import(list []*Task, overwrite bool, now time.Time) (Taken, erro
 	return taken, g.acyclic()
 }
 
-// admit imports one task or not, and returns the result list that the task belongs to.
-func (g *Graph) admit(t *Task, overwrite bool, now time.Time, taken *Taken) (*[]string, error) {
+// importTask imports one task or not, and returns the result list that the task belongs to.
+func (g *Graph) importTask(t *Task, overwrite bool, now time.Time, taken *Taken) (*[]string, error) {
 	old := g.tasks[t.ID]
 	if old == nil {
 		g.accept(t)
 		return &taken.Added, nil
 	}
 	if t.listed {
-		return g.renew(old, t, overwrite, now, taken)
+		return g.renewTask(old, t, overwrite, now, taken)
 	}
 	a, err := old.Encode()
 	if err != nil {

@@ -24,7 +24,7 @@ type Foreign struct {
 // maxPassed is how many kinds of ignored content are named.
 const maxPassed = 20
 
-func (f *Foreign) pass(what string) {
+func (f *Foreign) noteIgnored(what string) {
 	if len(f.Passed) < maxPassed && !slices.Contains(f.Passed, what) {
 		f.Passed = append(f.Passed, what)
 	}
@@ -51,12 +51,12 @@ func ReadStories(data []byte, at time.Time) (*Foreign, error) {
 	var list []json.RawMessage
 	for _, key := range o.keys {
 		if !slices.Contains(storyLists, key) {
-			f.pass(key)
+			f.noteIgnored(key)
 			continue
 		}
 		var some []json.RawMessage
 		if err := json.Unmarshal(o.values[key], &some); err != nil {
-			return nil, spec.Errorf(spec.ErrUsage, "%s is no list", key)
+			return nil, spec.Errorf(spec.ErrUsage, "%s is not a list", key)
 		}
 		list = append(list, some...)
 	}
@@ -73,15 +73,15 @@ func ReadStories(data []byte, at time.Time) (*Foreign, error) {
 		seen[s.ID] = i + 1
 		stories = append(stories, s)
 	}
-	slices.SortStableFunc(stories, func(a, b *story) int { return cmp.Compare(a.rank(), b.rank()) })
+	slices.SortStableFunc(stories, func(a, b *story) int { return cmp.Compare(a.rankOf(), b.rankOf()) })
 	for i, s := range stories { // of equal priority, the first story counts as the oldest
-		for _, id := range s.needs() {
+		for _, id := range s.allNeeds() {
 			if seen[id] == 0 { // otherwise it would not wait at all
 				return nil, spec.Errorf(spec.ErrUsage, "story %s needs %q, which is not there", s.ID, id).
 					WithHint("nothing was taken over; add it, or take it out of what the story needs")
 			}
 		}
-		t := s.task(at, at.Add(time.Duration(i-len(stories))*time.Millisecond))
+		t := s.newTask(at, at.Add(time.Duration(i-len(stories))*time.Millisecond))
 		if err := t.fromEntry(); err != nil {
 			return nil, spec.Errorf(spec.ErrUsage, "story %s: %w", s.ID, err).WithHint("nothing was taken over")
 		}
@@ -112,8 +112,8 @@ var storyKeys = []string{
 	"needs", "dependsOn", "depends_on", "dependencies",
 }
 
-// needs returns the IDs of the stories that must be done before.
-func (s *story) needs() []string { return slices.Concat(s.Needs, s.Needs2, s.Needs3, s.Needs4) }
+// allNeeds returns the IDs of the stories that must be done before.
+func (s *story) allNeeds() []string { return slices.Concat(s.Needs, s.Needs2, s.Needs3, s.Needs4) }
 
 func readStory(doc json.RawMessage, f *Foreign) (*story, error) {
 	o, err := parseObject(doc)
@@ -122,27 +122,27 @@ func readStory(doc json.RawMessage, f *Foreign) (*story, error) {
 	}
 	for _, key := range o.keys {
 		if !slices.Contains(storyKeys, key) {
-			f.pass("stories: " + key)
+			f.noteIgnored("stories: " + key)
 		}
 	}
 	s := &story{}
 	return s, json.Unmarshal(doc, s)
 }
 
-// rank is the place of a story among the others; one without a priority comes last.
-func (s *story) rank() int {
+// rankOf is the place of a story among the others; one without a priority comes last.
+func (s *story) rankOf() int {
 	if s.Priority == nil {
 		return 1 << 30
 	}
 	return *s.Priority
 }
 
-// task makes a task from a story. Its priority may be any number: those beyond ours become the least
+// newTask makes a task from a story. Its priority may be any number: those beyond ours become the least
 // urgent, and keep their order by their age.
-func (s *story) task(at, created time.Time) *Task {
+func (s *story) newTask(at, created time.Time) *Task {
 	t := &Task{
 		ID: s.ID, Title: strings.TrimSpace(s.Title), Description: s.Description, Notes: s.Notes, Status: Open, Type: "story",
-		Priority: max(0, min(s.rank(), 4)), CreatedAt: created, UpdatedAt: at,
+		Priority: max(0, min(s.rankOf(), 4)), CreatedAt: created, UpdatedAt: at,
 	}
 	if s.Priority == nil {
 		t.Priority = 2
@@ -152,7 +152,7 @@ func (s *story) task(at, created time.Time) *Task {
 		fmt.Fprintf(&criteria, "- %s\n", c)
 	}
 	t.AcceptanceCriteria = criteria.String()
-	for _, id := range s.needs() {
+	for _, id := range s.allNeeds() {
 		if !slices.ContainsFunc(t.Dependencies, func(d Dependency) bool { return d.DependsOnID == id }) {
 			t.Dependencies = append(t.Dependencies, Dependency{TaskID: s.ID, DependsOnID: id, Kind: Blocks, CreatedAt: at})
 		}
@@ -171,10 +171,10 @@ func ReadBoxes(data []byte, at time.Time) (*Foreign, error) {
 	var above []box
 	same := map[string]int{} // number of equal boxes within the same parent
 	for line := range bytes.Lines(withoutMark(data)) {
-		b, ok := boxOf(string(line))
+		b, ok := parseBox(string(line))
 		if !ok {
 			if len(bytes.TrimSpace(line)) > 0 {
-				f.pass("lines that are no box")
+				f.noteIgnored("lines without a box")
 			}
 			continue
 		}
@@ -186,10 +186,10 @@ func ReadBoxes(data []byte, at time.Time) (*Foreign, error) {
 			parent = above[len(above)-1].id
 		}
 		says := parent + "\x00" + b.title
-		b.id = boxID(says, same[says])
+		b.id = idOfBox(says, same[says])
 		same[says]++
 		above = append(above, b)
-		t := b.task(parent, at, at.Add(time.Duration(len(f.Tasks))*time.Millisecond-time.Hour))
+		t := b.newTask(parent, at, at.Add(time.Duration(len(f.Tasks))*time.Millisecond-time.Hour))
 		if err := t.fromEntry(); err != nil {
 			return nil, spec.Errorf(spec.ErrUsage, "the box %.40q: %w", b.title, err).WithHint("nothing was taken over")
 		}
@@ -206,7 +206,7 @@ type box struct {
 	id     string
 }
 
-func boxOf(line string) (box, bool) {
+func parseBox(line string) (box, bool) {
 	line = strings.ReplaceAll(strings.TrimRight(line, " \t\r\n"), "\t", "    ")
 	rest := strings.TrimLeft(line, " ")
 	if len(rest) < len("- [x] y") || rest[0] != '-' && rest[0] != '*' || rest[1:3] != " [" || rest[4:6] != "] " || !strings.ContainsRune(" /xX", rune(rest[3])) {
@@ -216,14 +216,14 @@ func boxOf(line string) (box, bool) {
 	return box{indent: len(line) - len(rest), mark: rest[3], title: title}, title != ""
 }
 
-// boxID names a box by its text, the box that it is a part of, and the number of equal ones before
+// idOfBox names a box by its text, the box that it is a part of, and the number of equal ones before
 // it.
-func boxID(says string, n int) string {
+func idOfBox(says string, n int) string {
 	sum := sha256.Sum256([]byte(says + "\x00" + strconv.Itoa(n)))
 	return "box-" + hex.EncodeToString(sum[:6])
 }
 
-func (b *box) task(parent string, at, created time.Time) *Task {
+func (b *box) newTask(parent string, at, created time.Time) *Task {
 	title, more := b.title, ""
 	if r := []rune(title); len(r) > MaxTitle {
 		title, more = string(r[:MaxTitle]), b.title

@@ -31,13 +31,13 @@ func (g *Graph) Load(t *Task) {
 	g.change(old, t)
 }
 
-// put is Load for a task that is new or was changed.
-func (g *Graph) put(t *Task) {
+// putChanged is Load for a task that is new or was changed.
+func (g *Graph) putChanged(t *Task) {
 	t.changed = true
 	g.accept(t)
 }
 
-// accept is put for a task that comes with its document.
+// accept is putChanged for a task that comes with its document.
 func (g *Graph) accept(t *Task) {
 	if _, ok := g.before[t.ID]; !ok {
 		g.before[t.ID] = g.tasks[t.ID]
@@ -90,8 +90,8 @@ func (g *Graph) Find(ref string) (*Task, error) {
 	return nil, spec.Errorf(spec.ErrNotFound, "%q is the end of %s and of %s", ref, found[0].ID, found[1].ID).WithHint("write the whole ID")
 }
 
-// edit returns a copy of a task that can be changed and then put back.
-func (g *Graph) edit(t *Task, now time.Time) *Task {
+// editCopy returns a copy of a task that can be changed and then put back.
+func (t *Task) editCopy(now time.Time) *Task {
 	c := *t
 	c.Labels = slices.Clone(t.Labels)
 	c.Dependencies = slices.Clone(t.Dependencies)
@@ -108,7 +108,7 @@ func (g *Graph) Children(id string) []*Task {
 	return list
 }
 
-func (g *Graph) childIDs(id string) []string { return g.known().children[id] }
+func (g *Graph) childIDs(id string) []string { return g.builtIndex().children[id] }
 
 // Below reports whether a task is a part of the other, directly or not.
 func (g *Graph) Below(t *Task, ancestor string) bool {

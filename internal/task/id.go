@@ -14,9 +14,9 @@ const usualPrefix = "bd"
 // maxNesting is how many numbers an ID may have after its first part.
 const maxNesting = 3
 
-// newID returns a free ID: PREFIX-XXXX, where the X are random digits and letters, as many as keep
+// randomID returns a free ID: PREFIX-XXXX, where the X are random digits and letters, as many as keep
 // collisions rare among the existing tasks.
-func (g *Graph) newID() string {
+func (g *Graph) randomID() string {
 	prefix := g.prefix()
 	length := 6
 	switch n := len(g.tasks); {
@@ -65,7 +65,7 @@ const maxChild = 1_000_000_000
 // already long.
 func (g *Graph) childID(parent string) string {
 	if strings.Count(parent, ".") >= maxNesting {
-		return g.newID()
+		return g.randomID()
 	}
 	last := 0
 	for id := range g.tasks {

@@ -25,8 +25,8 @@ type standing struct {
 	blocked, later map[string]string // the task that holds it up: itself, or an ancestor
 }
 
-// known returns the index, and builds it if necessary.
-func (g *Graph) known() *index {
+// builtIndex returns the index, and builds it if necessary.
+func (g *Graph) builtIndex() *index {
 	if g.index != nil {
 		return g.index
 	}
@@ -83,9 +83,9 @@ func sameEdge(a, b Dependency) bool {
 	return a.DependsOnID == b.DependsOnID && a.Kind == b.Kind && bytes.Equal(a.Metadata, b.Metadata)
 }
 
-// gate returns the state of a task's children.
-func (g *Graph) gate(id string) gate {
-	x := g.known()
+// gateOf returns the state of a task's children.
+func (g *Graph) gateOf(id string) gate {
+	x := g.builtIndex()
 	s, ok := x.gates[id]
 	if ok {
 		return s
@@ -93,7 +93,7 @@ func (g *Graph) gate(id string) gate {
 	for _, child := range x.children[id] {
 		g.steps++
 		c := g.tasks[child]
-		s.open, s.ended = s.open || !c.over(), s.ended || c.done()
+		s.open, s.ended = s.open || !c.isOver(), s.ended || c.isDone()
 	}
 	x.gates[id] = s
 	return s
@@ -101,7 +101,7 @@ func (g *Graph) gate(id string) gate {
 
 // ownBlockers returns a task's own blockers, without those of its ancestors.
 func (g *Graph) ownBlockers(t *Task) []Blocker {
-	x := g.known()
+	x := g.builtIndex()
 	list, ok := x.own[t.ID]
 	if !ok {
 		list = g.findBlockers(t)
@@ -111,7 +111,7 @@ func (g *Graph) ownBlockers(t *Task) []Blocker {
 }
 
 func (g *Graph) standing(now time.Time) *standing {
-	x := g.known()
+	x := g.builtIndex()
 	if x.standing != nil && x.standing.now.Equal(now) {
 		return x.standing
 	}
@@ -120,21 +120,21 @@ func (g *Graph) standing(now time.Time) *standing {
 		if len(g.ownBlockers(t)) > 0 {
 			blocked = append(blocked, id)
 		}
-		if t.later(now) {
+		if t.isDeferred(now) {
 			later = append(later, id)
 		}
 	}
 	x.standing = &standing{
 		now:     now,
-		blocked: g.below(blocked, func(t *Task) bool { return !t.over() }),
-		later:   g.below(later, func(*Task) bool { return true }),
+		blocked: g.partsBelow(blocked, func(t *Task) bool { return !t.isOver() }),
+		later:   g.partsBelow(later, func(*Task) bool { return true }),
 	}
 	return x.standing
 }
 
-// below returns tasks and all their parts, as far down as maxDepth, each with the nearest of these
+// partsBelow returns tasks and all their parts, as far down as maxDepth, each with the nearest of these
 // tasks. It does not go below a task for which through returns false.
-func (g *Graph) below(tops []string, through func(*Task) bool) map[string]string {
+func (g *Graph) partsBelow(tops []string, through func(*Task) bool) map[string]string {
 	top := map[string]string{}
 	slices.Sort(tops) // so that of equally near ones always the same counts
 	for _, id := range tops {

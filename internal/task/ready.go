@@ -67,7 +67,7 @@ func (g *Graph) State(t *Task, now time.Time) State {
 // Reason returns why a task cannot begin now, or ReasonNone. Calls for many tasks at the same time
 // share one look at the graph.
 func (g *Graph) Reason(t *Task, now time.Time) Reason {
-	if t.done() {
+	if t.isDone() {
 		return ReasonClosed
 	}
 	if _, _, ok := t.Claimed(now); ok {
@@ -94,7 +94,7 @@ func (g *Graph) Blockers(t *Task) []Blocker {
 	list := slices.Clone(g.ownBlockers(t))
 	g.ancestors(t, func(p *Task, level int) bool {
 		g.steps++
-		if p.over() || level > maxDepth {
+		if p.isOver() || level > maxDepth {
 			return false
 		}
 		for _, b := range g.ownBlockers(p) {
@@ -119,12 +119,12 @@ func (g *Graph) findBlockers(t *Task) (list []Blocker) {
 		waits := false
 		switch d.Kind {
 		case Blocks:
-			waits = !other.over()
+			waits = !other.isOver()
 		case ConditionalBlocks:
-			b.Never = other.done() && !other.Failed() // also of a deleted task
-			waits = b.Never || !other.over()
+			b.Never = other.isDone() && !other.Failed() // also of a deleted task
+			waits = b.Never || !other.isOver()
 		case WaitsFor:
-			waits = g.gateShut(other, d.anyChild())
+			waits = gateShut(g.gateOf(other.ID), d.anyChild())
 		}
 		if waits && !seen[b] {
 			seen[b] = true
@@ -136,13 +136,10 @@ func (g *Graph) findBlockers(t *Task) (list []Blocker) {
 
 // gateShut reports whether a task that waits for children must still wait. Without children it does not
 // wait.
-func (g *Graph) gateShut(of *Task, first bool) bool {
-	s := g.gate(of.ID)
-	return s.open && !(first && s.ended)
-}
+func gateShut(s gate, first bool) bool { return s.open && !(first && s.ended) }
 
-// later reports whether a task itself is deferred.
-func (t *Task) later(now time.Time) bool {
+// isDeferred reports whether a task itself is deferred.
+func (t *Task) isDeferred(now time.Time) bool {
 	return t.Status == Deferred || t.DeferUntil != nil && t.DeferUntil.After(now)
 }
 

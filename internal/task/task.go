@@ -144,13 +144,13 @@ func (d *Dependency) anyChild() bool {
 	return json.Unmarshal(data, &meta) == nil && meta.Gate == gateAny
 }
 
-// over reports whether the task blocks no other any more.
-func (t *Task) over() bool {
-	return t.done() || t.Status == Pinned
+// isOver reports whether the task blocks no other any more.
+func (t *Task) isOver() bool {
+	return t.isDone() || t.Status == Pinned
 }
 
-// done reports whether the task is closed or deleted.
-func (t *Task) done() bool { return t.Status == Closed || t.Status == Tombstone }
+// isDone reports whether the task is closed or deleted.
+func (t *Task) isDone() bool { return t.Status == Closed || t.Status == Tombstone }
 
 // failures are words of a reason that make a closed task a failed one.
 var failures = []string{"failed", "rejected", "wontfix", "won't fix", "cancelled", "canceled", "abandoned", "blocked", "error", "timeout", "aborted"}
@@ -163,7 +163,7 @@ func (t *Task) Failed() bool {
 // Claimed reports whether a holder works on the task now, and returns its name and the end of the
 // claim. The time is zero if the claim has no end.
 func (t *Task) Claimed(now time.Time) (who string, until time.Time, ok bool) {
-	if !t.taken() {
+	if !t.hasHolder() {
 		return "", until, false
 	}
 	if t.LeaseExpiresAt != nil {
@@ -172,8 +172,8 @@ func (t *Task) Claimed(now time.Time) (who string, until time.Time, ok bool) {
 	return t.Assignee, until, !t.expired(now)
 }
 
-// taken reports whether the task has a holder, even if the claim has expired.
-func (t *Task) taken() bool { return t.Status == InProgress || t.Status == Hooked }
+// hasHolder reports whether the task has a holder, even if the claim has expired.
+func (t *Task) hasHolder() bool { return t.Status == InProgress || t.Status == Hooked }
 
 // expired reports whether a claim has expired: then the task counts as open. A claim that was made further
 // in the future than its lease is long has expired, too: the clock was set back, and the claim would last

@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// do runs a command, and returns its output.
-func (s *Server) do(ctx context.Context, args []string) (string, error) {
+// doCommand runs a command, and returns its output.
+func (s *Server) doCommand(ctx context.Context, args []string) (string, error) {
 	name := ""
 	if len(args) > 1 && args[0] == "--json" { // Beads also allows it before the command
 		args = append([]string{args[1], args[0]}, args[2:]...)
@@ -23,25 +23,25 @@ func (s *Server) do(ctx context.Context, args []string) (string, error) {
 	}
 	switch name {
 	case "ready":
-		return s.ready(ctx, args)
+		return s.readyCommand(ctx, args)
 	case "list", "ls":
-		return s.list(ctx, args)
+		return s.listCommand(ctx, args)
 	case "blocked":
 		return s.blocked(ctx, args)
 	case "show":
-		return s.show(ctx, args)
+		return s.showCommand(ctx, args)
 	case "create", "add", "new":
 		return s.create(ctx, args)
 	case "update":
 		return s.update(ctx, args)
 	case "close", "done":
-		return s.close(ctx, args)
+		return s.closeCommand(ctx, args)
 	case "reopen":
 		return s.reopen(ctx, args)
 	case "dep":
-		return s.dep(ctx, args)
+		return s.depCommand(ctx, args)
 	case "prime", "", "help", "--help", "-h":
-		return s.prime(ctx)
+		return s.primeCommand(ctx)
 	}
 	return "", spec.Errorf(spec.ErrUsage, "unknown command %s: there are ready, blocked, list, show, create, update, close, reopen, dep add, dep remove and prime", name)
 }
@@ -59,8 +59,8 @@ func newFlags(name string) *flags {
 	return f
 }
 
-// words adds a flag that may be given several times, or with commas.
-func (f *flags) words(to *[]string, name string) {
+// addWords adds a flag that may be given several times, or with commas.
+func (f *flags) addWords(to *[]string, name string) {
 	f.Func(name, "", func(v string) (err error) {
 		*to, err = withWords(*to, v)
 		return err
@@ -99,35 +99,35 @@ func (f *flags) parse(args []string, least, most int) ([]string, error) {
 	return plain, nil
 }
 
-func (s *Server) ready(ctx context.Context, args []string) (string, error) {
+func (s *Server) readyCommand(ctx context.Context, args []string) (string, error) {
 	f, c := newFlags("ready"), choice{}
-	c.add(f, 100)
+	c.addFlags(f, 100)
 	claim := f.Bool("claim", false, "")
 	if _, err := f.parse(args, 0, 0); err != nil {
 		return "", err
 	}
 	if !*claim {
-		return s.look(ctx, func(g *task.Graph) (string, error) {
-			return f.print(c.cut(g.Ready(&c.Filter, task.ByPriority, s.now())))
+		return s.readTasks(ctx, func(g *task.Graph) (string, error) {
+			return f.printTasks(c.limitList(g.Ready(&c.Filter, task.ByPriority, s.timeNow())))
 		})
 	}
 	if slices.Contains(c.Labels, task.LabelHuman) {
-		return "", spec.Errorf(spec.ErrUsage, "ready --claim: what has the label %s waits for a person", task.LabelHuman)
+		return "", spec.Errorf(spec.ErrUsage, "ready --claim: a task with the label %s waits for a person", task.LabelHuman)
 	}
 	var t *task.Task
 	err := s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) (err error) {
-		t, err = g.ClaimNext(&c.Filter, task.ByPriority, s.Who, task.UsualLease, s.now())
+		t, err = g.ClaimNext(&c.Filter, task.ByPriority, s.Who, task.UsualLease, s.timeNow())
 		return err
 	})
 	if err != nil {
 		return "", err
 	}
-	return f.print([]*task.Task{t})
+	return f.printTasks([]*task.Task{t})
 }
 
-func (s *Server) list(ctx context.Context, args []string) (string, error) {
+func (s *Server) listCommand(ctx context.Context, args []string) (string, error) {
 	f, c := newFlags("list"), choice{}
-	c.add(f, 0)
+	c.addFlags(f, 0)
 	all, status := f.Bool("all", false, ""), f.String("status", "", "")
 	f.StringVar(status, "s", "", "")
 	if _, err := f.parse(args, 0, 0); err != nil {
@@ -141,23 +141,23 @@ func (s *Server) list(ctx context.Context, args []string) (string, error) {
 // blocked lists tasks that wait for others.
 func (s *Server) blocked(ctx context.Context, args []string) (string, error) {
 	f, c := newFlags("blocked"), choice{}
-	c.add(f, 0)
+	c.addFlags(f, 0)
 	if _, err := f.parse(args, 0, 0); err != nil {
 		return "", err
 	}
-	now := s.now()
+	now := s.timeNow()
 	return s.chosen(ctx, f, &c, func(g *task.Graph, t *task.Task) bool { return g.Reason(t, now) == task.ReasonBlocked })
 }
 
 // chosen prints the tasks that the flags choose and for which also returns true.
 func (s *Server) chosen(ctx context.Context, f *flags, c *choice, also func(*task.Graph, *task.Task) bool) (string, error) {
-	return s.look(ctx, func(g *task.Graph) (string, error) {
+	return s.readTasks(ctx, func(g *task.Graph) (string, error) {
 		list := slices.DeleteFunc(g.All(), func(t *task.Task) bool { return !c.Matches(g, t) || !also(g, t) })
-		return f.print(c.cut(list))
+		return f.printTasks(c.limitList(list))
 	})
 }
 
-func (s *Server) show(ctx context.Context, args []string) (string, error) {
+func (s *Server) showCommand(ctx context.Context, args []string) (string, error) {
 	f := newFlags("show")
 	ids, err := f.parse(args, 1, 1)
 	if err != nil {
@@ -168,13 +168,13 @@ func (s *Server) show(ctx context.Context, args []string) (string, error) {
 
 func (s *Server) create(ctx context.Context, args []string) (string, error) {
 	f, x := newFlags("create"), fields{}
-	x.add(f)
+	x.addFlags(f)
 	t := task.Task{Priority: 2}
 	for _, name := range []string{"labels", "label", "l"} {
-		f.words(&t.Labels, name)
+		f.addWords(&t.Labels, name)
 	}
 	var deps []string
-	f.words(&deps, "deps")
+	f.addWords(&deps, "deps")
 	parent := f.String("parent", "", "")
 	f.StringVar(&t.Title, "title", "", "")
 	titles, err := f.parse(args, 0, 1)
@@ -187,7 +187,7 @@ func (s *Server) create(ctx context.Context, args []string) (string, error) {
 	case len(titles) == 1 || t.Title == "":
 		return "", spec.Errorf(spec.ErrUsage, "create: a task has one title")
 	}
-	x.write(&t)
+	x.setFields(&t)
 	links, err := linksOf(deps)
 	if err != nil {
 		return "", err
@@ -198,7 +198,7 @@ func (s *Server) create(ctx context.Context, args []string) (string, error) {
 func priority(to *int, v string) error {
 	digit := strings.TrimPrefix(strings.TrimPrefix(v, "P"), "p")
 	if len(digit) != 1 || digit[0] < '0' || digit[0] > '4' {
-		return fmt.Errorf("%q is no priority: 0, the most urgent, to 4", v)
+		return fmt.Errorf("%q is not a priority: 0, the most urgent, to 4", v)
 	}
 	*to = int(digit[0] - '0')
 	return nil
@@ -212,7 +212,7 @@ func linksOf(deps []string) (links []task.Link, err error) {
 			kind, on = string(task.Blocks), d
 		}
 		if on == "" {
-			return nil, spec.Errorf(spec.ErrUsage, "%q is no dependency: write KIND:ID", d)
+			return nil, spec.Errorf(spec.ErrUsage, "%q is not a dependency: write KIND:ID", d)
 		}
 		links = append(links, task.Link{Kind: task.Kind(kind), On: on})
 	}
@@ -229,7 +229,7 @@ func (s *Server) update(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.updateTask(ctx, ids[0], change{claim: *claim, release: *release, status: *status, write: x.write}, args, f)
+	return s.updateTask(ctx, ids[0], change{claim: *claim, release: *release, status: *status, write: x.setFields}, args, f)
 }
 
 // maySet refuses a status that a sandbox may not set: one with a command of its own, or one that would
@@ -244,7 +244,7 @@ func maySet(status string) error {
 	return spec.Errorf(spec.ErrUsage, "no status %q can be set: there are open, blocked, deferred and in_progress, which claims it", status)
 }
 
-func (s *Server) close(ctx context.Context, args []string) (string, error) {
+func (s *Server) closeCommand(ctx context.Context, args []string) (string, error) {
 	f, end := newFlags("close"), task.End{}
 	for _, name := range []string{"reason", "r"} {
 		f.StringVar(&end.Reason, name, "", "")
@@ -263,11 +263,11 @@ func (s *Server) reopen(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.each(ctx, ids, args, f, func(g *task.Graph, id string) (*task.Task, error) { return g.Reopen(id, s.now()) })
+	return s.changeEach(ctx, ids, args, f, func(g *task.Graph, id string) (*task.Task, error) { return g.Reopen(id, s.timeNow()) })
 }
 
-// each changes all tasks or none. It stops between two tasks when ctx is done, because others wait.
-func (s *Server) each(ctx context.Context, ids, said []string, f *flags, change func(*task.Graph, string) (*task.Task, error)) (string, error) {
+// changeEach changes all tasks or none. It stops between two tasks when ctx is done, because others wait.
+func (s *Server) changeEach(ctx context.Context, ids, said []string, f *flags, change func(*task.Graph, string) (*task.Task, error)) (string, error) {
 	var list []*task.Task
 	err := s.change(ctx, spec.TasksWrite, said, func(g *task.Graph) error {
 		for _, id := range ids {
@@ -285,10 +285,10 @@ func (s *Server) each(ctx context.Context, ids, said []string, f *flags, change 
 	if err != nil {
 		return "", err
 	}
-	return f.print(list)
+	return f.printTasks(list)
 }
 
-func (s *Server) dep(ctx context.Context, args []string) (string, error) {
+func (s *Server) depCommand(ctx context.Context, args []string) (string, error) {
 	verb := ""
 	if len(args) > 0 {
 		verb, args = args[0], args[1:]
@@ -312,11 +312,11 @@ func (s *Server) dep(ctx context.Context, args []string) (string, error) {
 	}
 	var t *task.Task
 	err = s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) (err error) {
-		t, err = g.Unlink(ids[0], ids[1], "", s.now())
+		t, err = g.Unlink(ids[0], ids[1], "", s.timeNow())
 		return err
 	})
 	if err != nil {
 		return "", err
 	}
-	return f.print([]*task.Task{t})
+	return f.printTasks([]*task.Task{t})
 }

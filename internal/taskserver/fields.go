@@ -10,12 +10,12 @@ import (
 // fields are the flags for the fields of a task, under Beads' names. Only given flags count.
 type fields struct{ set []func(*task.Task) }
 
-func (x *fields) add(f *flags) {
-	x.text(f, func(t *task.Task) *string { return &t.Description }, "description", "d")
-	x.text(f, func(t *task.Task) *string { return &t.Design }, "design")
-	x.text(f, func(t *task.Task) *string { return &t.AcceptanceCriteria }, "acceptance")
-	x.text(f, func(t *task.Task) *string { return &t.Notes }, "notes")
-	x.text(f, func(t *task.Task) *string { return &t.Type }, "type", "t")
+func (x *fields) addFlags(f *flags) {
+	x.addText(f, func(t *task.Task) *string { return &t.Description }, "description", "d")
+	x.addText(f, func(t *task.Task) *string { return &t.Design }, "design")
+	x.addText(f, func(t *task.Task) *string { return &t.AcceptanceCriteria }, "acceptance")
+	x.addText(f, func(t *task.Task) *string { return &t.Notes }, "notes")
+	x.addText(f, func(t *task.Task) *string { return &t.Type }, "type", "t")
 	for _, name := range []string{"priority", "p"} {
 		f.Func(name, "", func(v string) error {
 			n := 0
@@ -27,14 +27,14 @@ func (x *fields) add(f *flags) {
 
 // addChange adds the flags for fields of an existing task.
 func (x *fields) addChange(f *flags) {
-	x.add(f)
-	x.text(f, func(t *task.Task) *string { return &t.Title }, "title")
+	x.addFlags(f)
+	x.addText(f, func(t *task.Task) *string { return &t.Title }, "title")
 	f.Func("append-notes", "", func(v string) error {
 		x.set = append(x.set, func(t *task.Task) { t.AddNote(v) })
 		return nil
 	})
 	var labels, remove []string
-	f.words(&labels, "add-label")
+	f.addWords(&labels, "add-label")
 	f.Func("remove-label", "", func(v string) (err error) {
 		remove, err = withWords(remove, v)
 		if slices.Contains(remove, task.LabelHuman) { // an agent must not decide for the person
@@ -52,8 +52,8 @@ func (x *fields) addChange(f *flags) {
 	})
 }
 
-// text adds a flag for a text.
-func (x *fields) text(f *flags, of func(*task.Task) *string, names ...string) {
+// addText adds a flag for a text.
+func (x *fields) addText(f *flags, of func(*task.Task) *string, names ...string) {
 	for _, name := range names {
 		f.Func(name, "", func(v string) error {
 			x.set = append(x.set, func(t *task.Task) { *of(t) = v })
@@ -62,8 +62,8 @@ func (x *fields) text(f *flags, of func(*task.Task) *string, names ...string) {
 	}
 }
 
-// write sets the given fields of a task.
-func (x *fields) write(t *task.Task) {
+// setFields sets the given fields of a task.
+func (x *fields) setFields(t *task.Task) {
 	for _, set := range x.set {
 		set(t)
 	}
@@ -75,15 +75,15 @@ type choice struct {
 	most int
 }
 
-func (c *choice) add(f *flags, most int) {
+func (c *choice) addFlags(f *flags, most int) {
 	for _, name := range []string{"n", "limit"} {
 		f.IntVar(&c.most, name, most, "")
 	}
 	for _, name := range []string{"label", "l"} {
-		f.words(&c.Labels, name)
+		f.addWords(&c.Labels, name)
 	}
 	for _, name := range []string{"type", "t"} {
-		f.words(&c.Types, name)
+		f.addWords(&c.Types, name)
 	}
 	for _, name := range []string{"priority", "p"} {
 		f.Func(name, "", func(v string) error {
@@ -100,8 +100,8 @@ func (c *choice) add(f *flags, most int) {
 	f.StringVar(&c.Parent, "parent", "", "")
 }
 
-// cut limits a list to the wanted number.
-func (c *choice) cut(list []*task.Task) []*task.Task {
+// limitList limits a list to the wanted number.
+func (c *choice) limitList(list []*task.Task) []*task.Task {
 	if c.most > 0 {
 		list = list[:min(len(list), c.most)]
 	}

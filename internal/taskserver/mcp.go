@@ -92,12 +92,12 @@ func (s *Server) called(r *http.Request, m message) (any, *failure) {
 		if err := json.Unmarshal(m.Params, &p); err != nil {
 			return nil, &failure{badParams, err.Error()}
 		}
-		for _, t := range tools() {
-			if t.name == p.Name && s.may(t.access) == nil {
-				return s.call(r, t, p.Arguments)
+		for _, t := range allTools() {
+			if t.name == p.Name && s.checkAccess(t.access) == nil {
+				return s.callTool(r, t, p.Arguments)
 			}
 		}
-		return nil, &failure{badParams, "there is no tool " + p.Name}
+		return nil, &failure{badParams, "unknown tool: " + p.Name}
 	}
 	return nil, &failure{noMethod, "unknown method " + m.Method}
 }
@@ -123,32 +123,32 @@ type values struct {
 	priority *int // nil: not given
 }
 
-// said returns all given text.
-func (v values) said() []string { return slices.Collect(maps.Values(v.text)) }
+// givenText returns all given text.
+func (v values) givenText() []string { return slices.Collect(maps.Values(v.text)) }
 
-func tools() []tool {
+func allTools() []tool {
 	id := argument{name: "id", does: "its ID", needed: true}
 	urgency := argument{name: "priority", does: "0, the most urgent, to 4", number: true}
 	return []tool{
 		{"tasks_ready", "read", "List the tasks that can begin now, the most urgent first.", nil, func(ctx context.Context, s *Server, _ values) (string, error) {
-			return s.ready(ctx, []string{"--json"})
+			return s.readyCommand(ctx, []string{"--json"})
 		}},
 		{"tasks_list", "read", "List all tasks that are not closed.", nil, func(ctx context.Context, s *Server, _ values) (string, error) {
-			return s.list(ctx, []string{"--json"})
+			return s.listCommand(ctx, []string{"--json"})
 		}},
 		{"tasks_show", "read", "Show one task.", []argument{id}, func(ctx context.Context, s *Server, v values) (string, error) {
 			return s.showTask(ctx, v.text["id"], &flags{})
 		}},
 		{"tasks_create", "add", "Add a task.", []argument{
-			{name: "title", does: "what is to be done, in a line", needed: true},
+			{name: "title", does: "the task in a line", needed: true},
 			{name: "description", does: "all that is to be known"},
 			urgency,
 			{name: "discovered_from", does: "the ID of the task during which it was found"},
 		}, createByTool},
 		{"tasks_claim", "write", "Take a task, for half an hour, or for longer if it is yours.", []argument{id}, func(ctx context.Context, s *Server, v values) (string, error) {
-			return s.updateTask(ctx, v.text["id"], change{claim: true, write: func(*task.Task) {}}, v.said(), asJSON)
+			return s.updateTask(ctx, v.text["id"], change{claim: true, write: func(*task.Task) {}}, v.givenText(), asJSON)
 		}},
-		{"tasks_update", "write", "Change what is written down of a task, or how it stands.", []argument{
+		{"tasks_update", "write", "Change the fields of a task, or its status.", []argument{
 			id,
 			{name: "description", does: "all that is to be known, in the place of what there was"},
 			{name: "append_notes", does: "a line to put below the notes"},
@@ -161,10 +161,10 @@ func tools() []tool {
 			{name: "type", does: "blocks, unless you say otherwise"},
 		}, func(ctx context.Context, s *Server, v values) (string, error) {
 			kind := cmp.Or(task.Kind(v.text["type"]), task.Blocks)
-			return s.linkTask(ctx, v.text["id"], task.Link{Kind: kind, On: v.text["on"]}, v.said(), asJSON)
+			return s.linkTask(ctx, v.text["id"], task.Link{Kind: kind, On: v.text["on"]}, v.givenText(), asJSON)
 		}},
-		{"tasks_close", "write", "End a task that nobody else holds.", []argument{id, {name: "reason", does: "why"}}, func(ctx context.Context, s *Server, v values) (string, error) {
-			return s.closeTasks(ctx, []string{v.text["id"]}, task.End{Reason: v.text["reason"]}, v.said(), asJSON)
+		{"tasks_close", "write", "End a task that no other worker holds.", []argument{id, {name: "reason", does: "why"}}, func(ctx context.Context, s *Server, v values) (string, error) {
+			return s.closeTasks(ctx, []string{v.text["id"]}, task.End{Reason: v.text["reason"]}, v.givenText(), asJSON)
 		}},
 	}
 }
@@ -181,7 +181,7 @@ func createByTool(ctx context.Context, s *Server, v values) (string, error) {
 	if from, given := v.text["discovered_from"]; given {
 		links = []task.Link{{Kind: task.DiscoveredFrom, On: from}}
 	}
-	return s.addTask(ctx, t, "", links, v.said(), asJSON)
+	return s.addTask(ctx, t, "", links, v.givenText(), asJSON)
 }
 
 func updateByTool(ctx context.Context, s *Server, v values) (string, error) {
@@ -195,14 +195,14 @@ func updateByTool(ctx context.Context, s *Server, v values) (string, error) {
 		if v.priority != nil {
 			t.Priority = *v.priority
 		}
-	}}, v.said(), asJSON)
+	}}, v.givenText(), asJSON)
 }
 
 // listed returns the tools that the sandbox may use.
 func (s *Server) listed() []obj {
 	list := []obj{}
-	for _, t := range tools() {
-		if s.may(t.access) != nil {
+	for _, t := range allTools() {
+		if s.checkAccess(t.access) != nil {
 			continue
 		}
 		properties, needed := obj{}, []string{}
@@ -223,9 +223,9 @@ func (s *Server) listed() []obj {
 	return list
 }
 
-// call runs a tool's operation.
-func (s *Server) call(r *http.Request, t tool, given map[string]any) (any, *failure) {
-	v, err := t.read(given)
+// callTool runs a tool's operation.
+func (s *Server) callTool(r *http.Request, t tool, given map[string]any) (any, *failure) {
+	v, err := t.readValues(given)
 	if err != nil {
 		return nil, &failure{badParams, err.Error()}
 	}
@@ -233,8 +233,8 @@ func (s *Server) call(r *http.Request, t tool, given map[string]any) (any, *fail
 	return obj{"content": []obj{{"type": "text", "text": out.Out + out.Err}}, "isError": out.Code != 0}, nil
 }
 
-// read returns the values of a tool's arguments.
-func (t *tool) read(given map[string]any) (values, error) {
+// readValues returns the values of a tool's arguments.
+func (t *tool) readValues(given map[string]any) (values, error) {
 	v := values{text: map[string]string{}}
 	for _, a := range t.args {
 		x, ok := given[a.name]
@@ -251,7 +251,7 @@ func (t *tool) read(given map[string]any) (values, error) {
 				return v, err
 			}
 		case !isText:
-			return v, fmt.Errorf("%s is no text", a.name)
+			return v, fmt.Errorf("%s is not a text", a.name)
 		default:
 			v.text[a.name] = text
 		}

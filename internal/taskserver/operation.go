@@ -11,22 +11,22 @@ import (
 // which counts towards the limits, and f says how tasks are printed.
 
 func (s *Server) showTask(ctx context.Context, id string, f *flags) (string, error) {
-	return s.look(ctx, func(g *task.Graph) (string, error) {
+	return s.readTasks(ctx, func(g *task.Graph) (string, error) {
 		t, err := g.Find(id)
 		switch {
 		case err != nil:
 			return "", err
 		case f.json:
-			return f.print([]*task.Task{t})
+			return f.printTasks([]*task.Task{t})
 		}
-		return s.page(g, t), nil
+		return s.taskPage(g, t), nil
 	})
 }
 
 func (s *Server) addTask(ctx context.Context, t task.Task, parent string, links []task.Link, said []string, f *flags) (string, error) {
 	var made *task.Task
 	err := s.change(ctx, spec.TasksAdd, said, func(g *task.Graph) (err error) {
-		made, err = g.Add(t, parent, links, s.Who, s.now())
+		made, err = g.Add(t, parent, links, s.Who, s.timeNow())
 		return err
 	})
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Server) addTask(ctx context.Context, t task.Task, parent string, links 
 	s.added++
 	s.written += perLink * len(links)
 	if !f.json {
-		return f.print([]*task.Task{made})
+		return f.printTasks([]*task.Task{made})
 	}
 	doc, err := made.Encode() // one document and not a list, as in Beads: scripts read .id
 	return string(doc) + "\n", err
@@ -54,7 +54,7 @@ func (s *Server) updateTask(ctx context.Context, id string, c change, said []str
 	}
 	var t *task.Task
 	err := s.change(ctx, spec.TasksWrite, said, func(g *task.Graph) (err error) {
-		now := s.now()
+		now := s.timeNow()
 		switch {
 		case c.claim || c.status == string(task.InProgress):
 			if t, err = g.Claim(id, s.Who, task.UsualLease, now); err != nil {
@@ -77,21 +77,21 @@ func (s *Server) updateTask(ctx context.Context, id string, c change, said []str
 	if err != nil {
 		return "", err
 	}
-	return f.print([]*task.Task{t})
+	return f.printTasks([]*task.Task{t})
 }
 
 func (s *Server) linkTask(ctx context.Context, id string, to task.Link, said []string, f *flags) (string, error) {
 	var t *task.Task
 	err := s.change(ctx, spec.TasksWrite, said, func(g *task.Graph) (err error) {
-		t, err = g.Link(id, to, s.Who, s.now())
+		t, err = g.Link(id, to, s.Who, s.timeNow())
 		return err
 	})
 	if err != nil {
 		return "", err
 	}
-	return f.print([]*task.Task{t})
+	return f.printTasks([]*task.Task{t})
 }
 
 func (s *Server) closeTasks(ctx context.Context, ids []string, end task.End, said []string, f *flags) (string, error) {
-	return s.each(ctx, ids, said, f, func(g *task.Graph, id string) (*task.Task, error) { return g.Finish(id, s.Who, end, s.now()) })
+	return s.changeEach(ctx, ids, said, f, func(g *task.Graph, id string) (*task.Task, error) { return g.Finish(id, s.Who, end, s.timeNow()) })
 }

@@ -34,8 +34,8 @@ type pace struct {
 	at   time.Time     // the time of that value; zero: all of burst is left
 }
 
-// pause returns how long a command has to wait.
-func (p *pace) pause(r rate, now time.Time) time.Duration {
+// pauseFor returns how long a command has to wait.
+func (p *pace) pauseFor(r rate, now time.Time) time.Duration {
 	p.left, p.at = min(p.left+now.Sub(p.at)/r.share, r.burst), now
 	if p.left > 0 {
 		return 0
@@ -43,9 +43,9 @@ func (p *pace) pause(r rate, now time.Time) time.Duration {
 	return -p.left*r.share + time.Millisecond
 }
 
-// wait waits until the sandbox may continue.
-func (p *pace) wait(ctx context.Context, r rate) error {
-	pause := p.pause(r, time.Now())
+// waitTurn waits until the sandbox may continue.
+func (p *pace) waitTurn(ctx context.Context, r rate) error {
+	pause := p.pauseFor(r, time.Now())
 	switch {
 	case pause == 0:
 		return nil
@@ -57,16 +57,16 @@ func (p *pace) wait(ctx context.Context, r rate) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-time.After(pause):
-		p.pause(r, time.Now())
+		p.pauseFor(r, time.Now())
 		return nil
 	}
 }
 
 // change makes a change, if the sandbox has the right to, and changes neither too much nor too fast.
 func (s *Server) change(ctx context.Context, access string, args []string, f func(*task.Graph) error) error {
-	size, err := s.mayChange(access, args)
+	size, err := s.checkChange(access, args)
 	if err == nil {
-		err = s.changes.wait(ctx, changing)
+		err = s.changes.waitTurn(ctx, changing)
 	}
 	if err != nil {
 		return err
@@ -86,9 +86,9 @@ func (s *Server) change(ctx context.Context, access string, args []string, f fun
 	return err
 }
 
-// look reads the tasks, but not too often.
-func (s *Server) look(ctx context.Context, f func(*task.Graph) (string, error)) (string, error) {
-	if err := s.looks.wait(ctx, looking); err != nil {
+// readTasks reads the tasks, but not too often.
+func (s *Server) readTasks(ctx context.Context, f func(*task.Graph) (string, error)) (string, error) {
+	if err := s.looks.waitTurn(ctx, looking); err != nil {
 		return "", err
 	}
 	asked := time.Now()

@@ -49,7 +49,7 @@ func TestPace(t *testing.T) {
 			const long = 2 * time.Minute
 			refused := 0
 			for began := time.Now(); time.Since(began) < long; time.Sleep(20 * time.Millisecond) {
-				r := s.run(t.Context(), []string{"create", "x", "--parent", "none"})
+				r := s.runCommand(t.Context(), []string{"create", "x", "--parent", "none"})
 				if r.Code == spec.ExitConflict && strings.Contains(r.Err, "again in ") {
 					refused++
 				} else if r.Code != spec.ExitNotFound {
@@ -123,7 +123,7 @@ func TestPaceOfLooks(t *testing.T) {
 		ways := [][]string{{"ready"}, {"list"}, {"blocked"}, {"prime"}, {"show", "none"}}
 		refused := 0
 		for n, began := 0, time.Now(); time.Since(began) < long; n++ {
-			if r := s.run(t.Context(), ways[n%len(ways)]); r.Code == spec.ExitConflict {
+			if r := s.runCommand(t.Context(), ways[n%len(ways)]); r.Code == spec.ExitConflict {
 				refused++
 			}
 			time.Sleep(20 * time.Millisecond)
@@ -142,7 +142,7 @@ func TestCommandInTime(t *testing.T) {
 		id, _, _ := strings.Cut(s.must(t, 0, "create", "x"), " ")
 		s.Store = &slow{Store: s.Store, late: time.Minute}
 		for _, name := range []string{"close", "reopen"} {
-			if r := s.run(t.Context(), []string{name, id}); r.Code == 0 {
+			if r := s.runCommand(t.Context(), []string{name, id}); r.Code == 0 {
 				t.Errorf("%s: %+v", name, r)
 			}
 			time.Sleep(time.Hour)

@@ -11,8 +11,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// print writes tasks as lines, or as their documents.
-func (f *flags) print(list []*task.Task) (string, error) {
+// printTasks writes tasks as lines, or as their documents.
+func (f *flags) printTasks(list []*task.Task) (string, error) {
 	var b bytes.Buffer
 	if !f.json {
 		for _, t := range list {
@@ -36,10 +36,10 @@ func (f *flags) print(list []*task.Task) (string, error) {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// page prints all that an agent needs to know about a task.
-func (s *Server) page(g *task.Graph, t *task.Task) string {
+// taskPage prints all that an agent needs to know about a task.
+func (s *Server) taskPage(g *task.Graph, t *task.Task) string {
 	var b strings.Builder
-	state := g.State(t, s.now())
+	state := g.State(t, s.timeNow())
 	fmt.Fprintf(&b, "%s  %s\nstatus %s, priority %d, type %s\n", t.ID, oneLine(t.Title), t.Status, t.Priority, t.Type)
 	if t.Assignee != "" {
 		fmt.Fprintf(&b, "assignee %s\n", t.Assignee)
@@ -57,13 +57,13 @@ func (s *Server) page(g *task.Graph, t *task.Task) string {
 	return b.String()
 }
 
-// prime tells an agent about the commands and tasks, and how to work with them.
-func (s *Server) prime(ctx context.Context) (string, error) {
-	return s.look(ctx, func(g *task.Graph) (string, error) { return s.primer(g), nil })
+// primeCommand tells an agent about the commands and tasks, and how to work with them.
+func (s *Server) primeCommand(ctx context.Context) (string, error) {
+	return s.readTasks(ctx, func(g *task.Graph) (string, error) { return s.primer(g), nil })
 }
 
 func (s *Server) primer(g *task.Graph) string {
-	ready := g.Ready(&task.Filter{}, task.ByPriority, s.now())
+	ready := g.Ready(&task.Filter{}, task.ByPriority, s.timeNow())
 	var b strings.Builder
 	fmt.Fprintf(&b, "The tasks of this project, of which %d can begin now. This sandbox may %s them.\n\n", len(ready), s.Access)
 	for _, line := range []struct{ access, text string }{
@@ -78,7 +78,7 @@ func (s *Server) primer(g *task.Graph) string {
 		{spec.TasksWrite, "bd close ID... [--reason TEXT]  and bd reopen ID..."},
 		{spec.TasksWrite, "bd dep add ID ON [--type blocks], bd dep remove ID ON"},
 	} {
-		if s.may(line.access) == nil {
+		if s.checkAccess(line.access) == nil {
 			fmt.Fprintln(&b, line.text)
 		}
 	}

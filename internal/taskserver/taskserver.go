@@ -81,7 +81,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "read the command: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	answer(w, s.run(r.Context(), asked.Args))
+	answer(w, s.runCommand(r.Context(), asked.Args))
 }
 
 func answer(w http.ResponseWriter, v any) {
@@ -91,9 +91,9 @@ func answer(w http.ResponseWriter, v any) {
 	_ = enc.Encode(v) // the client may be gone
 }
 
-// run executes a command. The caller holds the lock.
-func (s *Server) run(ctx context.Context, args []string) result {
-	return s.result(ctx, func(ctx context.Context) (string, error) { return s.do(ctx, args) })
+// runCommand executes a command. The caller holds the lock.
+func (s *Server) runCommand(ctx context.Context, args []string) result {
+	return s.result(ctx, func(ctx context.Context) (string, error) { return s.doCommand(ctx, args) })
 }
 
 // result runs an operation, and bounds its time and its answer.
@@ -114,15 +114,15 @@ func (s *Server) result(ctx context.Context, operation func(context.Context) (st
 	return result{Out: out, Err: text, Code: spec.ExitCode(err)}
 }
 
-func (s *Server) now() time.Time {
+func (s *Server) timeNow() time.Time {
 	if s.Now != nil {
 		return s.Now()
 	}
 	return time.Now().UTC()
 }
 
-// may refuses operations that the sandbox has no right to.
-func (s *Server) may(access string) error {
+// checkAccess refuses operations that the sandbox has no right to.
+func (s *Server) checkAccess(access string) error {
 	rank := map[string]int{spec.TasksRead: 1, spec.TasksAdd: 2, spec.TasksWrite: 3}
 	if rank[s.Access] >= rank[access] {
 		return nil
@@ -130,10 +130,10 @@ func (s *Server) may(access string) error {
 	return spec.Errorf(spec.ErrDenied, "this sandbox may %s tasks, and this takes %s", s.Access, access)
 }
 
-// mayChange is may for a change with these arguments, and returns the size of the change. It
+// checkChange is checkAccess for a change with these arguments, and returns the size of the change. It
 // refuses more than any agent needs.
-func (s *Server) mayChange(access string, args []string) (size int, err error) {
-	if err := s.may(access); err != nil {
+func (s *Server) checkChange(access string, args []string) (size int, err error) {
+	if err := s.checkAccess(access); err != nil {
 		return 0, err
 	}
 	size = perChange

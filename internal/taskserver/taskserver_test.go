@@ -23,7 +23,7 @@ func newServer(t *testing.T, access string) *Server {
 // must runs a command that must have this exit code, and returns its output.
 func (s *Server) must(t *testing.T, code int, args ...string) string {
 	t.Helper()
-	r := s.run(t.Context(), args)
+	r := s.runCommand(t.Context(), args)
 	if r.Code != code {
 		t.Fatalf("%q: %+v", args, r)
 	}
@@ -132,7 +132,7 @@ func TestAccess(t *testing.T) {
 	for access, most := range map[string]int{spec.TasksRead: 0, spec.TasksAdd: 1, spec.TasksWrite: 8, "": -1, "all": -1} {
 		s.Access = access
 		for n, args := range [][]string{{"create", "two"}, {"update", id, "--notes", "x"}, {"dep", "add", id, id, "--type", "related"}, {"update", id, "--claim"}, {"close", id, "--reason", ""}, {"reopen", id}, {"ready", "--claim"}, {"dep", "remove", id, id}} {
-			if r := s.run(t.Context(), args); (r.Code == spec.ExitDenied) != (n >= most) {
+			if r := s.runCommand(t.Context(), args); (r.Code == spec.ExitDenied) != (n >= most) {
 				t.Errorf("%q: %q: %+v", access, args, r)
 			}
 		}
@@ -187,7 +187,7 @@ func TestBounds(t *testing.T) {
 	}
 	if err := s.Store.Change(t.Context(), func(g *task.Graph) (err error) { // in one change, because each change reads all tasks
 		for n := range 90 {
-			if _, err = g.Add(task.Task{Title: fmt.Sprint("large ", n), Description: strings.Repeat("x", 60<<10)}, "", nil, "ann", s.now()); err != nil {
+			if _, err = g.Add(task.Task{Title: fmt.Sprint("large ", n), Description: strings.Repeat("x", 60<<10)}, "", nil, "ann", s.timeNow()); err != nil {
 				break
 			}
 		}
@@ -207,7 +207,7 @@ func TestMCP(t *testing.T) {
 		`{"jsonrpc":"2.0","id":7,"method":"ping"}`:                                                                                                    `{"jsonrpc":"2.0","id":7,"result":{}}`,
 		`{"jsonrpc":"2.0","id":7,"method":"resources/list"}`:                                                                                          `"code":-32601`,
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tasks_show","arguments":{}}}`:                                                `needs id`,
-		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tasks_show","arguments":{"id":["x"]}}}`:                                      `is no text`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tasks_show","arguments":{"id":["x"]}}}`:                                      `is not a text`,
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tasks_show","arguments":{"id":"--json"}}}`:                                   `no task \"--json\"`,
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tasks_create","arguments":{"title":"t","priority":3,"description":"-p 0"}}}`: `\"priority\":3`,
 		`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`:                                                                                              `"name":"tasks_create"`,
@@ -249,7 +249,7 @@ func TestMCPValuesAreData(t *testing.T) {
 		t.Error(text)
 	}
 	for _, priority := range []string{`"0 --status=closed"`, `"0x"`, `"P0,1"`, `"--"`, `""`, `0.5`, `5`, `-1`, `1e300`, `null`, `[0]`, `"00"`} {
-		if text := tool("tasks_update", `{"id":"`+a+`","priority":`+priority+`}`); !strings.Contains(text, "is no priority") {
+		if text := tool("tasks_update", `{"id":"`+a+`","priority":`+priority+`}`); !strings.Contains(text, "is not a priority") {
 			t.Errorf("priority %s: %s", priority, text)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/provision"
@@ -52,8 +51,8 @@ func (f *loopFlags) houseReviewers(ctx context.Context, a *app, e *engine.Engine
 // agent could have written a verdict there.
 func reviewPlaceFree(sb *spec.Sandbox) error {
 	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
-		if strings.HasPrefix(path.Clean(m.Target)+"/", loop.ReviewPlace+"/") {
-			return spec.Errorf(spec.ErrUsage, "%s would be in the sandbox where reviewers have their files, %s", m.Target, loop.ReviewPlace).
+		if strings.HasPrefix(path.Clean(m.Target)+"/", loopplan.ReviewPlace+"/") {
+			return spec.Errorf(spec.ErrUsage, "%s would be in the sandbox where reviewers have their files, %s", m.Target, loopplan.ReviewPlace).
 				WithHint("move it, or show it at another path: -v")
 		}
 	}

@@ -69,11 +69,11 @@ type crew struct {
 
 // carry runs the loop alone, or with several workers.
 func (c *crew) carry(ctx context.Context, events []run.Event, tell func(run.Event, *loop.State)) (*loop.State, error) {
+	l := &loop.Loop{Plan: c.plan, Run: c.run, Host: c.host, Runner: c.works, Queue: c.queue, Tell: tell}
 	if c.plan.Parallel() {
-		team := runner.NewTeam(c.works)
-		return (&loop.Team{Plan: c.plan, Run: c.run, Host: c.host, Runner: team, Queue: c.queue, Tell: tell}).Carry(ctx, events)
+		l.Runner = runner.NewTeam(c.works)
 	}
-	return (&loop.Loop{Plan: c.plan, Run: c.run, Host: c.host, Runner: c.works, Queue: c.queue, Tell: tell}).Carry(ctx, events)
+	return l.Carry(ctx, events)
 }
 
 // workplaces returns the places of workers. They hold nothing that the checkpoints of the loop's

@@ -310,7 +310,7 @@ cost       0.00 USD  seen 0.00, claimed -
 ✓    1m0s      200         -      2  a greets
 ▶    1m5s      200         -      3  b sums
 ▶     35s      100         -      2    work.2  after: check: exit code 1: red
-·     30s      100         -      1    check.2  what it needs is done again
+·     30s      100         -      1    check.2  a step that it needs is done again
 ·                                    c
 ·                                    good
 

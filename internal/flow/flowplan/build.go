@@ -46,15 +46,15 @@ are good ones, with the words in dollars and double braces that stand for inputs
 earlier steps put out.
 
 Keep to this:
-- a step stands behind those that it needs, and names all of them whose outputs it reads;
+- a step comes after those that it needs, and names all of them whose outputs it reads;
 - each output is a file of its own, judged by "validate": want what can be checked by its form,
   such as required_fields, min_items, pattern or json_schema, and no more than is needed;
 - in a command no such words stand: give it variables by "env", and write "$NAME"; it writes its
   output to "$BOTHY_OUTPUT";
-- what is done for each of a list of stories is a step with "each" and "steps"; where a check that
-  failed has work be done again, it is a command with "back";
+- work for each of a list of stories is a step with "each" and "steps"; a check whose failure
+  repeats earlier work is a command with "back";
 - a command that judges is "fresh": it prints its output, and runs nothing that agents wrote;
-  what does, such as tests, is a step before it;
+  programs of agents, such as tests, run in a step before it;
 - what a person must decide is an approval before what cannot be taken back;
 - the last step that makes something is "final". Name no agent and no model.
 `

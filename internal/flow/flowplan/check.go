@@ -27,11 +27,11 @@ func (f *Flow) Check() error {
 	l := &lint{flow: f, before: map[string]*Step{}, above: map[string]map[string]bool{}, of: map[string]*Step{}, put: outputs{}}
 	for i := range f.Steps {
 		s := &f.Steps[i]
-		if err := l.step(s); err != nil {
+		if err := l.checkStep(s); err != nil {
 			return fmt.Errorf("step %s: %w", cmp.Or(s.ID, fmt.Sprint(i+1)), err)
 		}
 	}
-	if err := l.whole(); err != nil {
+	if err := l.checkFinal(); err != nil {
 		return err
 	}
 	return l.parallel()
@@ -45,11 +45,11 @@ func (f *Flow) checkInputs() error {
 	for _, in := range f.Inputs {
 		switch {
 		case !strictyaml.IsName(in.Name):
-			return fmt.Errorf("inputs: %q is no name", in.Name)
+			return fmt.Errorf("inputs: %q is not a name", in.Name)
 		case names[in.Name] || in.File != "" && files[in.File]:
-			return fmt.Errorf("inputs: %s stands there twice", in.Name)
+			return fmt.Errorf("inputs: %s is listed twice", in.Name)
 		case in.File != "" && !IsFileName(in.File):
-			return fmt.Errorf("inputs: %s: %q is no plain file name", in.Name, in.File)
+			return fmt.Errorf("inputs: %s: %q is not a plain file name", in.Name, in.File)
 		case in.File != "" && in.Default != nil:
 			return fmt.Errorf("inputs: %s: a file has no default", in.Name)
 		case in.Default != nil && len(*in.Default) > MaxValue:
@@ -82,8 +82,8 @@ func (f *Flow) Input(name string) *Input {
 	return &f.Inputs[i]
 }
 
-// file finds an input by its file.
-func (f *Flow) file(name string) *Input {
+// fileInput finds an input by its file.
+func (f *Flow) fileInput(name string) *Input {
 	i := slices.IndexFunc(f.Inputs, func(in Input) bool { return in.File == name })
 	if i < 0 || name == "" {
 		return nil
@@ -103,23 +103,23 @@ type lint struct {
 	of     map[string]*Step // the group of a step that is in one
 }
 
-func (l *lint) step(s *Step) error {
+func (l *lint) checkStep(s *Step) error {
 	switch {
 	case !strictyaml.IsName(s.ID):
-		return fmt.Errorf("%q is no name: a letter, then letters, digits, - and _", s.ID)
+		return fmt.Errorf("%q is not a name: a letter, then letters, digits, - and _", s.ID)
 	case l.before[s.ID] != nil:
 		return errors.New("the name is used twice")
 	}
 	if err := errors.Join(sharedLog(s, l.before[queries+s.ID]), sharedLog(l.before[strings.TrimPrefix(s.ID, queries)], s)); err != nil {
 		return err
 	}
-	if err := l.kind(s); err != nil {
+	if err := l.checkKind(s); err != nil {
 		return err
 	}
-	if err := l.needs(s); err != nil {
+	if err := l.checkNeeds(s); err != nil {
 		return err
 	}
-	for _, check := range []func(*Step) error{l.copies, l.back, l.matrix, l.condition, l.words, l.inputs, l.output, l.passes} {
+	for _, check := range []func(*Step) error{l.checkCopies, l.checkBack, l.checkMatrix, l.checkCondition, l.checkWords, l.checkInputs, l.checkOutput, l.checkPasses} {
 		if err := check(s); err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (l *lint) step(s *Step) error {
 		l.of[s.ID] = l.group
 	}
 	if s.Each != "" {
-		return l.steps(s)
+		return l.checkSteps(s)
 	}
 	return nil
 }
@@ -143,8 +143,8 @@ func sharedLog(of, other *Step) error {
 	return fmt.Errorf("%s and %s cannot be in one flow: what agents say in a step STEP is kept as %sSTEP", of.ID, other.ID, queries)
 }
 
-// kind checks that a step does exactly one thing, and that its other fields fit that.
-func (l *lint) kind(s *Step) error {
+// checkKind checks that a step does exactly one thing, and that its other fields fit that.
+func (l *lint) checkKind(s *Step) error {
 	n := 0
 	for _, given := range []bool{s.Prompt != "", s.Command != "", s.Approval != nil, s.Question != nil, s.Each != "" || s.Steps != nil} {
 		if given {
@@ -157,11 +157,11 @@ func (l *lint) kind(s *Step) error {
 	case s.Each != "" || s.Steps != nil:
 		return l.kindOfGroup(s)
 	case l.group != nil && (s.Matrix != nil || s.Final):
-		return errors.New("in a group there is no matrix, and nothing final")
+		return errors.New("a step of a group has no matrix, and is not final")
 	case s.Approval != nil && (s.Output != "" || s.Final):
 		return errors.New("an approval has needs, if and a message, and nothing else")
 	case s.Question != nil && s.Output == "":
-		return errors.New("question: the output is missing, a file for what is answered")
+		return errors.New("question: the output is missing, a file for the answer")
 	case s.Question != nil && s.Back != nil:
 		return errors.New("question: it does not fail, so that nothing goes back")
 	case s.ForPerson() && (s.Agent+s.Model != "" || s.Env != nil || s.Inputs != nil || s.Retry != nil || s.Timeout != nil || s.Matrix != nil):
@@ -177,11 +177,11 @@ func (l *lint) kind(s *Step) error {
 	case s.Retry != nil && (*s.Retry < 0 || *s.Retry > maxRetry):
 		return fmt.Errorf("retry: %d is not from 0 to %d", *s.Retry, maxRetry)
 	case s.Timeout != nil && *s.Timeout <= 0:
-		return fmt.Errorf("timeout: %s is no time: leave it out for the usual one", time.Duration(*s.Timeout))
+		return fmt.Errorf("timeout: %s is not a positive time: leave it out for the default", time.Duration(*s.Timeout))
 	case s.Validate != nil && s.Output == "":
-		return errors.New("validate: there is no output to validate")
+		return errors.New("validate: the step has no output")
 	case s.Final && s.Output == "":
-		return errors.New("final: there is no output")
+		return errors.New("final: the step has no output")
 	}
 	if s.Validate != nil {
 		if err := s.Validate.Valid(); err != nil {
@@ -190,7 +190,7 @@ func (l *lint) kind(s *Step) error {
 	}
 	for name := range s.Env {
 		if !isVariable(name) {
-			return fmt.Errorf("env: %q is no name of a variable", name)
+			return fmt.Errorf("env: %q is not the name of a variable", name)
 		}
 	}
 	return nil
@@ -200,9 +200,9 @@ func isVariable(name string) bool {
 	return strictyaml.IsName(name) && !strings.Contains(name, "-") && !strings.HasPrefix(name, "BOTHY_")
 }
 
-func (l *lint) needs(s *Step) error {
+func (l *lint) checkNeeds(s *Step) error {
 	above := map[string]bool{}
-	for _, id := range s.needs() {
+	for _, id := range s.allNeeds() {
 		if l.before[id] == nil || l.group != nil && l.group.ID == id {
 			among := l.flow.Steps
 			if l.group != nil {
@@ -211,7 +211,7 @@ func (l *lint) needs(s *Step) error {
 			if slices.ContainsFunc(among, func(o Step) bool { return o.ID == id }) {
 				return fmt.Errorf("needs: %s does not stand before it", id)
 			}
-			return fmt.Errorf("needs: there is no step %s", id)
+			return fmt.Errorf("needs: no step is called %s", id)
 		}
 		if l.of[id] != l.group {
 			return fmt.Errorf("needs: %s is not in the same group: groups need groups, and steps without one", id)
@@ -226,24 +226,24 @@ func (l *lint) needs(s *Step) error {
 	return nil
 }
 
-// known checks a ${{ }} word of a step.
-func (l *lint) known(s *Step, w Word) error {
+// checkWord checks a ${{ }} word of a step.
+func (l *lint) checkWord(s *Step, w Word) error {
 	switch w.Kind {
 	case WordInput:
 		in := l.flow.Input(w.Name)
 		if in == nil {
-			return fmt.Errorf("there is no input %s", w.Name)
+			return fmt.Errorf("no input is called %s", w.Name)
 		}
 		if s.Of != "" && in.File != "" {
 			return fmt.Errorf("who judges a copy gets no files, as %s is one", w.Name)
 		}
 	case WordMatrix:
 		if _, ok := l.flow.matrix(s)[w.Name]; !ok {
-			return fmt.Errorf("there is no matrix.%s", w.Name)
+			return fmt.Errorf("the step has no matrix.%s", w.Name)
 		}
 	case WordEach:
 		if l.group == nil {
-			return fmt.Errorf("there is no each.%s outside of a group", w.Name)
+			return fmt.Errorf("each.%s has no meaning outside of a group", w.Name)
 		}
 	case WordSandbox:
 		if s.Of != "" {
@@ -251,17 +251,17 @@ func (l *lint) known(s *Step, w Word) error {
 		}
 	case WordBegan:
 		if !l.above[s.ID][w.Name] {
-			return fmt.Errorf("steps.%s is not among what it needs", w.Name)
+			return fmt.Errorf("steps.%s is not a step that it needs", w.Name)
 		}
 		if of := l.before[w.Name]; of.Prompt == "" && of.Command == "" {
-			return fmt.Errorf("nobody works at the step %s itself", w.Name)
+			return fmt.Errorf("the step %s is neither a prompt nor a command", w.Name)
 		}
 	case WordOutput:
 		if s.Of != "" {
 			return fmt.Errorf("who judges a copy gets no files, as what %s puts out", w.Name)
 		}
 		if !l.above[s.ID][w.Name] {
-			return fmt.Errorf("steps.%s is not among what it needs", w.Name)
+			return fmt.Errorf("steps.%s is not a step that it needs", w.Name)
 		}
 		if l.before[w.Name].Output == "" {
 			return fmt.Errorf("the step %s has no output", w.Name)
@@ -270,19 +270,19 @@ func (l *lint) known(s *Step, w Word) error {
 	return nil
 }
 
-func (l *lint) condition(s *Step) error {
+func (l *lint) checkCondition(s *Step) error {
 	c, err := parseCond(s.If)
 	if err != nil {
 		return fmt.Errorf("if: %w", err)
 	}
-	c.walk(func(part *cond) {
+	c.eachPart(func(part *cond) {
 		if part.op != "name" || err != nil {
 			return
 		}
 		id, ok := strings.CutPrefix(part.text, "steps.")
 		if id, status := strings.CutSuffix(id, ".status"); ok && status {
 			if !l.above[s.ID][id] {
-				err = fmt.Errorf("if: steps.%s is not among what it needs", id)
+				err = fmt.Errorf("if: steps.%s is not a step that it needs", id)
 			}
 			return
 		}
@@ -291,7 +291,7 @@ func (l *lint) condition(s *Step) error {
 			werr = fmt.Errorf("%s cannot be compared", part.text)
 		}
 		if werr == nil {
-			werr = l.known(s, w)
+			werr = l.checkWord(s, w)
 		}
 		if werr != nil {
 			err = fmt.Errorf("if: %w", werr)
@@ -300,8 +300,8 @@ func (l *lint) condition(s *Step) error {
 	return err
 }
 
-// words checks the text in ${{ }}.
-func (l *lint) words(s *Step) error {
+// checkWords checks the text in ${{ }}.
+func (l *lint) checkWords(s *Step) error {
 	texts := map[string]string{"prompt": s.Prompt}
 	if s.ForPerson() {
 		texts["message"] = s.QuestionText()
@@ -311,7 +311,7 @@ func (l *lint) words(s *Step) error {
 			if w.Kind != WordMatrix && w.Kind != WordEach && w.Kind != WordInput {
 				return "", fmt.Errorf("only an input, and what varies in the matrix or the group of the step, may stand in it, not %s", w)
 			}
-			err := l.known(s, w)
+			err := l.checkWord(s, w)
 			if err == nil && w.Kind == WordInput && l.flow.Input(w.Name).File != "" {
 				err = fmt.Errorf("the input %s is a file", w.Name)
 			}
@@ -326,11 +326,11 @@ func (l *lint) words(s *Step) error {
 	}
 	for _, where := range slices.Sorted(maps.Keys(texts)) {
 		_, err := Expand(texts[where], func(w Word) (string, error) {
-			err := l.known(s, w)
+			err := l.checkWord(s, w)
 			switch {
 			case err != nil:
 			case !s.ForPerson():
-				err = l.gets(s, w)
+				err = l.checkGiven(s, w)
 			case w.Kind == WordSandbox:
 				err = errors.New("a person has no sandbox")
 			}
@@ -343,12 +343,12 @@ func (l *lint) words(s *Step) error {
 	return nil
 }
 
-// gets refuses the path of a file that would be missing where the step runs. A person can find all
+// checkGiven refuses the path of a file that would be missing where the step runs. A person can find all
 // files.
-func (l *lint) gets(s *Step, w Word) error {
-	given := slices.Clone(s.needs())
+func (l *lint) checkGiven(s *Step, w Word) error {
+	given := slices.Clone(s.allNeeds())
 	if l.group != nil {
-		given = append(given, l.group.needs()...)
+		given = append(given, l.group.allNeeds()...)
 	}
 	if s.Inputs != nil {
 		given = nil
@@ -372,13 +372,13 @@ func (l *lint) gets(s *Step, w Word) error {
 	return nil
 }
 
-// inputs checks which files the step gets.
-func (l *lint) inputs(s *Step) error {
+// checkInputs checks which files the step gets.
+func (l *lint) checkInputs(s *Step) error {
 	if s.Inputs == nil {
 		return nil
 	}
 	for _, in := range *s.Inputs {
-		if _, err := l.flow.source(s, in, func(id string) error { return l.known(s, Word{WordOutput, id}) }); err != nil {
+		if _, err := l.flow.source(s, in, func(id string) error { return l.checkWord(s, Word{WordOutput, id}) }); err != nil {
 			return fmt.Errorf("inputs: %w", err)
 		}
 	}
@@ -395,12 +395,12 @@ func (f *Flow) source(s *Step, in string, step func(id string) error) (source, e
 		if err == nil && w.Kind == WordInput {
 			i := f.Input(w.Name)
 			if i == nil || i.File == "" {
-				return source{}, fmt.Errorf("there is no file among the inputs that is called %s", w.Name)
+				return source{}, fmt.Errorf("no file of the inputs is called %s", w.Name)
 			}
 			return source{file: i.File}, nil
 		}
 		if err == nil && w.Kind != WordOutput {
-			err = fmt.Errorf("%s is no file", in)
+			err = fmt.Errorf("%s is not a file", in)
 		}
 		if err == nil {
 			err = step(w.Name)
@@ -408,7 +408,7 @@ func (f *Flow) source(s *Step, in string, step func(id string) error) (source, e
 		return source{step: w.Name}, err
 	}
 	if name, ok := strings.CutPrefix(text, "inputs/"); ok {
-		if f.file(name) == nil {
+		if f.fileInput(name) == nil {
 			return source{}, fmt.Errorf("%s is not among the inputs of the flow", text)
 		}
 		return source{file: name}, nil
@@ -423,8 +423,8 @@ func (f *Flow) source(s *Step, in string, step func(id string) error) (source, e
 	return source{}, fmt.Errorf("%s is neither inputs/NAME nor ${{ steps.ID.output }}", in)
 }
 
-// whole checks the steps together.
-func (l *lint) whole() error {
+// checkFinal checks the steps together.
+func (l *lint) checkFinal() error {
 	for i := range l.flow.Steps {
 		s := &l.flow.Steps[i]
 		if !s.Final {

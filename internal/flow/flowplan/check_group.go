@@ -7,12 +7,12 @@ import (
 	"reflect"
 )
 
-// steps checks the steps of a group. A step that needs the group needs all of them.
-func (l *lint) steps(g *Step) error {
+// checkSteps checks the steps of a group. A step that needs the group needs all of them.
+func (l *lint) checkSteps(g *Step) error {
 	l.group = g
 	for i := range g.Steps {
 		s := &g.Steps[i]
-		if err := l.step(s); err != nil {
+		if err := l.checkStep(s); err != nil {
 			return fmt.Errorf("step %s: %w", cmp.Or(s.ID, fmt.Sprint(i+1)), err)
 		}
 	}
@@ -23,8 +23,8 @@ func (l *lint) steps(g *Step) error {
 	return nil
 }
 
-// copies checks steps that work in copies, and steps that judge them.
-func (l *lint) copies(s *Step) error {
+// checkCopies checks steps that work in copies, and steps that judge them.
+func (l *lint) checkCopies(s *Step) error {
 	of := l.before[s.Of]
 	switch {
 	case s.Copy && (s.Prompt == "" || s.Matrix == nil || l.group != nil):
@@ -32,26 +32,26 @@ func (l *lint) copies(s *Step) error {
 	case s.Of == "":
 		return nil
 	case of == nil || !of.Copy:
-		return fmt.Errorf("of: %s is no step before it that works in copies", s.Of)
+		return fmt.Errorf("of: %s is not an earlier step that works in copies", s.Of)
 	case s.Command == "" || s.Matrix != nil || s.Inputs != nil || l.group != nil:
 		return errors.New("of: it is for a command without matrix and inputs, in no group")
 	}
 	return nil
 }
 
-// back requires a step to go back to that leads to this step again.
-func (l *lint) back(s *Step) error {
+// checkBack requires a step to go back to that leads to this step again.
+func (l *lint) checkBack(s *Step) error {
 	if s.Back == nil {
 		return nil
 	}
 	to := l.before[s.Back.To]
 	switch {
 	case to == nil || !l.above[s.ID][to.ID]:
-		return fmt.Errorf("back: %s is not among what it needs", s.Back.To)
+		return fmt.Errorf("back: %s is not a step that it needs", s.Back.To)
 	case l.of[to.ID] != l.group:
 		return fmt.Errorf("back: %s is not in the same group", to.ID)
 	case to.Prompt == "":
-		return fmt.Errorf("back: %s is no prompt: nobody there could be told what was wrong", to.ID)
+		return fmt.Errorf("back: %s is not a prompt, so no agent would learn of the flaws", to.ID)
 	case to.Matrix != nil || s.Matrix != nil:
 		return errors.New("back: it does not go with a matrix")
 	case s.Back.Rounds() < 1 || s.Back.Rounds() > maxBack:
@@ -69,7 +69,7 @@ func (l *lint) kindOfGroup(g *Step) error {
 	case g.Each == "" || len(g.Steps) == 0 || len(g.Steps) > maxSteps:
 		return fmt.Errorf("a group has each, and 1 to %d steps", maxSteps)
 	case in == nil || in.File == "" || !in.Required:
-		return fmt.Errorf("each: %s is no input that is a file, and required", g.Each)
+		return fmt.Errorf("each: %s is not a required input that is a file", g.Each)
 	case !reflect.DeepEqual(*g, only):
 		return errors.New("a group has id, needs, each, passes, recheck and steps, and nothing else")
 	}

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// output normalizes the path: without outputs/.
-func (l *lint) output(s *Step) error {
+// checkOutput normalizes the path: without outputs/.
+func (l *lint) checkOutput(s *Step) error {
 	if s.Output == "" {
 		return nil
 	}
 	s.Output = strings.TrimPrefix(strings.TrimPrefix(s.Output, "${{ sandbox }}/"), "outputs/")
-	times := (&Plan{Flow: l.flow}).times(s)
+	times := (&Plan{Flow: l.flow}).matrixTimes(s)
 	nodes := make([]*Node, len(times))
 	for i, m := range times {
 		nodes[i] = &Node{Matrix: m}
@@ -30,15 +30,15 @@ func (l *lint) output(s *Step) error {
 		}
 	}
 	for _, n := range nodes {
-		if err := l.put.add(s, n.Values()); err != nil {
+		if err := l.put.addOutput(s, n.Values()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// passes does the same for the list of a group, and checks that no other step writes there.
-func (l *lint) passes(s *Step) error {
+// checkPasses does the same for the list of a group, and checks that no other step writes there.
+func (l *lint) checkPasses(s *Step) error {
 	switch {
 	case s.Each == "" && s.Passes != "":
 		return errors.New("passes: it is for a group, of which each names a list")
@@ -48,7 +48,7 @@ func (l *lint) passes(s *Step) error {
 		return nil
 	}
 	s.Passes = strings.TrimPrefix(strings.TrimPrefix(s.Passes, "${{ sandbox }}/"), "outputs/")
-	if err := l.put.add(s.asPassed(), nil); err != nil {
+	if err := l.put.addOutput(s.asPassed(), nil); err != nil {
 		return fmt.Errorf("passes: %w", err)
 	}
 	return nil
@@ -60,8 +60,8 @@ func (s *Step) asPassed() *Step { return &Step{ID: s.ID, Output: s.Passes} }
 // outputs are the output paths of steps, with the step of each.
 type outputs map[string]string
 
-// add adds one time of a step.
-func (o outputs) add(s *Step, values map[Word]string) error {
+// addOutput adds one time of a step.
+func (o outputs) addOutput(s *Step, values map[Word]string) error {
 	if s.Output == "" {
 		return nil
 	}
@@ -91,7 +91,7 @@ func outputOf(s *Step, values map[Word]string) (string, error) {
 		return "", err
 	}
 	if !filepath.IsLocal(out) || path.Clean(out) != out || strings.Count(out, "/") > 8 {
-		return "", fmt.Errorf("%q is no path below outputs/", out)
+		return "", fmt.Errorf("%q is not a path below outputs/", out)
 	}
 	for name := range strings.SplitSeq(out, "/") {
 		if !IsFileName(name) {

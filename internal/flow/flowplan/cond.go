@@ -36,7 +36,7 @@ func parseCond(text string) (*cond, error) {
 		return nil, err
 	}
 	r := &condReader{tokens}
-	c, err := r.or()
+	c, err := r.readOr()
 	if err == nil && len(r.tokens) > 0 {
 		err = fmt.Errorf("%s is not expected", r.tokens[0])
 	}
@@ -74,8 +74,8 @@ func condTokens(text string) (tokens []string, err error) {
 
 type condReader struct{ tokens []string }
 
-// take takes the next token if it equals this one.
-func (r *condReader) take(token string) bool {
+// takeToken takes the next token if it equals this one.
+func (r *condReader) takeToken(token string) bool {
 	if len(r.tokens) == 0 || r.tokens[0] != token {
 		return false
 	}
@@ -83,13 +83,13 @@ func (r *condReader) take(token string) bool {
 	return true
 }
 
-func (r *condReader) or() (*cond, error) { return r.chain("||", r.and) }
+func (r *condReader) readOr() (*cond, error) { return r.readChain("||", r.readAnd) }
 
-func (r *condReader) and() (*cond, error) { return r.chain("&&", r.not) }
+func (r *condReader) readAnd() (*cond, error) { return r.readChain("&&", r.readNot) }
 
-func (r *condReader) chain(op string, part func() (*cond, error)) (*cond, error) {
+func (r *condReader) readChain(op string, part func() (*cond, error)) (*cond, error) {
 	c, err := part()
-	for err == nil && r.take(op) {
+	for err == nil && r.takeToken(op) {
 		next := &cond{op: op, left: c}
 		next.right, err = part()
 		c = next
@@ -97,14 +97,14 @@ func (r *condReader) chain(op string, part func() (*cond, error)) (*cond, error)
 	return c, err
 }
 
-func (r *condReader) not() (*cond, error) {
-	if r.take("!") {
-		c, err := r.not()
+func (r *condReader) readNot() (*cond, error) {
+	if r.takeToken("!") {
+		c, err := r.readNot()
 		return &cond{op: "!", left: c}, err
 	}
-	if r.take("(") {
-		c, err := r.or()
-		if err == nil && !r.take(")") {
+	if r.takeToken("(") {
+		c, err := r.readOr()
+		if err == nil && !r.takeToken(")") {
 			err = errors.New("a ) is missing")
 		}
 		return c, err
@@ -118,10 +118,10 @@ func (r *condReader) comparison() (*cond, error) {
 		return left, err
 	}
 	for _, op := range []string{"==", "!="} {
-		if r.take(op) {
+		if r.takeToken(op) {
 			right, err := r.operand()
 			if err == nil && right.op == "call" {
-				err = fmt.Errorf("%s() is no text", right.text)
+				err = fmt.Errorf("%s() is not a text", right.text)
 			}
 			return &cond{op: op, left: left, right: right}, err
 		}
@@ -142,46 +142,46 @@ func (r *condReader) operand() (*cond, error) {
 	if !strictyaml.IsName(token[:1]) {
 		return nil, fmt.Errorf("%s is not expected", token)
 	}
-	if !r.take("(") {
+	if !r.takeToken("(") {
 		return &cond{op: "name", text: token}, nil
 	}
-	if !r.take(")") {
+	if !r.takeToken(")") {
 		return nil, fmt.Errorf("%s( lacks its )", token)
 	}
 	if token != "success" && token != "failure" && token != "always" {
-		return nil, fmt.Errorf("there is no %s(): success(), failure() and always() are known", token)
+		return nil, fmt.Errorf("%s() is unknown: write success(), failure() or always()", token)
 	}
 	return &cond{op: "call", text: token}, nil
 }
 
-// walk calls f for every part.
-func (c *cond) walk(f func(*cond)) {
+// eachPart calls f for every part.
+func (c *cond) eachPart(f func(*cond)) {
 	if c != nil {
 		f(c)
-		c.left.walk(f)
-		c.right.walk(f)
+		c.left.eachPart(f)
+		c.right.eachPart(f)
 	}
 }
 
-// calls reports whether the condition calls a function; otherwise success() is implied.
-func (c *cond) calls() (found bool) {
-	c.walk(func(part *cond) { found = found || part.op == "call" })
+// callsFunction reports whether the condition calls a function; otherwise success() is implied.
+func (c *cond) callsFunction() (found bool) {
+	c.eachPart(func(part *cond) { found = found || part.op == "call" })
 	return found
 }
 
-// true evaluates the condition.
-func (c *cond) true(value func(*cond) string) bool {
+// isTrue evaluates the condition.
+func (c *cond) isTrue(value func(*cond) string) bool {
 	switch c.op {
 	case "||":
-		return c.left.true(value) || c.right.true(value)
+		return c.left.isTrue(value) || c.right.isTrue(value)
 	case "&&":
-		return c.left.true(value) && c.right.true(value)
+		return c.left.isTrue(value) && c.right.isTrue(value)
 	case "!":
-		return !c.left.true(value)
+		return !c.left.isTrue(value)
 	case "==":
-		return c.left.value(value) == c.right.value(value)
+		return c.left.valueOf(value) == c.right.valueOf(value)
 	case "!=":
-		return c.left.value(value) != c.right.value(value)
+		return c.left.valueOf(value) != c.right.valueOf(value)
 	}
 	return value(c) == "true"
 }
@@ -209,13 +209,13 @@ func (c *cond) decided(known func(*cond) (string, bool)) (is, sure bool) {
 				return false, false
 			}
 		}
-		return c.true(func(part *cond) string { text, _ := known(part); return text }), true
+		return c.isTrue(func(part *cond) string { text, _ := known(part); return text }), true
 	}
 	text, sure := known(c)
 	return text == "true", sure
 }
 
-func (c *cond) value(of func(*cond) string) string {
+func (c *cond) valueOf(of func(*cond) string) string {
 	if c.op == "text" {
 		return c.text
 	}

@@ -71,7 +71,7 @@ func (p *Plan) readLists(given map[string][]byte) error {
 		file := p.Flow.Input(g.Each).File
 		list, err := readList(given[file])
 		if err == nil {
-			err = list.suits(g)
+			err = list.checkFields(g)
 		}
 		if err != nil {
 			return (&spec.Error{Class: spec.ErrUsage, Op: "read the list of the input " + g.Each, Err: err}).
@@ -83,7 +83,7 @@ func (p *Plan) readLists(given map[string][]byte) error {
 		}
 		p.Lists[g.ID] = *list
 	}
-	return p.fit()
+	return p.checkOutputs()
 }
 
 // readList reads a document. It leaves out elements that pass, and sorts the others by priority, the
@@ -108,7 +108,7 @@ func readList(document []byte) (*List, error) {
 	for i, v := range found {
 		o, ok := v.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("element %d is no object", i+1)
+			return nil, fmt.Errorf("element %d is not an object", i+1)
 		}
 		e, err := readElement(o)
 		if err == nil && seen[e.ID] {
@@ -141,7 +141,7 @@ func (l *List) arrange(known map[string]bool) error {
 			return !slices.ContainsFunc(e.Needs, func(id string) bool { return !done[id] })
 		})
 		if i < 0 {
-			return stuck(rest, known)
+			return stuckError(rest, known)
 		}
 		done[rest[i].ID] = true
 		l.Elements = append(l.Elements, rest[i])
@@ -150,8 +150,8 @@ func (l *List) arrange(known map[string]bool) error {
 	return nil
 }
 
-// stuck explains why none of some elements can be done.
-func stuck(rest []Element, known map[string]bool) error {
+// stuckError explains why none of some elements can be done.
+func stuckError(rest []Element, known map[string]bool) error {
 	at := map[string]*Element{}
 	for i := range rest {
 		e := &rest[i]
@@ -184,11 +184,11 @@ func listIn(root any) ([]any, error) {
 		}
 	}
 	if !ok || len(keys) != 1 {
-		return nil, fmt.Errorf("there is no list in it, or more than one: %s", strings.Join(listKeys, " or "))
+		return nil, fmt.Errorf("it has no list, or more than one: %s", strings.Join(listKeys, " or "))
 	}
 	list, ok := o[keys[0]].([]any)
 	if !ok {
-		return nil, fmt.Errorf("%s is no list", keys[0])
+		return nil, fmt.Errorf("%s is not a list", keys[0])
 	}
 	return list, nil
 }
@@ -259,14 +259,14 @@ func needsOf(o map[string]any) (ids []string, err error) {
 	for _, name := range needsKeys {
 		list, ok := o[name].([]any)
 		if o[name] != nil && !ok {
-			return nil, fmt.Errorf("%s is no list of ids", name)
+			return nil, fmt.Errorf("%s is not a list of ids", name)
 		}
 		for _, v := range list {
 			switch v.(type) {
 			case string, float64:
 				ids = append(ids, wordsOf(v))
 			default:
-				return nil, fmt.Errorf("%s is no list of ids", name)
+				return nil, fmt.Errorf("%s is not a list of ids", name)
 			}
 		}
 	}
@@ -299,8 +299,8 @@ func wordsOf(v any) string {
 	return string(text)
 }
 
-// suits checks that every element has the fields that the group's steps use.
-func (l *List) suits(g *Step) error {
+// checkFields checks that every element has the fields that the group's steps use.
+func (l *List) checkFields(g *Step) error {
 	for i := range l.Elements {
 		e := &l.Elements[i]
 		for _, name := range fieldsOf(g) {
@@ -330,7 +330,7 @@ func fieldsOf(g *Step) (names []string) {
 			_, _ = Expand(text, note) // it was checked
 		}
 		c, _ := parseCond(s.If) // likewise
-		c.walk(func(part *cond) {
+		c.eachPart(func(part *cond) {
 			if w, err := parseWord(part.text); part.op == "name" && err == nil {
 				_, _ = note(w)
 			}
@@ -339,8 +339,8 @@ func fieldsOf(g *Step) (names []string) {
 	return names
 }
 
-// fit checks that the outputs of different elements do not conflict.
-func (p *Plan) fit() error {
+// checkOutputs checks that the outputs of different elements do not conflict.
+func (p *Plan) checkOutputs() error {
 	most := maxNodes
 	if p.Lists != nil {
 		most = maxOfLists
@@ -351,19 +351,19 @@ func (p *Plan) fit() error {
 	put := outputs{}
 	for i := range p.Flow.Steps {
 		s := &p.Flow.Steps[i]
-		for _, m := range p.times(s) {
-			if err := put.add(s, (&Node{Matrix: m}).Values()); err != nil {
+		for _, m := range p.matrixTimes(s) {
+			if err := put.addOutput(s, (&Node{Matrix: m}).Values()); err != nil {
 				return spec.Errorf(spec.ErrUsage, "step %s: %w", s.ID, err)
 			}
 		}
-		if err := put.add(s.asPassed(), nil); err != nil {
+		if err := put.addOutput(s.asPassed(), nil); err != nil {
 			return err
 		}
 		list := p.Lists[s.ID].Elements
 		for k := range list {
 			for j := range s.Steps {
 				n := &Node{Element: &list[k], Number: k + 1}
-				if err := put.add(&s.Steps[j], n.Values()); err != nil {
+				if err := put.addOutput(&s.Steps[j], n.Values()); err != nil {
 					return spec.Errorf(spec.ErrUsage, "step %s, for %s: %w", s.Steps[j].ID, run.Head(list[k].ID, maxElementID), err).
 						WithHint("${{ each.number }} is a name for a file that every element has")
 				}
@@ -380,7 +380,7 @@ func (p *Plan) countAll() (count int) {
 		if s.Each != "" {
 			count += len(s.Steps) * len(p.Lists[s.ID].Elements)
 		} else {
-			count += len(p.times(s))
+			count += len(p.matrixTimes(s))
 		}
 	}
 	return count

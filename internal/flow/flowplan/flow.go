@@ -143,7 +143,7 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is no text: put it in quotes", b)
+	return fmt.Errorf("%s is not a text: put it in quotes", b)
 }
 
 // Directories in the directory of a run.

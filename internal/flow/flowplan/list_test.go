@@ -37,11 +37,11 @@ func TestReadList(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"":                                   "ends too early",
-		"{}":                                 "there is no list",
+		"{}":                                 "it has no list",
 		`{"stories": [], "userStories": []}`: "more than one",
-		`{"stories": {}}`:                    "stories is no list",
+		`{"stories": {}}`:                    "stories is not a list",
 		`[]`:                                 "it has 0 elements",
-		`["a"]`:                              "element 1 is no object",
+		`["a"]`:                              "element 1 is not an object",
 		`[{"title": "a"}]`:                   "element 1: it has no id",
 		`[{"id": "a\n"}]`:                    "of more than a line",
 		`[{"id": " "}]`:                      "element 1: it has no id",
@@ -52,7 +52,7 @@ func TestReadList(t *testing.T) {
 		`[{"id": 9007199254740993}]`:         "put it in quotes",
 		`[{"id": true}]`:                     "neither a text nor a number",
 		`[{"id": "a", "title": "a\u0000"}]`:  "title has a zero byte",
-		`[{"id": "a", "id": "b"}]`:           "stands in it twice",
+		`[{"id": "a", "id": "b"}]`:           "occurs in it twice",
 		`[{"id": "x`:                         "EOF",
 		`[{"id":"` + strings.Repeat("x", 101) + `"}]`:                    "of more than 100 bytes",
 		`[{"id":"a","notes":"` + strings.Repeat("x", MaxValue+1) + `"}]`: "notes has more than 32 KiB",
@@ -69,7 +69,7 @@ func TestLists(t *testing.T) {
 	for _, tt := range []struct{ step, list, want string }{
 		{"prompt: '${{ each.colour }}'", `[{"id": "a", "colour": "red"}, {"id": "b"}]`, "the element b has no colour"},
 		{"prompt: p, if: \"each.colour == 'red'\"", `[{"id": "a"}]`, "the element a has no colour"},
-		{"prompt: p, output: '${{ each.id }}.md'", `[{"id": "../a"}]`, "no path below outputs/"},
+		{"prompt: p, output: '${{ each.id }}.md'", `[{"id": "../a"}]`, "not a path below outputs/"},
 		{"prompt: p, output: '${{ each.id }}.md'", `[{"id": "a b"}]`, "may stand in it"},
 		{"prompt: p, output: 'x/${{ each.title }}'", `[{"id": "a", "title": "t"}, {"id": "b", "title": "t"}]`, "in the way of x/t"},
 		{"prompt: p, output: '${{ each.id }}'", `[{"id": "plan.md"}]`, "in the way of plan.md"},
@@ -111,7 +111,7 @@ func TestNeedsOfElements(t *testing.T) {
 		`[{"id": "z", "needs": ["x"]}, {"id": "x", "needs": ["y"]}, {"id": "y", "needs": ["x"]}]`: "the element x needs one that needs it",
 		"\uFEFF[{\"id\": \"a\"}]":       "it begins with a byte order mark",
 		`[{"id": "a", "needs": ["x"]}]`: `needs "x", which is not there`,
-		`[{"id": "a", "needs": "b"}]`:   "needs is no list of ids",
+		`[{"id": "a", "needs": "b"}]`:   "needs is not a list of ids",
 	} {
 		if _, err := readList([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

@@ -46,7 +46,7 @@ func (v *Values) UnmarshalJSON(b []byte) error {
 	for v.From, v.Input = range from {
 	}
 	if v.From != FromList && v.From != FromCount && v.From != FromTurn {
-		return fmt.Errorf("there is no %q: list, count and turn are known", v.From)
+		return fmt.Errorf("%q is unknown: write list, count or turn", v.From)
 	}
 	inner, ok := strings.CutPrefix(strings.TrimSpace(v.Input), "${{")
 	inner, closed := strings.CutSuffix(inner, "}}")
@@ -102,8 +102,8 @@ func (p *Plan) valuesOf(v Values) (list []string) {
 	return list
 }
 
-// times returns the values of the matrix for each time; one empty time without a matrix.
-func (p *Plan) times(s *Step) []map[string]string {
+// matrixTimes returns the values of the matrix for each time; one empty time without a matrix.
+func (p *Plan) matrixTimes(s *Step) []map[string]string {
 	list := []map[string]string{nil}
 	matrix := p.Flow.matrix(s)
 	for _, name := range slices.Sorted(maps.Keys(matrix)) {
@@ -136,18 +136,18 @@ func (p *Plan) times(s *Step) []map[string]string {
 	return list
 }
 
-// matrix checks a step's matrix, as far as the flow alone allows.
-func (l *lint) matrix(s *Step) error {
+// checkMatrix checks a step's matrix, as far as the flow alone allows.
+func (l *lint) checkMatrix(s *Step) error {
 	times, makes := 1, false
 	for name, v := range l.flow.matrix(s) {
 		in := l.flow.Input(v.Input)
 		switch {
 		case !strictyaml.IsName(name):
-			return fmt.Errorf("matrix: %q is no name", name)
+			return fmt.Errorf("matrix: %q is not a name", name)
 		case v.From == "" && len(v.Texts) == 0:
 			return fmt.Errorf("matrix: %s has no values", name)
 		case v.From != "" && (in == nil || in.File != ""):
-			return fmt.Errorf("matrix: %s: there is no input %s that is a text", name, v.Input)
+			return fmt.Errorf("matrix: %s: no text input is called %s", name, v.Input)
 		}
 		makes = makes || v.From != FromTurn
 		if times *= max(1, len(v.Texts)); times > maxMatrix {

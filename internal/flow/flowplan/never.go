@@ -18,10 +18,10 @@ func (p *Plan) Rejects(n *Node, now Progress) (why string) {
 	if err != nil {
 		return "its condition cannot be read" // it was checked
 	}
-	if !c.calls() && !now.Succeeded() {
-		return "what it needs did not succeed"
+	if !c.callsFunction() && !now.Succeeded() {
+		return "a step that it needs did not succeed"
 	}
-	if c == nil || c.true(func(part *cond) string { return p.valueNow(n, part, now) }) {
+	if c == nil || c.isTrue(func(part *cond) string { return p.valueNow(n, part, now) }) {
 		return ""
 	}
 	return "if: " + n.Step.If
@@ -41,11 +41,11 @@ func (p *Plan) valueNow(n *Node, part *cond, now Progress) string {
 	if name, value, _ := strings.Cut(part.text, "."); name == WordOutput {
 		return now.Status(strings.TrimSuffix(value, ".status"))
 	}
-	return p.value(n, part)
+	return p.fixedValue(n, part)
 }
 
-// value returns the value of a name in a condition that is known when the flow begins.
-func (p *Plan) value(n *Node, part *cond) string {
+// fixedValue returns the value of a name in a condition that is known when the flow begins.
+func (p *Plan) fixedValue(n *Node, part *cond) string {
 	name, value, _ := strings.Cut(part.text, ".")
 	if name == WordInput {
 		return p.Values[value]
@@ -68,7 +68,7 @@ func (p *Plan) Excludes(n *Node) bool {
 		if part.op == "call" || strings.HasPrefix(part.text, WordOutput+".") {
 			return "", false
 		}
-		return p.value(n, part), true
+		return p.fixedValue(n, part), true
 	})
 	return sure && !holds
 }

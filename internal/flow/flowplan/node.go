@@ -35,8 +35,8 @@ func (n *Node) Spot() Spot { return n.Beside(n.Number) }
 // Beside returns another element of the node's group.
 func (n *Node) Beside(number int) Spot { return Spot{n.Group, number} }
 
-// step returns the step with this ID that is in no group, or nil.
-func (f *Flow) step(id string) *Step {
+// findStep returns the step with this ID that is in no group, or nil.
+func (f *Flow) findStep(id string) *Step {
 	for i := range f.Steps {
 		if f.Steps[i].ID == id {
 			return &f.Steps[i]
@@ -48,14 +48,14 @@ func (f *Flow) step(id string) *Step {
 // matrix returns the matrix of a step. A step that judges copies has the matrix of the step that
 // works in them.
 func (f *Flow) matrix(s *Step) map[string]Values {
-	if of := f.step(s.Of); of != nil {
+	if of := f.findStep(s.Of); of != nil {
 		return of.Matrix
 	}
 	return s.Matrix
 }
 
-// needs returns the steps that a step names.
-func (s *Step) needs() []string {
+// allNeeds returns the steps that a step names.
+func (s *Step) allNeeds() []string {
 	if s.Of == "" || slices.Contains(s.Needs, s.Of) {
 		return s.Needs
 	}
@@ -68,15 +68,15 @@ func (p *Plan) Nodes() []*Node {
 	for i := range p.Flow.Steps {
 		s := &p.Flow.Steps[i]
 		if s.Each != "" {
-			l.group(s, l.needs(s, 0), p.Lists[s.ID].Elements)
+			l.addGroup(s, l.nodesNeeded(s, 0), p.Lists[s.ID].Elements)
 			continue
 		}
-		for t, m := range p.times(s) {
-			n := &Node{ID: s.ID, Step: s, Matrix: m, Needs: l.needs(s, t)}
+		for t, m := range p.matrixTimes(s) {
+			n := &Node{ID: s.ID, Step: s, Matrix: m, Needs: l.nodesNeeded(s, t)}
 			if m != nil {
 				n.ID, n.Time = n.ID+"."+strconv.Itoa(t+1), t+1
 			}
-			l.add(n)
+			l.addNode(n)
 		}
 	}
 	return l.all
@@ -88,10 +88,10 @@ type layout struct {
 	of  map[string][]string // the nodes of a step, or of all steps of a group
 }
 
-// needs returns the nodes that one time of a step needs. Of a step that it judges, it needs the same
+// nodesNeeded returns the nodes that one time of a step needs. Of a step that it judges, it needs the same
 // time.
-func (l *layout) needs(s *Step, time int) (list []string) {
-	for _, id := range s.needs() {
+func (l *layout) nodesNeeded(s *Step, time int) (list []string) {
+	for _, id := range s.allNeeds() {
 		if id == s.Of {
 			list = append(list, l.of[id][time])
 		} else {
@@ -101,15 +101,15 @@ func (l *layout) needs(s *Step, time int) (list []string) {
 	return list
 }
 
-func (l *layout) add(n *Node) {
+func (l *layout) addNode(n *Node) {
 	n.Output, _ = outputOf(n.Step, n.Values()) // it was checked
 	l.all = append(l.all, n)
 	l.of[n.Step.ID] = append(l.of[n.Step.ID], n.ID)
 }
 
-// group adds the steps of a group for each element. A step needs the steps that it names, of the
+// addGroup adds the steps of a group for each element. A step needs the steps that it names, of the
 // same element, and the steps that the group needs.
-func (l *layout) group(g *Step, needs []string, elements []Element) {
+func (l *layout) addGroup(g *Step, needs []string, elements []Element) {
 	place := map[string]int{}
 	for i := range elements {
 		place[elements[i].ID] = i + 1
@@ -125,7 +125,7 @@ func (l *layout) group(g *Step, needs []string, elements []Element) {
 			for _, id := range s.Needs {
 				n.Needs = append(n.Needs, ofElement(id, i+1))
 			}
-			l.add(n)
+			l.addNode(n)
 			l.of[g.ID] = append(l.of[g.ID], n.ID)
 		}
 	}

@@ -23,7 +23,7 @@ func MarkPassed(document []byte, ids []string) ([]byte, error) {
 		if err != nil || !ok || !slices.Contains(ids, wordsOf(o["id"])) {
 			return err
 		}
-		element, err := pass(document[start:end])
+		element, err := passObject(document[start:end])
 		out.Write(document[kept:start])
 		out.Write(element)
 		kept = end
@@ -75,8 +75,8 @@ func valueIn(d *json.Decoder) (start, end int, err error) {
 	return end - len(raw), end, err
 }
 
-// pass marks an object as passing.
-func pass(object []byte) ([]byte, error) {
+// passObject marks an object as passing.
+func passObject(object []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if _, err := d.Token(); err != nil {
 		return nil, err

@@ -90,7 +90,7 @@ func (p *Plan) Check(given map[string][]byte) error {
 		}
 	}
 	for _, file := range p.Files {
-		if p.Flow.file(file) == nil {
+		if p.Flow.fileInput(file) == nil {
 			return spec.Errorf(spec.ErrUsage, "the flow %s has no input that is the file %s", p.Flow.Name, file).WithHint("it has %s", p.Flow.inputNames())
 		}
 	}
@@ -173,12 +173,12 @@ func (p *Plan) Name(called map[string]string) error {
 
 // AgentOf returns the agent that does a step, or Shell.
 func (p *Plan) AgentOf(n *Node) string {
-	who := p.calls(n)
+	who := p.agentName(n)
 	return cmp.Or(p.Called[who], who)
 }
 
-// calls returns the flow's name for the agent of a step.
-func (p *Plan) calls(n *Node) string {
+// agentName returns the flow's name for the agent of a step.
+func (p *Plan) agentName(n *Node) string {
 	if n.Step.Command != "" {
 		return Shell
 	}

@@ -74,7 +74,7 @@ func checkCriteria(list []Criterion) error {
 	ids := map[string]bool{}
 	for i := range list {
 		c := &list[i]
-		err := c.check()
+		err := c.checkGate()
 		if err == nil && ids[c.ID] {
 			err = errors.New("the id is used twice")
 		}
@@ -86,7 +86,7 @@ func checkCriteria(list []Criterion) error {
 	return nil
 }
 
-func (c *Criterion) check() error {
+func (c *Criterion) checkGate() error {
 	kinds := 0
 	for _, has := range []bool{c.Command != "", c.File != "", c.Reviewer != nil} {
 		if has {
@@ -101,11 +101,11 @@ func (c *Criterion) check() error {
 	case c.Validate != nil && c.File == "":
 		return errors.New("validate is for a file")
 	case c.Timeout != nil && *c.Timeout <= 0:
-		return fmt.Errorf("timeout: %s is no time: leave it out for the usual one", time.Duration(*c.Timeout))
+		return fmt.Errorf("timeout: %s is not a positive time: leave it out for the default", time.Duration(*c.Timeout))
 	case c.File != "":
 		return c.checkFile()
 	case c.Reviewer != nil:
-		return c.Reviewer.check()
+		return c.Reviewer.checkReviewer()
 	case strings.TrimSpace(c.Command) == "" || strings.ContainsRune(c.Command, 0):
 		return errors.New("command: it is empty, or has a zero byte")
 	}
@@ -114,7 +114,7 @@ func (c *Criterion) check() error {
 
 func (c *Criterion) checkFile() error {
 	if c.File = path.Clean(c.File); !filepath.IsLocal(c.File) || c.File == "." || strings.ContainsRune(c.File, 0) {
-		return fmt.Errorf("file: %q is no path in the directory that is worked on", c.File)
+		return fmt.Errorf("file: %q is not a path in the working directory", c.File)
 	}
 	if c.Validate == nil {
 		return nil
@@ -125,12 +125,12 @@ func (c *Criterion) checkFile() error {
 	return nil
 }
 
-func (r *Reviewer) check() error {
+func (r *Reviewer) checkReviewer() error {
 	switch {
 	case r.Agent == "":
 		return errors.New("reviewer: agent is missing")
 	case strings.TrimSpace(r.Prompt) == "":
-		return errors.New("reviewer: prompt is missing: what is it to judge?")
+		return errors.New("reviewer: the prompt is missing: write how it is to judge")
 	case len(r.Prompt) > maxReviewing || strings.ContainsRune(r.Prompt, 0):
 		return fmt.Errorf("reviewer: the prompt has more than %d KiB, or a zero byte", maxReviewing>>10)
 	case r.Model == "":
@@ -210,7 +210,7 @@ func (p *Plan) checkGates() error {
 		return nil
 	}
 	if len(p.Gates) > 0 {
-		return spec.Errorf(spec.ErrUsage, "only a reviewer says when the work is done, and what it reads may talk it into that").
+		return spec.Errorf(spec.ErrUsage, "only a reviewer decides when the work is done, and files that it reads may mislead it").
 			WithHint("give a command or a document that decides, too; --until true believes the reviewer and the agent")
 	}
 	return spec.Errorf(spec.ErrUsage, "nothing says when the work is done").

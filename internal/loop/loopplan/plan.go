@@ -72,7 +72,7 @@ func (l Limits) Check() error {
 	case l.Time < 0 || l.Iteration < 0 || l.Idle < 0:
 		return spec.Errorf(spec.ErrUsage, "a limit is negative")
 	case l.Gate <= 0:
-		return spec.Errorf(spec.ErrUsage, "%s is no time that a check could take", time.Duration(l.Gate))
+		return spec.Errorf(spec.ErrUsage, "%s is not a possible time limit of a check", time.Duration(l.Gate))
 	}
 	return spec.Budget{Tokens: l.Tokens, USD: l.USD}.Check()
 }
@@ -135,7 +135,7 @@ func (p *Plan) Check() error {
 	}
 	for _, w := range []string{p.Promise, p.Abort} {
 		if w != strings.TrimSpace(w) || strings.ContainsAny(w, "<>") || strings.ContainsFunc(w, unicode.IsControl) {
-			return fail("the promise %q is no plain line", w)
+			return fail("the promise %q is not a plain line", w)
 		}
 	}
 	if p.Promise == "" {
@@ -187,7 +187,7 @@ const maxModel = 200
 // checkModel refuses names that an agent could mistake for something else.
 func checkModel(m string) error {
 	if m == "" || len(m) > maxModel || strings.HasPrefix(m, "-") || strings.ContainsFunc(m, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
-		return spec.Errorf(spec.ErrUsage, "%q is no name of a model", m)
+		return spec.Errorf(spec.ErrUsage, "%q is not the name of a model", m)
 	}
 	return nil
 }

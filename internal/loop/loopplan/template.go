@@ -22,7 +22,7 @@ Your work is checked on a copy of the files that you cannot reach, by:
 {{checks}}
 When all of the task is truly done, and these would succeed, end your last message
 with the line <promise>{{completion_promise}}</promise> and nothing behind it.
-{{abort}}Otherwise end it with what is still to do.
+{{abort}}Otherwise end it with the work that remains.
 `
 
 // variables are the variables of a template.
@@ -62,7 +62,7 @@ func (p *Plan) ChecksText() string {
 		fmt.Fprintf(&b, "- %s\n", c)
 	}
 	for _, path := range p.Protect {
-		fmt.Fprintf(&b, "- %s must stay as it was: what is changed there is put back\n", path)
+		fmt.Fprintf(&b, "- %s must stay as it was: changes there are undone\n", path)
 	}
 	for _, c := range p.Gates {
 		fmt.Fprintf(&b, "- %s: %s\n", c.ID, c.describe())

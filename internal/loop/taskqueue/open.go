@@ -30,9 +30,9 @@ func openOf(t *task.Task, s task.State) Open {
 	return o
 }
 
-// never reports whether a task was meant for the failure of another task that succeeded: it needs no
+// neverNeeded reports whether a task was meant for the failure of another task that succeeded: it needs no
 // work, and no task waits for it.
-func never(s task.State) bool {
+func neverNeeded(s task.State) bool {
 	return slices.ContainsFunc(s.Blockers, func(b task.Blocker) bool { return b.Never })
 }
 
@@ -45,4 +45,22 @@ func (o Open) Waits() string {
 		return fmt.Sprintf("%s by %s", o.Why, run.Few(o.By))
 	}
 	return string(o.Why)
+}
+
+// Names names the tasks that hold a loop up.
+func Names(open []Open) string {
+	names := make([]string, len(open))
+	for i, o := range open {
+		names[i] = o.String()
+	}
+	return run.Few(names)
+}
+
+// Count counts open tasks by the reason why they cannot be taken.
+func Count(open []Open) map[task.Reason]int {
+	n := map[task.Reason]int{}
+	for _, o := range open {
+		n[o.Why]++
+	}
+	return n
 }

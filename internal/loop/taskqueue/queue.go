@@ -74,7 +74,7 @@ func (d *Queue) Ahead(ctx context.Context, except []string) (ready, open []Open,
 	var can []*task.Task
 	for _, t := range g.All() {
 		at := g.State(t, now)
-		if !wanted.Matches(g, t) || at.Reason == task.ReasonClosed || at.Reason == task.ReasonKept || never(at) {
+		if !wanted.Matches(g, t) || at.Reason == task.ReasonClosed || at.Reason == task.ReasonKept || neverNeeded(at) {
 			continue
 		}
 		free, whole := g.Free(t, d.Who, now)

@@ -39,11 +39,11 @@ func OpenBy(program, root, project string) *Book { return &Book{project, newCler
 // parent directory that has some, or else the directory's own.
 func NearestTo(ctx context.Context, root, dir string) (*Book, error) {
 	b := Open(root, dir)
-	if ok, err := b.any(); !ok {
+	if ok, err := b.mayHaveTasks(); !ok {
 		return b, err
 	}
-	err := b.clerk.serve(ctx, func(d *desk) error {
-		a, err := d.ask(ctx, Nearest, dir, nil)
+	err := b.clerk.serveCaller(ctx, func(d *desk) error {
+		a, err := d.askOrder(ctx, Nearest, dir, nil)
 		if len(a.Project) > 0 {
 			b.project = string(a.Project)
 		}
@@ -59,12 +59,12 @@ func NearestTo(ctx context.Context, root, dir string) (*Book, error) {
 // CountProjects counts the projects that have tasks.
 func CountProjects(ctx context.Context, root string) (n int, err error) {
 	b := Open(root, "")
-	if ok, err := b.any(); !ok {
+	if ok, err := b.mayHaveTasks(); !ok {
 		return 0, err
 	}
 	defer b.Close()
-	err = b.clerk.serve(ctx, func(d *desk) error {
-		a, err := d.ask(ctx, Projects, "", nil)
+	err = b.clerk.serveCaller(ctx, func(d *desk) error {
+		a, err := d.askOrder(ctx, Projects, "", nil)
 		n = a.Count
 		return err
 	})
@@ -74,12 +74,12 @@ func CountProjects(ctx context.Context, root string) (n int, err error) {
 // Check reads all of the database, and returns an error if it is damaged.
 func Check(ctx context.Context, root string) error {
 	b := Open(root, "")
-	if ok, err := b.any(); !ok {
+	if ok, err := b.mayHaveTasks(); !ok {
 		return err
 	}
 	defer b.Close()
-	return b.clerk.serve(ctx, func(d *desk) error {
-		_, err := d.ask(ctx, CheckAll, "", nil)
+	return b.clerk.serveCaller(ctx, func(d *desk) error {
+		_, err := d.askOrder(ctx, CheckAll, "", nil)
 		return err
 	})
 }
@@ -91,8 +91,8 @@ func (b *Book) Project() string { return b.project }
 // again.
 func (b *Book) Close() { b.clerk.close() }
 
-// any reports whether any project can have tasks.
-func (b *Book) any() (bool, error) {
+// mayHaveTasks reports whether any project can have tasks.
+func (b *Book) mayHaveTasks() (bool, error) {
 	_, err := os.Lstat(filepath.Join(b.clerk.root, FileName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, noJournals(b.clerk.root)
@@ -102,11 +102,11 @@ func (b *Book) any() (bool, error) {
 
 // View returns the current tasks.
 func (b *Book) View(ctx context.Context) (g *task.Graph, err error) {
-	if ok, err := b.any(); !ok {
+	if ok, err := b.mayHaveTasks(); !ok {
 		return task.NewGraph(), err
 	}
-	err = b.clerk.serve(ctx, func(d *desk) error {
-		g, err = d.graph(ctx, View, b.project)
+	err = b.clerk.serveCaller(ctx, func(d *desk) error {
+		g, err = d.askGraph(ctx, View, b.project)
 		return err
 	})
 	if err != nil {
@@ -118,29 +118,29 @@ func (b *Book) View(ctx context.Context) (g *task.Graph, err error) {
 // Change changes tasks; see task.Store. ctx bounds the wait for others. After f was called, its
 // changes are kept.
 func (b *Book) Change(ctx context.Context, f func(*task.Graph) error) error {
-	return b.clerk.serve(ctx, func(d *desk) error {
-		g, err := d.graph(ctx, Change, b.project)
+	return b.clerk.serveCaller(ctx, func(d *desk) error {
+		g, err := d.askGraph(ctx, Change, b.project)
 		if err != nil {
 			return err
 		}
 		if err := f(g); err != nil {
-			if d.abort() != nil {
+			if d.abortChange() != nil {
 				err = &broken{err}
 			}
 			return err
 		}
 		changed := g.Changed()
 		if len(changed) == 0 {
-			return d.abort()
+			return d.abortChange()
 		}
-		return d.keep(changed)
+		return d.sendChanges(changed)
 	})
 }
 
-// graph asks for the tasks of a project.
-func (d *desk) graph(ctx context.Context, k Kind, project string) (*task.Graph, error) {
+// askGraph asks for the tasks of a project.
+func (d *desk) askGraph(ctx context.Context, k Kind, project string) (*task.Graph, error) {
 	g, n := task.NewGraph(), 0
-	_, err := d.ask(ctx, k, project, func(doc []byte) error {
+	_, err := d.askOrder(ctx, k, project, func(doc []byte) error {
 		t, err := task.Decode(doc)
 		if err == nil {
 			g.Load(t)
@@ -160,8 +160,8 @@ func (d *desk) graph(ctx context.Context, k Kind, project string) (*task.Graph, 
 	return g, nil
 }
 
-// keep sends changed tasks to be written. A task that cannot be encoded undoes the whole change.
-func (d *desk) keep(changed []*task.Task) error {
+// sendChanges sends changed tasks to be written. A task that cannot be encoded undoes the whole change.
+func (d *desk) sendChanges(changed []*task.Task) error {
 	for _, t := range changed {
 		doc, err := t.Encode()
 		if err == nil {
@@ -174,7 +174,7 @@ func (d *desk) keep(changed []*task.Task) error {
 	return d.finish(Commit)
 }
 
-func (d *desk) abort() error { return d.finish(Abort) }
+func (d *desk) abortChange() error { return d.finish(Abort) }
 
 // finish commits or aborts a change.
 func (d *desk) finish(k Kind) error {

@@ -41,9 +41,9 @@ func newClerk(program, root string) *clerk {
 // errGone says that the process ended before it began its order.
 var errGone = errors.New("the process that keeps the tasks has ended")
 
-// serve calls f, one caller at a time. If f leaves an order half done, or panics, serve ends the
+// serveCaller calls f, one caller at a time. If f leaves an order half done, or panics, serve ends the
 // process. A process from an earlier call may have ended since: then serve calls f again.
-func (c *clerk) serve(ctx context.Context, f func(*desk) error) error {
+func (c *clerk) serveCaller(ctx context.Context, f func(*desk) error) error {
 	select {
 	case c.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -51,23 +51,23 @@ func (c *clerk) serve(ctx context.Context, f func(*desk) error) error {
 	}
 	defer func() { <-c.turn }()
 	reused := c.at != nil
-	err := c.try(f)
+	err := c.tryCall(f)
 	if reused && errors.Is(err, errGone) && ctx.Err() == nil {
-		err = c.try(f)
+		err = c.tryCall(f)
 	}
 	return err
 }
 
-func (c *clerk) try(f func(*desk) error) (err error) {
+func (c *clerk) tryCall(f func(*desk) error) (err error) {
 	if c.at == nil {
-		if c.at, err = start(c.program, c.root); err != nil {
+		if c.at, err = startProcess(c.program, c.root); err != nil {
 			return &spec.Error{Op: "start " + Argv0, Err: err}
 		}
 	}
 	served := false
 	defer func() {
 		if !served {
-			c.end()
+			c.endProcess()
 		}
 	}()
 	err = f(c.at)
@@ -81,8 +81,8 @@ type broken struct{ err error }
 func (b *broken) Error() string { return b.err.Error() }
 func (b *broken) Unwrap() error { return b.err }
 
-// end ends the process at once.
-func (c *clerk) end() {
+// endProcess ends the process at once.
+func (c *clerk) endProcess() {
 	if d := c.at; d != nil {
 		c.at = nil
 		_ = d.cmd.Process.Kill()
@@ -102,9 +102,9 @@ func (c *clerk) close() {
 	}
 }
 
-// start starts the process in its own process group. So a terminal's signal to the caller's group
+// startProcess starts the process in its own process group. So a terminal's signal to the caller's group
 // does not reach it: the caller may have a change to make because of that signal.
-func start(path, root string) (*desk, error) {
+func startProcess(path, root string) (*desk, error) {
 	if os.Args[0] == Argv0 { // otherwise a program without that role would start itself for ever
 		return nil, errors.New("this process is to keep tasks itself")
 	}
@@ -151,8 +151,8 @@ func noJournals(root string) error {
 	return err
 }
 
-// ask sends an order and waits for the answer, until ctx is done.
-func (d *desk) ask(ctx context.Context, k Kind, text string, each func([]byte) error) (Answer, error) {
+// askOrder sends an order and waits for the answer, until ctx is done.
+func (d *desk) askOrder(ctx context.Context, k Kind, text string, each func([]byte) error) (Answer, error) {
 	stop := context.AfterFunc(ctx, func() { _ = d.cmd.Process.Kill() })
 	err := d.Say(k, []byte(text))
 	if err == nil {

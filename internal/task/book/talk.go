@@ -124,7 +124,7 @@ func (t *Talk) HearAll(each func(doc []byte) error) (Answer, error) {
 			}
 			return a, nil
 		default:
-			return Answer{}, fmt.Errorf("a message of the kind %q, which nobody asked for", byte(k))
+			return Answer{}, fmt.Errorf("a message of the kind %q, which was not asked for", byte(k))
 		}
 	}
 }

@@ -45,17 +45,17 @@ func open(ctx context.Context, dir string) (*db, error) {
 	d := &db{path: filepath.Join(dir, book.FileName)}
 	err := makeDir(dir)
 	if err == nil {
-		err = local(dir)
+		err = localPath(dir)
 	}
 	if err != nil {
 		return nil, d.explain("open the tasks", err)
 	}
-	unlock, err := lock(ctx, filepath.Join(dir, lockName))
+	unlock, err := lockFile(ctx, filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, d.explain("open the tasks", err)
 	}
 	defer unlock()
-	if d.file, err = touch(d.path); err != nil {
+	if d.file, err = makeFile(d.path); err != nil {
 		return nil, d.explain("open the tasks", err)
 	}
 	err = d.connect(ctx, source(d.path))
@@ -71,9 +71,9 @@ func open(ctx context.Context, dir string) (*db, error) {
 	return d, nil
 }
 
-// lock waits for the process that is opening the database, as long as for other locks. A cancelled wait
+// lockFile waits for the process that is opening the database, as long as for other locks. A cancelled wait
 // leaves a goroutine behind until the process ends.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
+func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	type answer struct {
 		held *store.Lock
 		err  error
@@ -116,9 +116,9 @@ func makeDir(dir string) error {
 	return store.SyncDir(filepath.Dir(dir))
 }
 
-// touch makes the file, because SQLite would make it readable for every user. It must not be
+// makeFile makes the file, because SQLite would make it readable for every user. It must not be
 // called for an open database: closing a file drops SQLite's locks.
-func touch(path string) (os.FileInfo, error) {
+func makeFile(path string) (os.FileInfo, error) {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -131,7 +131,7 @@ func touch(path string) (os.FileInfo, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file", path)
+		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	// If the file is read-only, SQLite would make files beside it. No process could write them
 	// later, when the database is writable again.
@@ -179,7 +179,7 @@ func (d *db) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() //nolint:errcheck // of what was not committed
+	defer tx.Rollback() //nolint:errcheck // of uncommitted changes
 	_, err = tx.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d", application, version))
 	if err != nil {
 		return err
@@ -190,8 +190,8 @@ func (d *db) prepare(ctx context.Context) error {
 // close closes the database. If no other process has it open, everything is in the one file afterwards.
 func (d *db) close() { _ = d.sql.Close() }
 
-// moved reports whether the path is missing, or names another file by now.
-func (d *db) moved() bool {
+// wasMoved reports whether the path is missing, or names another file by now.
+func (d *db) wasMoved() bool {
 	now, err := os.Lstat(d.path)
 	return err != nil || !os.SameFile(now, d.file)
 }
@@ -227,7 +227,7 @@ const mayWrite = "nothing was changed; see that you may write in %s, and the fil
 // damaged returns the error for a database that SQLite cannot read.
 func (d *db) damaged(op string, err error) error {
 	return (&spec.Error{Op: op, Err: fmt.Errorf("%s is damaged: %w", d.path, err)}).
-		WithHint("nothing was changed; move the directory %s away and import what was exported last, or what can be had back: docs/guide/tasks.md tells how", filepath.Dir(d.path))
+		WithHint("nothing was changed; move the directory %s away and import the last export, or a recovered copy: docs/guide/tasks.md tells how", filepath.Dir(d.path))
 }
 
 // explain adds the operation, and a hint for the user.

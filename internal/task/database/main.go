@@ -25,8 +25,8 @@ func Main(dir string, in io.Reader, out io.Writer) int {
 	defer cancel()
 	s := &server{dir: dir, talk: book.NewTalk(in, out), orders: make(chan order)}
 	go s.listen(ctx, cancel)
-	defer s.shut()
-	if err := s.serve(ctx); err != nil && ctx.Err() == nil {
+	defer s.closeDatabase()
+	if err := s.serveOrders(ctx); err != nil && ctx.Err() == nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", book.Argv0, err)
 		return spec.ExitError
 	}
@@ -64,18 +64,18 @@ func (s *server) listen(ctx context.Context, gone func()) {
 	}
 }
 
-// serve executes orders. It reports an order's error to the client, and returns an error of the
+// serveOrders executes orders. It reports an order's error to the client, and returns an error of the
 // conversation.
-func (s *server) serve(ctx context.Context) error {
+func (s *server) serveOrders(ctx context.Context) error {
 	for {
 		select {
 		case o := <-s.orders:
-			a, err := s.carry(ctx, o)
+			a, err := s.executeOrder(ctx, o)
 			if err != nil {
 				a.Error = spec.ToWire(err)
 			}
 			if s.db != nil && s.db.sole {
-				s.shut() // other processes wait
+				s.closeDatabase() // other processes wait
 			}
 			if err := s.talk.Finish(a); err != nil {
 				return err
@@ -88,10 +88,10 @@ func (s *server) serve(ctx context.Context) error {
 	}
 }
 
-// carry executes one order.
-func (s *server) carry(ctx context.Context, o order) (a book.Answer, err error) {
-	if s.db != nil && s.db.moved() {
-		s.shut()
+// executeOrder executes one order.
+func (s *server) executeOrder(ctx context.Context, o order) (a book.Answer, err error) {
+	if s.db != nil && s.db.wasMoved() {
+		s.closeDatabase()
 	}
 	if s.db == nil {
 		if s.db, err = open(ctx, s.dir); err != nil {
@@ -106,9 +106,9 @@ func (s *server) carry(ctx context.Context, o order) (a book.Answer, err error) 
 			return s.db.sql.QueryRowContext(ctx, "SELECT count(DISTINCT project) FROM tasks").Scan(&a.Count)
 		})
 	case book.CheckAll:
-		return a, s.check(ctx)
+		return a, s.checkDatabase(ctx)
 	case book.View:
-		err = s.tell(ctx, s.db.sql, string(o.text))
+		err = s.sendTasks(ctx, s.db.sql, string(o.text))
 	case book.Change:
 		return a, s.change(ctx, string(o.text))
 	default:
@@ -120,8 +120,8 @@ func (s *server) carry(ctx context.Context, o order) (a book.Answer, err error) 
 	return a, err
 }
 
-// check makes SQLite read the whole database.
-func (s *server) check(ctx context.Context) error {
+// checkDatabase makes SQLite read the whole database.
+func (s *server) checkDatabase(ctx context.Context) error {
 	var verdict string
 	err := patiently(ctx, func() error {
 		return s.db.sql.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict)
@@ -135,7 +135,7 @@ func (s *server) check(ctx context.Context) error {
 	return nil
 }
 
-func (s *server) shut() {
+func (s *server) closeDatabase() {
 	if s.db != nil {
 		s.db.close()
 		s.db = nil
@@ -165,8 +165,8 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// tell sends the documents of a project.
-func (s *server) tell(ctx context.Context, q querier, project string) error {
+// sendTasks sends the documents of a project.
+func (s *server) sendTasks(ctx context.Context, q querier, project string) error {
 	var rows *sql.Rows
 	err := patiently(ctx, func() (err error) {
 		rows, err = q.QueryContext(ctx, "SELECT document FROM tasks WHERE project = ?", project) //nolint:sqlclosecheck // below
@@ -198,8 +198,8 @@ func (s *server) change(ctx context.Context, project string) error {
 	if err != nil {
 		return s.db.explain("change the tasks", err)
 	}
-	defer tx.Rollback() //nolint:errcheck // of what was not committed
-	if err := s.tell(ctx, tx, project); err != nil {
+	defer tx.Rollback() //nolint:errcheck // of uncommitted changes
+	if err := s.sendTasks(ctx, tx, project); err != nil {
 		return s.db.explain("read the tasks", err)
 	}
 	if err := s.talk.Finish(book.Answer{}); err != nil {
@@ -214,7 +214,7 @@ func (s *server) change(ctx context.Context, project string) error {
 				changed = append(changed, o.text)
 				continue
 			case book.Commit:
-				if err := write(ctx, tx, project, changed); err != nil {
+				if err := writeTasks(ctx, tx, project, changed); err != nil {
 					return s.db.explain("keep the change of tasks", err)
 				}
 				return nil
@@ -228,8 +228,8 @@ func (s *server) change(ctx context.Context, project string) error {
 	}
 }
 
-// write writes tasks and commits.
-func write(ctx context.Context, tx *sql.Tx, project string, docs [][]byte) error {
+// writeTasks writes tasks and commits.
+func writeTasks(ctx context.Context, tx *sql.Tx, project string, docs [][]byte) error {
 	put, err := tx.PrepareContext(ctx, "INSERT INTO tasks (project, id, document) VALUES (?, ?, ?) ON CONFLICT (project, id) DO UPDATE SET document = excluded.document")
 	if err != nil {
 		return err

@@ -108,7 +108,7 @@ func TestNoSharedMemory(t *testing.T) {
 	}
 	kindOf = where
 	d := &db{path: filepath.Join(t.TempDir(), book.FileName)}
-	_, err := touch(d.path)
+	_, err := makeFile(d.path)
 	must(t, err)
 	err = d.connect(t.Context(), source(d.path)+"&vfs=unix-dotfile") // a VFS without shared memory
 	if err == nil || !strings.Contains(err.Error(), `but "delete" alone`) || !strings.Contains(spec.Hint(d.explain("open the tasks", err)), "BOTHY_HOME") {

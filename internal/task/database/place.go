@@ -34,8 +34,8 @@ var kindOf = func(dir string) (uint32, error) {
 	return uint32(at.Type), err
 }
 
-// local refuses a directory on a remote file system.
-func local(dir string) error {
+// localPath refuses a directory on a remote file system.
+func localPath(dir string) error {
 	kind, err := kindOf(dir)
 	if err != nil {
 		return fmt.Errorf("look at the file system of %s: %w", dir, err)

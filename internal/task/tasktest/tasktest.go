@@ -16,7 +16,7 @@ type Store struct {
 
 var _ task.Store = (*Store)(nil)
 
-func (s *Store) load() (*task.Graph, error) {
+func (s *Store) loadGraph() (*task.Graph, error) {
 	g := task.NewGraph()
 	for _, doc := range s.docs {
 		t, err := task.Decode(doc)
@@ -35,7 +35,7 @@ func (s *Store) View(ctx context.Context) (*task.Graph, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return s.load()
+	return s.loadGraph()
 }
 
 // Change changes tasks; see task.Store.
@@ -45,7 +45,7 @@ func (s *Store) Change(ctx context.Context, f func(*task.Graph) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	g, err := s.load()
+	g, err := s.loadGraph()
 	if err != nil {
 		return err
 	}
