@@ -78,14 +78,21 @@ func (r *Reader) Text(c review.Change) (Text, error) {
 	if err != nil || left != "" {
 		return Text{Left: left, sides: r.readBlobs(c)}, err
 	}
-	t := Text{old: linediff.Lines(old), now: linediff.Lines(now), Digest: beneath.DigestOfText(now)}
-	edits := linediff.Edits(t.old, t.now)
+	t := newText(linediff.Lines(old), linediff.Lines(now))
+	t.Digest = beneath.DigestOfText(now)
+	return t, nil
+}
+
+// newText compares the lines of two sides.
+func newText(old, now []string) Text {
+	t := Text{old: old, now: now}
+	edits := linediff.Edits(old, now)
 	for _, e := range edits {
 		t.Removed += e.B - e.A
 		t.Added += e.D - e.C
 	}
-	t.hunks = hunksOf(edits, len(t.old), len(t.now))
-	return t, nil
+	t.hunks = hunksOf(edits, len(old), len(now))
+	return t
 }
 
 // Sum returns the digest of a file as it is in the layer now. For anything but a file it is the
@@ -157,14 +164,11 @@ func (p *Patch) Write(c review.Change, t Text) error {
 	parts := partsOf(c)
 	for _, part := range parts {
 		if len(parts) > 1 {
-			t2 := Text{}
+			side := newText(nil, t.now)
 			if part.Kind == review.Deleted {
-				t2.old = t.old
-			} else {
-				t2.now = t.now
+				side = newText(t.old, nil)
 			}
-			t2.hunks = hunksOf(linediff.Edits(t2.old, t2.now), len(t2.old), len(t2.now))
-			p.writeFile(&b, part, t2)
+			p.writeFile(&b, part, side)
 			continue
 		}
 		p.writeFile(&b, part, t)
@@ -333,15 +337,7 @@ func (t Text) Picked(chosen Pick) (_ Text, ok bool) {
 	if len(some) == 0 {
 		return t, false
 	}
-	now := linediff.Lines(mergeHunks(t.old, t.now, some))
-	p := Text{old: t.old, now: now}
-	edits := linediff.Edits(p.old, p.now)
-	for _, e := range edits {
-		p.Removed += e.B - e.A
-		p.Added += e.D - e.C
-	}
-	p.hunks = hunksOf(edits, len(p.old), len(p.now))
-	return p, true
+	return newText(t.old, linediff.Lines(mergeHunks(t.old, t.now, some))), true
 }
 
 // Compile reads the pattern of --match.
