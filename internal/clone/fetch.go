@@ -129,7 +129,7 @@ func (c Clone) fetching(o Order) (*fetch, error) {
 	if err := f.repo.checkAlone(); err != nil {
 		return nil, err
 	}
-	if f.root, err = openDir(f.repo.Git); err != nil {
+	if f.root, err = hostpath.OpenRealRoot(f.repo.Git); err != nil {
 		return nil, err
 	}
 	if err := f.readRefs(); err != nil {

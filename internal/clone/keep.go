@@ -55,7 +55,7 @@ func (f *fetch) pointAll() error {
 		if b.Result == Refused || b.Result == Unchanged {
 			continue
 		}
-		err := f.pointRef(b)
+		err := f.replace(b.Ref, b.New, func() error { return f.logOldCommit(b) })
 		if err == nil {
 			written++
 			continue
@@ -181,11 +181,6 @@ func syncIn(dir *os.Root) error {
 	}
 	defer d.Close()
 	return d.Sync()
-}
-
-// pointRef sets a reference to a commit.
-func (f *fetch) pointRef(b *Fetched) error {
-	return f.replace(b.Ref, b.New, func() error { return f.logOldCommit(b) })
 }
 
 // pointHead sets the sandbox's reference HEAD to the branch that is checked out in the sandbox.

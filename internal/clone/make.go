@@ -48,7 +48,7 @@ func making(ctx context.Context, paths *hostpath.Guard, workspace, dir string) (
 	if err := repo.checkAlone(); err != nil {
 		return nil, err
 	}
-	root, err := openDir(repo.Git)
+	root, err := hostpath.OpenRealRoot(repo.Git)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func making(ctx context.Context, paths *hostpath.Guard, workspace, dir string) (
 
 // readHead returns the checked-out branch, without its prefix, and the commit.
 func (r *Repository) readHead(common *os.Root) (branch, commit string, err error) {
-	own, err := openDir(r.own)
+	own, err := hostpath.OpenRealRoot(r.own)
 	if err != nil {
 		return "", "", err
 	}

@@ -244,7 +244,7 @@ func TestE3Exchanged(t *testing.T) {
 	must(t, err)
 	must(t, os.Rename(r.Git, r.Git+".away"))
 	must(t, os.Symlink(r.Git+".away", r.Git))
-	if root, err := openDir(r.Git); err == nil {
+	if root, err := hostpath.OpenRealRoot(r.Git); err == nil {
 		root.Close()
 		t.Error("a link was followed")
 	}

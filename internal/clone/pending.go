@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/hostpath"
 )
 
 // Limits of the look into a clone. Unseen files count as work.
@@ -111,7 +113,7 @@ func (r *Record) hasObjects(objects []string) bool {
 	for hash := range maps.Values(r.Fetched) {
 		has[hash] = true
 	}
-	if root, err := openDir(r.Git); err == nil {
+	if root, err := hostpath.OpenRealRoot(r.Git); err == nil {
 		defer root.Close()
 		if theirs, err := openRefs(root); err == nil {
 			list, _ := theirs.listRefs("refs/")

@@ -43,7 +43,8 @@ type refs struct {
 }
 
 func openRefs(root *os.Root) (*refs, error) {
-	r := &refs{root: root, packed: map[string]string{}, folds: foldsCase(root)}
+	_, other := root.Lstat("hEAD")
+	r := &refs{root: root, packed: map[string]string{}, folds: other == nil}
 	data, err := readIn(root, "packed-refs", maxPacked)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
@@ -62,12 +63,6 @@ func openRefs(root *os.Root) (*refs, error) {
 		}
 	}
 	return r, nil
-}
-
-// foldsCase reports whether a git directory is on a file system that ignores the case of names.
-func foldsCase(root *os.Root) bool {
-	_, err := root.Lstat("hEAD")
-	return err == nil
 }
 
 // collide reports whether two references cannot be in one repository: they have one file, or

@@ -2,12 +2,9 @@ package clone
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/gitdir"
 	"github.com/bothy-dev/bothy/spec"
@@ -104,19 +101,6 @@ func (r *Repository) checkFormat() error {
 		}
 	}
 	return nil
-}
-
-// openDir opens a directory by a path without links. A sandbox that can write to a directory
-// above may have put a link there since the last look.
-func openDir(path string) (*os.Root, error) {
-	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	})
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	defer unix.Close(fd)
-	return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
 // objects returns the directory of its objects.

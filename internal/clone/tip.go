@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
+
+	"github.com/bothy-dev/bothy/internal/hostpath"
 )
 
 // Tip returns a state that differs between two calls if there was a commit between them: the
@@ -36,7 +37,7 @@ func Tip(dirs ...string) (state, commit string) {
 // identifies the state of the file; it is empty if none has it.
 func newest(dirs []string, name string, most int64) (text []byte, at string) {
 	for _, dir := range dirs {
-		root, err := openDir(filepath.Join(dir, ".git"))
+		root, err := hostpath.OpenRealRoot(filepath.Join(dir, ".git"))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -51,15 +52,11 @@ func newest(dirs []string, name string, most int64) (text []byte, at string) {
 		if err != nil || !info.Mode().IsRegular() { // such as the mark of a deletion
 			return nil, ""
 		}
-		at = stateOf(info)
+		at = fmt.Sprint(info.Size(), info.ModTime().UnixNano())
 		if most > 0 {
 			text, _ = readIn(root, name, most)
 		}
 		return text, at
 	}
 	return nil, ""
-}
-
-func stateOf(info os.FileInfo) string {
-	return fmt.Sprint(info.Size(), info.ModTime().UnixNano())
 }

@@ -1,6 +1,8 @@
 package hostpath
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestServed(t *testing.T) {
 	m := &mounts{list: []mount{
