@@ -2,6 +2,7 @@ package archive
 
 import (
 	"archive/tar"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -394,11 +395,11 @@ func hasHoles(h *tar.Header) bool {
 // copyHoles writes a file without its zeros: a small archive can claim a file of terabytes, which works
 // as long as it has only zeros.
 func copyHoles(f *os.File, r io.Reader, size int64) error {
-	buf := make([]byte, 64<<10)
+	buf, zero := make([]byte, 64<<10), make([]byte, 64<<10)
 	var at int64
 	for {
 		n, err := io.ReadFull(r, buf)
-		if n > 0 && !allZero(buf[:n]) {
+		if !bytes.Equal(buf[:n], zero[:n]) {
 			if _, werr := f.WriteAt(buf[:n], at); werr != nil {
 				return werr
 			}
@@ -411,15 +412,6 @@ func copyHoles(f *os.File, r io.Reader, size int64) error {
 			return err
 		}
 	}
-}
-
-func allZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 func setTime(fd int, t time.Time) error {
