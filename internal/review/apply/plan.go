@@ -234,9 +234,9 @@ func (p *plan) blocked() (found bool) {
 // blocks returns the reason why nothing can be put in a directory that the host has, or gets.
 func (p *plan) blocks(in string, becomes map[string]bool) error {
 	d, err := p.Host.OpenDir(in)
-	defer d.Close()
 	switch {
 	case err == nil:
+		defer d.Close()
 		return d.CheckWritable(in)
 	case errors.Is(err, unix.ENOENT) && in != ".":
 		return p.blocks(path.Dir(in), becomes)
