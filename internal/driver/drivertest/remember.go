@@ -296,7 +296,7 @@ func (s Subject) spoilt(t *testing.T, dir, name string) {
 		err = b.Err()
 		b.Destroy()
 	}
-	if err == nil || !strings.Contains(err.Error(), "not what was written") && !errors.Is(err, spec.ErrConflict) {
+	if err == nil || !strings.Contains(err.Error(), "changed after it was written") && !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("what is said of it: %v", err)
 	}
 	if left := children(t); len(left) > 0 {
