@@ -52,8 +52,8 @@ func TestMockRefuses(t *testing.T) {
 		why   string
 	}{
 		"no file":     {filepath.Join(t.TempDir(), "none"), nil, "no such file"},
-		"a directory": {t.TempDir(), nil, "no regular file"},
-		"a fifo":      {fifo, nil, "no regular file"},
+		"a directory": {t.TempDir(), nil, "not a regular file"},
+		"a fifo":      {fifo, nil, "not a regular file"},
 		"a typo":      {script(t, "turns:\n  - txt: a\n"), nil, "[2:5]"},
 		"a bad turn":  {script(t, "turns:\n  - text: a\n  - {}\n"), nil, "line 3: check conversation 0, turn 1"},
 		"too large":   {script(t, strings.Repeat("#", store.MaxSmall+1)), nil, "larger"},
