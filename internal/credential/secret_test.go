@@ -84,7 +84,7 @@ func TestSources(t *testing.T) {
 		{"silent", shell("true"), "empty"},
 		{"file", vault.Source{Kind: vault.SourceFile, Path: file}, ""},
 		{"no-file", vault.Source{Kind: vault.SourceFile, Path: file + "x"}, "no such file"},
-		{"directory", vault.Source{Kind: vault.SourceFile, Path: filepath.Dir(file)}, "no regular file"},
+		{"directory", vault.Source{Kind: vault.SourceFile, Path: filepath.Dir(file)}, "not a regular file"},
 		{"keyring", vault.Source{Kind: vault.SourceKeyring, Attributes: map[string]string{"a": "b"}}, "no desktop keyring"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
