@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -52,7 +53,7 @@ func stuck(t *testing.T, said []byte, answers bool) *Session {
 		})
 	}()
 	t.Cleanup(func() { ends[0].Close(); <-done; keeper.Close() })
-	return &Session{Conn: ends[0], Sandbox: &spec.Sandbox{Name: "x"}}
+	return &Session{Engine: &engine.Engine{}, Conn: ends[0], Sandbox: &spec.Sandbox{Name: "x"}}
 }
 
 // half is the beginning of an archive that has a document.
