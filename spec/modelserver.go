@@ -165,9 +165,6 @@ func IsLoopback(host string) bool {
 
 func isHostName(host string) bool { return host == HostName || host == "host.docker.internal" }
 
-// InClear reports whether the server speaks HTTP without TLS.
-func (s *ModelServer) InClear() bool { scheme, _, _, _ := s.splitURL(); return scheme == "http" }
-
 // Port returns the server's port.
 func (s *ModelServer) Port() uint16 {
 	_, _, port, _ := s.splitURL()

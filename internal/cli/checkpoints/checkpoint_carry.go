@@ -9,6 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -64,7 +65,7 @@ end before anything counts.`,
 				}
 				defer in.Close()
 			}
-			r, err := a.Rules(e, force)
+			r, err := provision.WorkspaceRules(e, force)
 			if err != nil {
 				return err
 			}
