@@ -121,7 +121,7 @@ func (b Budget) Check() error {
 	case b.Tokens < 0:
 		return Errorf(ErrUsage, "--max-tokens %d is negative", b.Tokens)
 	case !(b.USD >= 0) || math.IsInf(b.USD, 0): // or NaN
-		return Errorf(ErrUsage, "--max-cost %v is no amount of money", b.USD)
+		return Errorf(ErrUsage, "--max-cost %v is not an amount of money", b.USD)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package spec
 
-import "testing"
+import (
+	"testing"
+)
 
 // TestTitle checks that a title is one line, whatever names a file or a foreign checkpoint contains.
 func TestTitle(t *testing.T) {

@@ -1,6 +1,8 @@
 package spec
 
-import "time"
+import (
+	"time"
+)
 
 // UsualLinger is the Linger of agents whose description has none.
 const UsualLinger = 15 * time.Second

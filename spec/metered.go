@@ -1,6 +1,8 @@
 package spec
 
-import "math"
+import (
+	"math"
+)
 
 // Amount is the usage that one side reports. Nil means unknown, not zero.
 type Amount struct {

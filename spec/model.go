@@ -1,6 +1,8 @@
 package spec
 
-import "time"
+import (
+	"time"
+)
 
 // Mock says that a script plays the providers of models, as long as the sandbox exists.
 type Mock struct {

@@ -32,7 +32,7 @@ func NewModelServer(text, key, model string) (*ModelServer, error) {
 	authority, path, _ := strings.Cut(rest, "/")
 	switch {
 	case !ok || scheme != "http" && scheme != "https":
-		return nil, fail("is no URL that begins with http:// or https://")
+		return nil, fail("is not a URL that begins with http:// or https://")
 	case authority == "":
 		return nil, fail("names no host")
 	case isEndpoint(path):
@@ -44,7 +44,7 @@ func NewModelServer(text, key, model string) (*ModelServer, error) {
 	case strings.ContainsFunc(path, escaped):
 		return nil, fail("has a path that would have to be escaped")
 	case strings.ContainsFunc(model, escaped):
-		return nil, Errorf(ErrUsage, "%q is no name of a model", model)
+		return nil, Errorf(ErrUsage, "%q is not the name of a model", model)
 	}
 	s := &ModelServer{Key: key, Model: model}
 	var err error
@@ -164,9 +164,6 @@ func IsLoopback(host string) bool {
 }
 
 func isHostName(host string) bool { return host == HostName || host == "host.docker.internal" }
-
-// InClear reports whether the server speaks HTTP without TLS.
-func (s *ModelServer) InClear() bool { scheme, _, _, _ := s.splitURL(); return scheme == "http" }
 
 // Port returns the server's port.
 func (s *ModelServer) Port() uint16 {

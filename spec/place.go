@@ -49,17 +49,17 @@ func (p Place) Check() error {
 	named := p.Kind == PlaceHeader || p.Kind == PlaceQuery
 	switch {
 	case !slices.Contains([]PlaceKind{PlaceBearer, PlaceBasic, PlaceHeader, PlaceQuery, PlaceAuthorization, PlaceAgent, PlaceSignature}, p.Kind):
-		return Errorf(ErrUsage, "%q is no place for a secret", p.Kind).WithHint("it is bearer, basic, header, query or authorization")
+		return Errorf(ErrUsage, "%q is not a place for a secret", p.Kind).WithHint("it is bearer, basic, header, query or authorization")
 	case !named && p.Name != "":
 		return Errorf(ErrUsage, "place %s has a name, %q", p.Kind, p.Name)
 	case p.Kind != PlaceBasic && p.User != "":
 		return Errorf(ErrUsage, "place %s has a user, %q", p.Kind, p.User)
 	case strings.ContainsFunc(p.User, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' }):
-		return Errorf(ErrUsage, "%q is no user name for basic authentication", p.User)
+		return Errorf(ErrUsage, "%q is not a user name for basic authentication", p.User)
 	case p.Kind == PlaceHeader && (!isPlaceName(p.Name) || slices.Contains(notForSecrets, strings.ToLower(p.Name))):
-		return Errorf(ErrUsage, "%q is no header for a secret", p.Name)
+		return Errorf(ErrUsage, "%q is not a header for a secret", p.Name)
 	case p.Kind == PlaceQuery && !isPlaceName(p.Name):
-		return Errorf(ErrUsage, "%q is no parameter for a secret", p.Name)
+		return Errorf(ErrUsage, "%q is not a parameter for a secret", p.Name)
 	}
 	return nil
 }

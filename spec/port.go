@@ -31,7 +31,7 @@ func ParsePort(s string) (Port, error) {
 	case strings.HasPrefix(protocol, "udp"):
 		return Port{}, Errorf(ErrUsage, "port %q: udp cannot be published, only tcp", s)
 	case ok && protocol != ProtocolTCP:
-		return bad("%q is no protocol that can be published, only tcp is", protocol)
+		return bad("the protocol %q cannot be published, only tcp can", protocol)
 	}
 	last := strings.LastIndexByte(rest, ':')
 	inside := rest[last+1:]
@@ -68,7 +68,7 @@ func parsePort(s string) (uint16, error) {
 	}
 	n, err := strconv.ParseUint(s, 10, 16)
 	if err != nil || n == 0 || s[0] == '+' || s[0] == '0' {
-		return 0, fmt.Errorf("%q is no port from 1 to 65535", s)
+		return 0, fmt.Errorf("%q is not a port from 1 to 65535", s)
 	}
 	return uint16(n), nil
 }
@@ -86,14 +86,14 @@ func parseHostIP(s string) (netip.Addr, error) {
 	text := s
 	if inner, ok := strings.CutPrefix(s, "["); ok {
 		if text, ok = strings.CutSuffix(inner, "]"); !ok || !strings.Contains(text, ":") {
-			return netip.Addr{}, fmt.Errorf("%q is no address of the host", s)
+			return netip.Addr{}, fmt.Errorf("%q is not an address of the host", s)
 		}
 	} else if strings.Contains(s, ":") {
-		return netip.Addr{}, fmt.Errorf("an IPv6 address stands in brackets")
+		return netip.Addr{}, fmt.Errorf("write an IPv6 address in brackets")
 	}
 	a, err := netip.ParseAddr(text)
 	if err != nil || a.Is4In6() || a.Zone() != "" || a.IsMulticast() {
-		return netip.Addr{}, fmt.Errorf("%q is no address of the host", s)
+		return netip.Addr{}, fmt.Errorf("%q is not an address of the host", s)
 	}
 	return a, nil
 }

@@ -3,7 +3,9 @@
 // package, and any program outside, can use it.
 package spec
 
-import "time"
+import (
+	"time"
+)
 
 // Version is the version of every document that this package describes. Readers refuse a newer one.
 const Version = 1

@@ -1,6 +1,8 @@
 package spec
 
-import "time"
+import (
+	"time"
+)
 
 // State is the state of a sandbox in its life cycle.
 type State string

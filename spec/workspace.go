@@ -40,7 +40,7 @@ func CheckWorkspaceMode(mode string) error {
 	case "", WorkspaceLive, WorkspaceReview, WorkspaceClone:
 		return nil
 	}
-	return Errorf(ErrUsage, "there is no workspace mode %q", mode).
+	return Errorf(ErrUsage, "unknown workspace mode %q", mode).
 		WithHint("%s: writes reach your files at once; %s: they wait for bothy diff and bothy apply; %s: it works on a private clone, of which you get the commits by bothy fetch",
 			WorkspaceLive, WorkspaceReview, WorkspaceClone)
 }

@@ -22,7 +22,7 @@ func TestDockerOffer(t *testing.T) {
 	l.bothy("template", "load", file)
 
 	tm := l.terminal("run", "--docker", "-t", "debian:v1", "--name", "no", "shell", ".", "--", "sh", "-c", "echo works")
-	tm.expect(`no dockerd in sandbox no\. Install docker\.io.*\[y/N\]`)
+	tm.expect(`sandbox no has no dockerd\. Install docker\.io.*\[y/N\]`)
 	tm.press("\r")
 	tm.expect(`to install it there: bothy policy allow --preset debian --sandbox no && .*works`)
 	if tm.code() != 0 || strings.Contains(l.bothy("policy", "ls", "--sandbox", "no"), "debian") {

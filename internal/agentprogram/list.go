@@ -154,7 +154,7 @@ func (s *Programs) IDs(name, version string) ([]string, error) {
 	ids, err := home.IDs(version)
 	if err == nil && len(ids) == 0 {
 		err = spec.Errorf(spec.ErrNotFound, "%s is not installed", strings.TrimSpace(name+" "+version)).
-			WithHint("bothy agent ls shows what is")
+			WithHint("bothy agent ls lists those that are")
 	}
 	return ids, err
 }

@@ -51,9 +51,9 @@ func TestNeitherProgramNorDirectory(t *testing.T) {
 		says  string
 		hint  string
 	}{
-		{[]string{"run", "./my-agent", "."}, spec.ErrUsage, "./my-agent is no program: nobody may execute it", "chmod +x"},
-		{[]string{"run", "./my-agent"}, spec.ErrUsage, "./my-agent is no program: nobody may execute it", "chmod +x"},
-		{[]string{"create", "./my-agent", "."}, spec.ErrUsage, "./my-agent is no program: nobody may execute it", "chmod +x"},
+		{[]string{"run", "./my-agent", "."}, spec.ErrUsage, "./my-agent is not a program: its mode forbids to execute it", "chmod +x"},
+		{[]string{"run", "./my-agent"}, spec.ErrUsage, "./my-agent is not a program: its mode forbids to execute it", "chmod +x"},
+		{[]string{"create", "./my-agent", "."}, spec.ErrUsage, "./my-agent is not a program: its mode forbids to execute it", "chmod +x"},
 		{[]string{"run", "./nope", "."}, spec.ErrNotFound, "./nope is not there", "a program is a file that may be executed"},
 		{[]string{"run", "./nope"}, spec.ErrNotFound, "does not exist", "mkdir -p /"},
 		{[]string{"run", "./nope:ro", "."}, spec.ErrNotFound, "./nope:ro is not there", "mkdir -p"},

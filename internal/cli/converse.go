@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +104,7 @@ func forwardSignals(conn *unixconn.Conn) func() {
 
 // attach runs a program on a terminal inside, shown on ours.
 func (a *app) attach(ctx context.Context, q wire.Ask, s session) error {
-	q.Command.Env = append([]string{"TERM=" + termName()}, q.Command.Env...)
+	q.Command.Env = append([]string{"TERM=" + cmp.Or(os.Getenv("TERM"), "xterm")}, q.Command.Env...)
 	if size, ok := a.terminalSize(); ok {
 		q.Command.Size = size
 	}
@@ -296,13 +297,6 @@ func (a *app) watchSignals(conn *unixconn.Conn, leave func(error)) func() {
 func (a *app) terminalSize() (wire.Winsize, bool) {
 	s, err := term.Winsize(a.Out)
 	return wire.Winsize{Rows: s.Row, Cols: s.Col, Width: s.Xpixel, Height: s.Ypixel}, err == nil
-}
-
-func termName() string {
-	if t := os.Getenv("TERM"); t != "" {
-		return t
-	}
-	return "xterm"
 }
 
 // exited turns the end of a program into the command's result.

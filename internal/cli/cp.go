@@ -27,11 +27,11 @@ func (a *app) cpCommand() *cobra.Command {
 		Use:   "cp SANDBOX:PATH PATH|-  or  cp PATH|- SANDBOX:PATH",
 		Short: "Copy files between the host and a sandbox",
 		Long: `Copies a file or a tree, as cp -r does: into PATH if that is a directory, to
-PATH otherwise. A source that ends in /. stands for what is in the directory.
+PATH otherwise. A source that ends in /. stands for the contents of the directory.
 With - a tar archive is written to standard output or read from standard input.
 Nothing is ever written outside PATH, whatever the archive or the links in it
 say; set-uid bits, devices and sockets are left out, and others may not write
-to what comes out of a sandbox.`,
+to files from a sandbox.`,
 		Example: `  bothy cp shell-app:/etc/os-release .
   bothy cp notes.md shell-app:/tmp/
   bothy cp shell-app:/opt - | tar t`,
@@ -199,7 +199,7 @@ func mayCopy(paths *hostpath.Guard, src string, follow bool) error {
 		return err
 	}
 	if _, err := os.Lstat(src); errors.Is(err, fs.ErrNotExist) {
-		return spec.Errorf(spec.ErrNotFound, "there is no %s", src)
+		return spec.Errorf(spec.ErrNotFound, "%s does not exist", src)
 	}
 	if follow {
 		return paths.MayFollow(src)

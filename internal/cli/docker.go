@@ -40,14 +40,14 @@ func (a *app) provideDocker(ctx context.Context, e *engine.Engine, sb *spec.Sand
 	}
 	switch status {
 	case dockerdMissing:
-		if asks && a.CanAsk() && a.Ask("bothy: there is no dockerd in sandbox %s. Install docker.io in it now, and let it read Debian's packages for that (preset debian)?", sb.Name) {
+		if asks && a.CanAsk() && a.Ask("bothy: sandbox %s has no dockerd. Install docker.io in it now, and let it read Debian's packages for that (preset debian)?", sb.Name) {
 			return a.installDocker(ctx, &in)
 		}
-		a.Note("there is no dockerd in sandbox %s; to install it there: bothy policy allow --preset debian --sandbox %s && bothy exec %s sudo sh -c 'apt-get update && apt-get install -y docker.io'", sb.Name, sb.Name, sb.Name)
+		a.Note("sandbox %s has no dockerd; to install it there: bothy policy allow --preset debian --sandbox %s && bothy exec %s sudo sh -c 'apt-get update && apt-get install -y docker.io'", sb.Name, sb.Name, sb.Name)
 	case dockerdByApt:
-		a.Note("there is no dockerd in sandbox %s; to install it there: bothy exec %s sudo sh -c 'apt-get update && apt-get install -y docker.io'", sb.Name, sb.Name)
+		a.Note("sandbox %s has no dockerd; to install it there: bothy exec %s sudo sh -c 'apt-get update && apt-get install -y docker.io'", sb.Name, sb.Name)
 	case dockerdNowhere:
-		a.Note("there is no dockerd in sandbox %s: its template lacks it, and has no apt-get to install docker.io with", sb.Name)
+		a.Note("sandbox %s has no dockerd: its template lacks it, and has no apt-get to install docker.io with", sb.Name)
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (a *app) installDocker(ctx context.Context, in *headless.Session) error {
 		return fmt.Errorf("install docker.io in sandbox %s: %w", in.Sandbox.Name, err)
 	}
 	if status != 0 {
-		a.Note("docker.io was not installed in sandbox %s: apt-get ended with code %d; what was refused: bothy policy log %s", in.Sandbox.Name, status, in.Sandbox.Name)
+		a.Note("docker.io was not installed in sandbox %s: apt-get ended with code %d; its refused requests: bothy policy log %s", in.Sandbox.Name, status, in.Sandbox.Name)
 	}
 	return nil
 }

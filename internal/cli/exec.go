@@ -42,7 +42,7 @@ func (a *app) execCommand() *cobra.Command {
 				return err
 			}
 			if cmd.Flags().Changed("timeout") && timeout <= 0 {
-				return spec.Errorf(spec.ErrUsage, "--timeout %s is no time that anything could take", timeout)
+				return spec.Errorf(spec.ErrUsage, "--timeout %s is not a time that a command could take", timeout)
 			}
 			detach, err := a.detachKeysOf(keys)
 			if err != nil {

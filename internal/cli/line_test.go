@@ -38,7 +38,7 @@ func TestWrongWords(t *testing.T) {
 		"run claude . --mdoel opus":      {"unknown flag: --mdoel", "stand behind --: bothy run claude . -- --mdoel"},
 		"run shell . ls -la":             {"unknown shorthand flag: 'l' in -la", "bothy run shell . -- ls -la"},
 		"run shell . --worksapce review": {"unknown flag: --worksapce", "did you mean --workspace?"},
-		"run shell . ls":                 {"ls does not exist", "if ls is a command, it stands behind --: bothy run shell . -- ls"},
+		"run shell . ls":                 {"ls does not exist", "if ls is a command, write it after --: bothy run shell . -- ls"},
 		"run cluade .":                   {`no agent or sandbox named "cluade"`, "did you mean claude?"},
 		"exec box --help":                {`no sandbox named "box"`, ""}, // flags after the sandbox belong to the command
 		"create shell . --name= -e A=1":  {"--name is empty", "bothy create --help"},

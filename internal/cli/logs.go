@@ -29,12 +29,12 @@ func (a *app) logsCommand() *cobra.Command {
 		Long: `Shows a log of a sandbox. --source chooses which:
   output       what the agent session and background commands printed (default)
   events       life cycle: started, stopped, saved, killed for memory, …
-  network      what was allowed and refused, and what went over each connection
+  network      allowed and refused requests, and the traffic of each connection
   model        what the sandbox's mock was asked, and what became of it
   checkpoints  why checkpoints that are made by themselves were not
   keeper       what the process that owns the sandbox had to say
 
-With --agent it shows what the agent itself keeps of its latest session: what was
+With --agent it shows the latest session as the agent itself keeps it: what was
 said, which tools it used, what that took; as events in one form for all agents
 with --json. With --source output it is read from what the agent printed in the
 background, if that is events. The sandbox need not run.

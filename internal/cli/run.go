@@ -41,8 +41,8 @@ func (a *app) runCommand() *cobra.Command {
 		Use: "run [flags] [AGENT] [PATH[:ro]]... [-- ARGS...]", Annotations: map[string]string{cmdline.PassesOn: cmdline.BehindDash}, SuggestFor: []string{"start", "attach", "up", "resume"},
 		Short: "Create a sandbox if needed, start it, and attach your terminal to it",
 		Long: `Runs an agent in a sandbox of its own and attaches your terminal to it. The same
-agent in the same directory is the same sandbox: what was installed in it is
-still there. Without PATH the current directory is shared.
+agent in the same directory is the same sandbox: programs that were installed in it
+are still there. Without PATH the current directory is shared.
 
 AGENT is a coding agent such as claude, "shell" for your own shell, or a program
 by its path. ARGS that begin with a flag, or with a subcommand that the agent's
@@ -136,7 +136,7 @@ func commandMeant(cmd *cobra.Command, agent string, paths []string, err error) e
 	words := append([]string{agent}, paths...)
 	if i := cmdline.CommandAt(words); i > 0 {
 		line := cmdline.ShellLine(slices.Concat(words[:i], []string{"--"}, words[i:]))
-		return (&spec.Error{Err: err}).WithHint("if %s is a command, it stands behind --: %s %s", words[i], cmd.CommandPath(), line)
+		return (&spec.Error{Err: err}).WithHint("if %s is a command, write it after --: %s %s", words[i], cmd.CommandPath(), line)
 	}
 	return err
 }

@@ -48,7 +48,7 @@ func Ask(ctx context.Context, j Job) Check {
 		return c
 	}
 	told, hint := advice(stderr.String(), filepath.Base(j.Dir))
-	c.Result, c.Fix = Warn, cmp.Or(hint, "run the agent at a terminal, and see what it says there")
+	c.Result, c.Fix = Warn, cmp.Or(hint, "run the agent at a terminal, and read its messages there")
 	if ctx.Err() != nil {
 		err = errors.New("it took longer than " + askTime.String())
 	}

@@ -57,9 +57,9 @@ func agentsBeside(settings string) string { return filepath.Join(filepath.Dir(se
 func programAt(e *engine.Engine, word string) (*AgentRef, error) {
 	switch info, err := os.Stat(word); {
 	case err != nil || !info.Mode().IsRegular():
-		return nil, spec.Errorf(spec.ErrNotFound, "%s is no program", word).WithHint("it must be a file that may be executed")
+		return nil, spec.Errorf(spec.ErrNotFound, "%s is not a program", word).WithHint("it must be a file that may be executed")
 	case info.Mode()&0o111 == 0:
-		return nil, spec.Errorf(spec.ErrUsage, "%s is no program: nobody may execute it", word).
+		return nil, spec.Errorf(spec.ErrUsage, "%s is not a program: its mode forbids to execute it", word).
 			WithHint("if it is to be one, chmod +x it; a directory that is shared comes before single files")
 	}
 	paths, err := e.Paths()

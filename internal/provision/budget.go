@@ -96,20 +96,20 @@ func Budgetable(of *spec.Agent, b spec.Budget, m Metering, isRun bool) (note str
 	if len(m.Secrets) > 0 {
 		otherwise := ""
 		if isRun {
-			otherwise = ", but for what it claims"
+			otherwise = ", except for the usage that it claims"
 		}
-		return fmt.Sprintf("the budget holds %s where it uses %s; what it asks models with anything else the gateway may not see, and that is not counted%s", of.Title, strings.Join(m.Secrets, ", "), otherwise), nil
+		return fmt.Sprintf("the budget limits %s where it uses %s; the gateway may not see requests to models with other credentials, and does not count them%s", of.Title, strings.Join(m.Secrets, ", "), otherwise), nil
 	}
-	refused := spec.Errorf(spec.ErrUsage, "a budget would not hold %s: what it logs in with is for no model that the gateway knows", of.Title)
+	refused := spec.Errorf(spec.ErrUsage, "a budget would not limit %s: it logs in to no model that the gateway knows", of.Title)
 	if !isRun {
 		return "", refused.WithHint("leave --max-tokens and --max-cost out, lend it a secret for models (--secret), or name its service in its description, under credentials (docs/guide/own-agent.md)")
 	}
 	tokens, usd := claims(of)
 	if b.Tokens > 0 && !tokens || b.USD > 0 && !usd {
-		refused = spec.Errorf(spec.ErrUsage, "a budget would not hold %s: what it logs in with is for no model that the gateway knows, and it does not say what it used", of.Title)
-		return "", refused.WithHint("leave --max-tokens and --max-cost out, or have its description name its service, under credentials, or what it says that it used, under headless (docs/guide/own-agent.md)")
+		refused = spec.Errorf(spec.ErrUsage, "a budget would not limit %s: it logs in to no model that the gateway knows, and does not report its usage", of.Title)
+		return "", refused.WithHint("leave --max-tokens and --max-cost out, or have its description name its service, under credentials, or where it reports its usage, under headless (docs/guide/own-agent.md)")
 	}
-	return fmt.Sprintf("the gateway does not see what %s asks models: the budget goes by what it claims, when it has worked", of.Title), nil
+	return fmt.Sprintf("the gateway does not see the requests of %s to models: the budget counts the usage that it claims after its work", of.Title), nil
 }
 
 // BudgetableIn is [Budgetable] for the agent of an existing sandbox. It accepts any budget for a shell,

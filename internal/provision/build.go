@@ -9,7 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// PlanBuild decides what a request for an image means: what is built, under which name and rules. It
+// PlanBuild decides what a request for an image builds, under which name and rules. It
 // changes nothing, and asks no server. The caller may add secrets for the steps, and a Dockerfile to read.
 func (p *Provisioner) PlanBuild(req spec.BuildRequest) (*template.Plan, error) {
 	rules, err := ParseRules(&spec.Request{Presets: req.Presets, Allow: req.Allow, Deny: req.Deny})

@@ -61,7 +61,7 @@ func (p *Provisioner) findGit(pl *Plan) error {
 				return err
 			}
 		}
-		rules, err := p.workspaceRules(req.ForceWorkspace)
+		rules, err := WorkspaceRules(p.Engine, req.ForceWorkspace)
 		if err != nil {
 			return err
 		}

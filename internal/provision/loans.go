@@ -81,7 +81,7 @@ func parseSecrets(words []string) ([]secretLoan, error) {
 		if err == nil && timed {
 			l.life, err = time.ParseDuration(life)
 			if err != nil || l.life <= 0 {
-				err = spec.Errorf(spec.ErrUsage, "%q is no time", life)
+				err = spec.Errorf(spec.ErrUsage, "%q is not a time", life)
 			}
 		}
 		if err != nil {
@@ -223,7 +223,7 @@ func (p *Provisioner) CheckCredential(req *spec.Request, of *spec.Agent, sb *spe
 		if c.Unfit != "" {
 			hint = c.Where + " is not lent: " + c.Unfit + "; or " + hint
 		}
-		err = spec.Errorf(spec.ErrNotFound, "%s has no credential, and nobody is there to log it in", of.Title).WithHint("%s", hint)
+		err = spec.Errorf(spec.ErrNotFound, "%s has no credential, and no person is there to log it in", of.Title).WithHint("%s", hint)
 	}
 	return err
 }

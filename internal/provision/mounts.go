@@ -17,7 +17,7 @@ func (e PathError) Unwrap() error { return e.error }
 
 // decideMounts resolves the directories of the host that a sandbox sees.
 func (p *Provisioner) decideMounts(req *spec.Request, sb *spec.Sandbox) error {
-	rules, err := p.workspaceRules(req.ForceWorkspace)
+	rules, err := WorkspaceRules(p.Engine, req.ForceWorkspace)
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func notForAgent(text string, err error) error {
 	if strings.ContainsAny(text, "0123456789") {
 		return err
 	}
-	return spec.Errorf(spec.ErrUsage, "%w", err).WithHint("%s; what is for an agent stands behind --: -- -p TEXT", spec.Hint(err))
+	return spec.Errorf(spec.ErrUsage, "%w", err).WithHint("%s; options for an agent follow --: -- -p TEXT", spec.Hint(err))
 }
 
 // EachPort calls do for each port of the host that the texts name.

@@ -141,7 +141,7 @@ func checkRequest(req *spec.Request) error {
 	}
 	switch {
 	case !spec.ValidCPUs(req.Limits.CPUs):
-		return spec.Errorf(spec.ErrUsage, "--cpus %v is no number of processors", req.Limits.CPUs)
+		return spec.Errorf(spec.ErrUsage, "--cpus %v is not a number of processors", req.Limits.CPUs)
 	case req.Limits.Pids < 0:
 		return spec.Errorf(spec.ErrUsage, "--pids %d is negative", req.Limits.Pids)
 	case req.IdleTimeout < 0:
@@ -213,7 +213,7 @@ func (p *Provisioner) showsConfig(req *spec.Request, ref *AgentRef) (bool, error
 	case req.Config == nil:
 		return has && p.Settings.AgentConfig, nil
 	case *req.Config && ref.Spec == nil:
-		return false, spec.Errorf(spec.ErrUsage, "--agent-config is for agents; %s is no agent", ref.Name)
+		return false, spec.Errorf(spec.ErrUsage, "--agent-config is for agents; %s is not one", ref.Name)
 	case *req.Config && !has:
 		return false, spec.Errorf(spec.ErrUsage, "--agent-config: it is not known what %s has of configuration", ref.Spec.Title).
 			WithHint("its description would say so under config: see docs/guide/own-agent.md")

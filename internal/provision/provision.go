@@ -38,12 +38,12 @@ func Agents() agent.Catalog {
 	return agent.NewCatalog(agentsBeside(path))
 }
 
-// workspaceRules returns the rules for directories that may be shared.
-func (p *Provisioner) workspaceRules(force bool) (workspace.Rules, error) {
+// WorkspaceRules returns the rules for directories that may be shared. With force, a home directory may be.
+func WorkspaceRules(e *engine.Engine, force bool) (workspace.Rules, error) {
 	home, err := store.Home()
 	if err != nil {
 		home = ""
 	}
-	g, err := p.Engine.Paths()
-	return workspace.Rules{Home: home, State: p.Engine.Store.Path(), Force: force, Paths: g}, err
+	g, err := e.Paths()
+	return workspace.Rules{Home: home, State: e.Store.Path(), Force: force, Paths: g}, err
 }

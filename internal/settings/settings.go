@@ -90,7 +90,7 @@ func Load(note func(text string)) (Settings, error) {
 			return c, nil
 		}
 		return c, spec.Errorf(spec.ErrUsage, "the configuration cannot be read: %w", err).
-			WithHint("what it limits would not be limited: make %s readable for this user, or move it away", path)
+			WithHint("its limits would not hold: make %s readable for this user, or move it away", path)
 	}
 	if err != nil {
 		return c, &spec.Error{Op: "read " + path, Err: err}
@@ -144,7 +144,7 @@ func (c *Settings) check(path string) (err error) {
 	}
 	for _, p := range c.Private {
 		if !filepath.IsLocal(p) || filepath.Clean(p) == "." {
-			return spec.Errorf(spec.ErrUsage, "%s: private: %q is no path within a project", path, p)
+			return spec.Errorf(spec.ErrUsage, "%s: private: %q is not a path within a project", path, p)
 		}
 	}
 	if _, err := c.ModelServer(); err != nil {

@@ -44,7 +44,7 @@ type Plan struct {
 	Project, Devcontainer string
 }
 
-// Plan decides what is built, and under which name.
+// Plan decides what to build, and under which name.
 func (r *Resolver) Plan(b Build) (*Plan, error) {
 	if err := checkPull(b.Pull); err != nil {
 		return nil, err

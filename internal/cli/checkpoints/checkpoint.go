@@ -209,7 +209,7 @@ func (a *app) shownSince(shelf checkpoint.Shelf, p checkpoint.Point, since strin
 		return from, err
 	}
 	if from.Number == 0 {
-		a.Note("its parent, checkpoint %d, is gone, and there is no older one: all that it holds is listed", p.Parent)
+		a.Note("its parent, checkpoint %d, is gone, and it is the oldest left: all its files are listed", p.Parent)
 		return from, nil
 	}
 	a.Note("its parent, checkpoint %d, is gone: compared with checkpoint %s", p.Parent, from.Name)
@@ -284,7 +284,7 @@ func notBack(skipped []string) error {
 		return nil
 	}
 	return spec.Errorf(spec.ErrConflict, "%s could not be put back, all else was", cmdline.Counted(len(skipped), "path")).
-		WithHint("what is written meanwhile, or is not yours to change, is left; see to it, and restore the checkpoint once more")
+		WithHint("files that are written meanwhile, or that you may not change, are left; mend that, and restore the checkpoint once more")
 }
 
 // noteBeneath prints the host directories that changed since the checkpoint, for example by an

@@ -9,6 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -18,8 +19,8 @@ func (a *app) checkpointExportCommand() *cobra.Command {
 		Use:   "export -o FILE|- SANDBOX CHECKPOINT",
 		Short: "Write a checkpoint to a file that only you can import",
 		Long: `Writes a checkpoint, with all that a sandbox needs to begin from it, to one file. It is
-encrypted: only who has owner.key of your state directory can read it, and nothing but
-what was written is ever imported. Its network rules are in it, what was lent is not.`,
+encrypted with owner.key of your state directory: no one else can read it, and an import
+accepts only what was written. It has the network rules, and no credentials.`,
 		Args: cmdline.Exactly(2, "a sandbox and a checkpoint"), ValidArgsFunction: a.sandboxAndCheckpoint,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if output == "" {
@@ -64,7 +65,7 @@ end before anything counts.`,
 				}
 				defer in.Close()
 			}
-			r, err := a.Rules(e, force)
+			r, err := provision.WorkspaceRules(e, force)
 			if err != nil {
 				return err
 			}

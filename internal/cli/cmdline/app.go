@@ -15,8 +15,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/settings"
 	"github.com/bothy-dev/bothy/internal/snapshot"
-	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -105,41 +103,25 @@ func (a *App) ReadFile(path string, most int64) ([]byte, error) {
 	return g.ReadFile(path, most)
 }
 
-// Rules returns the rules that workspaces are judged by.
-func (a *App) Rules(e *engine.Engine, force bool) (workspace.Rules, error) {
-	home, err := store.Home()
-	if err != nil {
-		home = ""
-	}
-	g, err := e.Paths()
-	return workspace.Rules{Home: home, State: e.Store.Path(), Force: force, Paths: g}, err
-}
-
 // Exactly returns a check for the number of arguments; its error names the missing ones.
 func Exactly(n int, what string) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return spec.Errorf(spec.ErrUsage, "%s needs %s", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
-		}
-		return nil
-	}
+	return checkCount(func(got int) bool { return got == n }, "%s needs %s", what)
 }
 
 // AtMost returns a check that allows at most so many arguments.
 func AtMost(n int, what string) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > n {
-			return spec.Errorf(spec.ErrUsage, "%s takes %s at most", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
-		}
-		return nil
-	}
+	return checkCount(func(got int) bool { return got <= n }, "%s takes %s at most", what)
 }
 
 // AtLeast returns a check that demands so many arguments or more; its error names the missing ones.
 func AtLeast(n int, what string) func(*cobra.Command, []string) error {
+	return checkCount(func(got int) bool { return got >= n }, "%s needs %s", what)
+}
+
+func checkCount(fits func(int) bool, format, what string) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < n {
-			return spec.Errorf(spec.ErrUsage, "%s needs %s", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
+		if !fits(len(args)) {
+			return spec.Errorf(spec.ErrUsage, format, cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
 		}
 		return nil
 	}

@@ -80,7 +80,7 @@ func (f *CreateFlags) Add(a *App, c *cobra.Command) {
 	fs.BoolVar(&f.local, "load-local-template", false, "the template is on this machine, here or with Docker: --pull local")
 	fs.StringVar(&f.version, "agent-version", "", "use this VERSION or TAG of the agent, or a program that is there: host, or template (default the newest that is installed)")
 	fs.BoolVar(&f.upgrade, "upgrade", false, "ask the registry for the latest version of the agent, and use it")
-	fs.BoolVar(&f.config, "agent-config", false, "show it, read-only, what your home has of the agent's configuration and is no secret (default: setting agent_config)")
+	fs.BoolVar(&f.config, "agent-config", false, "show it, read-only, the agent's configuration in your home, without secrets (default: setting agent_config)")
 	f.ports.Add(c)
 	fs.StringVar(&f.Mode, "workspace", spec.WorkspaceLive, "how writes reach your directories: live; review: they wait for bothy diff and bothy apply; clone: it works on a private clone, see bothy fetch")
 	fs.StringVar(&f.gitDir, "git-dir", "", "for a worktree or a submodule: share, too, the directory in which git keeps what belongs to it (share), or do not ask (none)")

@@ -107,7 +107,7 @@ func (a *App) ExplainMetered(m *spec.Metered, list ...spec.Metered) {
 		a.Note("- the gateway saw no model asked that it knows, where the agent says that it asked one (docs/reference/commands/cost.md)")
 	}
 	if unsaid > 0 {
-		a.Note("- the agent does not say what it used, or not of this work alone")
+		a.Note("- the agent does not report its usage, or not that of this work alone")
 	}
 }
 

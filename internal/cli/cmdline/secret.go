@@ -56,7 +56,7 @@ func (l *Life) Set(word string) error {
 	}
 	d, err := time.ParseDuration(word)
 	if err != nil || d <= 0 {
-		return fmt.Errorf("%q is no time that a lease can last: write e.g. 8h, or %s", word, forever)
+		return fmt.Errorf("a lease cannot last %q: write e.g. 8h, or %s", word, forever)
 	}
 	*l = Life(d)
 	return nil

@@ -124,7 +124,7 @@ func (a *app) buildSecrets(list []string) (map[string][]byte, error) {
 		case env != "":
 			value, ok := os.LookupEnv(env)
 			if !ok {
-				return nil, spec.Errorf(spec.ErrNotFound, "--secret %s: there is no variable %s", word, env)
+				return nil, spec.Errorf(spec.ErrNotFound, "--secret %s: the variable %s is not set", word, env)
 			}
 			values[id] = []byte(value)
 		default:

@@ -25,7 +25,7 @@ func (a *app) resolver(e *engine.Engine, quiet bool) *template.Resolver {
 func (a *app) templatePullCommand() *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "pull IMAGE...", Short: "Fetch container images, or what their tags mean now",
-		Long: "Asks the registry which image is meant, fetches what is not there, compares all of it\nwith its digests, and makes the root file system that sandboxes share. You are logged\nin as your Docker is.",
+		Long: "Asks the registry which image is meant, fetches the missing parts, compares all of it\nwith its digests, and makes the root file system that sandboxes share. You are logged\nin as your Docker is.",
 		Args: cmdline.AtLeast(1, "an image, e.g. ubuntu:24.04"), ValidArgsFunction: a.TemplateNames,
 		RunE: a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
 			var refs []image.Reference

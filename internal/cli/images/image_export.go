@@ -114,7 +114,7 @@ func (a *app) printExported(img image.Image) error {
 func (a *app) templatePushCommand() *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "push TEMPLATE [IMAGE[:TAG]]", Short: "Send a template to a registry, as a container image",
-		Long:    "Sends an image, or a template that bothy save made over an image, to a registry: what is\nmissing there, and then its name. You are logged in as your Docker is. Without a name an\nimage goes to where its own leads.",
+		Long:    "Sends an image, or a template that bothy save made over an image, to a registry: its\nmissing parts, and then its name. You are logged in as your Docker is. Without a name an\nimage goes to where its own leads.",
 		Example: "  bothy template push tools:v1 ghcr.io/acme/tools:v1",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {

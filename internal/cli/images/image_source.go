@@ -40,7 +40,7 @@ func (a *app) sourceOf(e *engine.Engine, input string) (source, error) {
 	}
 	f, err := e.Images().Shelf().Spool(in)
 	if err != nil {
-		err = fmt.Errorf("keep what comes from standard input: %w", err)
+		err = fmt.Errorf("keep standard input: %w", err)
 	}
 	return source{spool: f}, err
 }

@@ -66,7 +66,7 @@ func (a *app) export(cmd *cobra.Command, e *engine.Engine, t savedtemplate.Templ
 		return err
 	}
 	if to.Std == nil {
-		a.Note("%s lies over the programs of this machine, which are not in %s: that is no container image, and only you can load it", t.Name, to.Word)
+		a.Note("%s lies over the programs of this machine, which are not in %s: it is not a container image, and only you can load it", t.Name, to.Word)
 	}
 	return to.Write(func(w io.Writer) error { return e.Templates().Export(t.Name, w) })
 }

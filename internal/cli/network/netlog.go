@@ -37,7 +37,7 @@ func (a *app) policyLogCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "log [SANDBOX]", Short: "Show refused and allowed connections",
 		Long: `Shows, for all sandboxes or one, whom they tried to reach: how often, with what
-result, why, and for what was refused the command that would allow it. With
+result, why, and for a refused one the command that would allow it. With
 --follow, every decision and every connection that opens and ends, as it comes.
 bothy logs --source network SANDBOX shows single records of the past.`,
 		ValidArgsFunction: a.OneSandbox,
@@ -124,7 +124,7 @@ func PointInTime(s string, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t, nil
 	}
-	return time.Time{}, spec.Errorf(spec.ErrUsage, "--since %q is no time", s).WithHint("write 30m or 1h, or a point in time as 2026-12-31T18:00:00Z")
+	return time.Time{}, spec.Errorf(spec.ErrUsage, "--since %q is not a time", s).WithHint("write 30m or 1h, or a point in time as 2026-12-31T18:00:00Z")
 }
 
 func (f *recordFilter) matches(r *spec.NetworkRecord) bool {

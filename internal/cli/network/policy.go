@@ -124,7 +124,7 @@ func (f *addFlags) parseRules(action policy.Action, cmd *cobra.Command, args []s
 		return nil, err
 	}
 	if f.life <= 0 && cmd.Flags().Changed("for") {
-		return nil, spec.Errorf(spec.ErrUsage, "--for %s is no time", f.life).WithHint("write it as 30m or 1h; leave it out for a rule that stays")
+		return nil, spec.Errorf(spec.ErrUsage, "--for %s is not a time", f.life).WithHint("write it as 30m or 1h; leave it out for a rule that stays")
 	}
 	conditions, err := f.conditions(cmd)
 	if err != nil {
@@ -161,7 +161,7 @@ func (f *addFlags) checkPresets(action policy.Action, cmd *cobra.Command) error 
 		case denies && action == policy.Allow:
 			return spec.Errorf(spec.ErrUsage, "preset none denies everything").WithHint("write bothy policy deny --preset none")
 		case !denies && action == policy.Deny:
-			return spec.Errorf(spec.ErrUsage, "preset %q is no list of what is denied", name).
+			return spec.Errorf(spec.ErrUsage, "preset %q is not a list of denied targets", name).
 				WithHint("bothy policy rm --preset NAME takes one out; --preset none denies everything")
 		}
 	}
@@ -277,7 +277,7 @@ func ofAnother(e *engine.Engine, sb *spec.Sandbox, idOrTarget string, err error)
 		hint := "it is a rule of all sandboxes: leave --sandbox out"
 		switch {
 		case r.Source.Layer == policy.LayerProject:
-			hint = "it stands in the project's bothy.yaml"
+			hint = "it is in the project's bothy.yaml"
 		case r.Source.Preset != "":
 			hint = "it comes with preset " + r.Source.Preset + ": bothy policy rm --preset " + r.Source.Preset + ", with --sandbox of one sandbox"
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/clone"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -60,7 +61,7 @@ func (a *app) fetch(cmd *cobra.Command, f *fetchFlags, ref string, branches []st
 	if err != nil {
 		return err
 	}
-	r, err := a.Rules(e, true)
+	r, err := provision.WorkspaceRules(e, true)
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func (a *app) printImported(list []imported) error {
 		return a.PrintJSON(map[string]any{"secrets": list})
 	}
 	if len(list) == 0 {
-		a.Note("no credential of a known service stands in your environment")
+		a.Note("your environment has no credential of a known service")
 		return nil
 	}
 	w := a.Table()
@@ -131,7 +131,7 @@ func (a *app) printImported(list []imported) error {
 	}
 	err := w.Flush()
 	if left {
-		a.Note("docs/guide/agents.md tells how to lend what is for another server; if it is for the service's own: printenv VARIABLE | bothy secret set NAME")
+		a.Note("docs/guide/agents.md tells how to lend a credential for another server; if it is for the service's own: printenv VARIABLE | bothy secret set NAME")
 	}
 	return err
 }

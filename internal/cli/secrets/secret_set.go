@@ -140,7 +140,7 @@ func (a *app) readValue(name string) ([]byte, error) {
 		return a.AskSecret("value of " + name)
 	}
 	if term.IsTerminal(a.In) {
-		return nil, spec.Errorf(spec.ErrUsage, "the value cannot be asked for, for standard error is no terminal, and standard input is one, which would show the value").
+		return nil, spec.Errorf(spec.ErrUsage, "the value cannot be asked for: standard error is not a terminal, and standard input is one, which would show the value").
 			WithHint("pipe it in: bothy secret set %s < FILE", name)
 	}
 	value, err := io.ReadAll(io.LimitReader(a.In, maxInput+1))
@@ -149,7 +149,7 @@ func (a *app) readValue(name string) ([]byte, error) {
 	case len(value) > maxInput: // a part of it may look like a value
 		err = spec.Errorf(spec.ErrUsage, "there are more than %d bytes on standard input", maxInput)
 	case len(value) == 0:
-		err = spec.Errorf(spec.ErrUsage, "there is no value on standard input").
+		err = spec.Errorf(spec.ErrUsage, "standard input has no value").
 			WithHint("pipe it in: bothy secret set %s < FILE", name)
 	}
 	if err != nil {

@@ -68,13 +68,13 @@ func (a *app) printTokens(list []hostcreds.Token) error {
 	for _, f := range out {
 		goes := strings.Join(f.Hosts, ",")
 		if goes == "" {
-			goes = "nobody: it signs logins at servers the network policy allows"
+			goes = "no server: it signs logins at servers the network policy allows"
 			if f.Tool == "ssh-sign" {
-				goes = "nobody: it signs commits and tags of git"
+				goes = "no server: it signs commits and tags of git"
 			}
 		}
 		if f.Error != "" {
-			goes = "nobody: " + f.Error
+			goes = "no server: " + f.Error
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Tool, cmdline.Dash(console.Printable(f.For)), console.Printable(f.From), console.Printable(goes))
 	}

@@ -27,7 +27,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "doctor [--ask] [AGENT]", Short: "Check whether this host can run sandboxes, and say what to mend",
 		Long: `Checks whether this host can run sandboxes. With AGENT also whether that is
-installed, what it can log in with, and whether the hosts it needs can be reached:
+installed, its credentials, and whether the hosts it needs can be reached:
 connections are made to them, over which nothing is sent. With --ask the agent is given
 a tiny job in a sandbox of its own: the one sure sign, which costs a request.`,
 		Args: cmdline.AtMost(1, "an agent"),
@@ -168,7 +168,7 @@ func programCheck(e *engine.Engine, of *spec.Agent) doctor.Check {
 	case agentprogram.OnHost(of):
 		c.Detail = of.Title + " is a program of this host that sandboxes see"
 	default:
-		c.Result, c.Detail = doctor.Warn, of.Program+" is no program of this host that sandboxes see"
+		c.Result, c.Detail = doctor.Warn, of.Program+" is not a program of this host that sandboxes see"
 		c.Fix = agent.HowToGet(of, "SANDBOX")
 	}
 	return c

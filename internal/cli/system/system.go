@@ -193,7 +193,7 @@ func (a *app) pruneFlags(c *cobra.Command, f *pruneFlags) *cobra.Command {
 func (a *app) systemPruneCommand() *cobra.Command {
 	f := pruneFlags{kinds: []string{rootfs.KindBuild, rootfs.KindAgent, rootfs.KindLeftover}}
 	c := &cobra.Command{
-		Use: "prune", Short: "Remove what nobody uses",
+		Use: "prune", Short: "Remove unused files",
 		Long: `Removes installed versions of agents that no sandbox uses and new ones would not, what
 builds left for later ones, and what broke off. Stopped sandboxes, with their homes, and templates only if you say so.
 Filters narrow it down, all of them have to fit:
@@ -345,5 +345,5 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return time.Unix(n, 0), nil
 	}
-	return now, errors.New("it is no time")
+	return now, errors.New("it is not a time")
 }
