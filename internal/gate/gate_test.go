@@ -68,16 +68,16 @@ func TestJudge(t *testing.T) {
 
 func TestValid(t *testing.T) {
 	for want, c := range map[string]Checks{
-		"is not a path":             {RequiredFields: []string{"a..b"}},
-		"not a possible number of items":     {MinItems: map[string]int{"a": 0}},
-		"missing closing":        {Pattern: "("},
-		"negative":               {MinQuotes: -1},
-		"json_schema: #/type":    {Schema: map[string]any{"type": "text"}},
-		"leads out":              {Schema: map[string]any{"$ref": "https://example.com/x"}},
-		"leads to itself":        {Schema: map[string]any{"allOf": []any{map[string]any{"$ref": "#"}}}},
-		"not understood":         {Schema: map[string]any{"typ": []any{"a"}}},
-		"only whole numbers":     {Schema: map[string]any{"multipleOf": 0.1}},
-		"it has no #/$defs/no": {Schema: map[string]any{"$ref": "#/$defs/no"}},
+		"is not a path":                  {RequiredFields: []string{"a..b"}},
+		"not a possible number of items": {MinItems: map[string]int{"a": 0}},
+		"missing closing":                {Pattern: "("},
+		"negative":                       {MinQuotes: -1},
+		"json_schema: #/type":            {Schema: map[string]any{"type": "text"}},
+		"leads out":                      {Schema: map[string]any{"$ref": "https://example.com/x"}},
+		"leads to itself":                {Schema: map[string]any{"allOf": []any{map[string]any{"$ref": "#"}}}},
+		"not understood":                 {Schema: map[string]any{"typ": []any{"a"}}},
+		"only whole numbers":             {Schema: map[string]any{"multipleOf": 0.1}},
+		"it has no #/$defs/no":           {Schema: map[string]any{"$ref": "#/$defs/no"}},
 	} {
 		if err := c.Valid(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, not %q", c, err, want)

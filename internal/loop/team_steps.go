@@ -92,7 +92,7 @@ func needsPlace(w *State, step Step) bool {
 // it. The place of an agent whose turn is over has no such files.
 func (t *team) remakePlace(ctx context.Context, h *hand, w *State, at Seat) error {
 	if w.Task != nil && w.holder == at.Agent && (w.step == Iteration || w.step == Worked) {
-		return t.putBack(ctx, h, w, Step{PutBack: "the sandbox of this work was removed: its changes since the last checkpoint are lost", Again: true})
+		return t.putBack(ctx, h, w, Step{PutBack: "the sandbox was removed during this work: changes since its last checkpoint are lost", Again: true})
 	}
 	return t.Loop.remakePlace(ctx, at)
 }
