@@ -21,7 +21,7 @@ var opensByName = map[string]string{
 	"internal/cli/runs/flow_into.go":    "what hostpath has judged, and which no sandbox can write to",
 	"internal/cli/logs.go":              "a log in the state directory",
 	"internal/cli/cmdline/outfile.go":   "in a directory that hostpath has opened",
-	"internal/cli/runs/loop_printed.go": "a log in the state directory",
+	"internal/cli/runview/output.go":    "a log in the state directory",
 	"internal/cli/runs/ralph.go":        "the working directory, to compare it",
 	"internal/builder/step.go":          "a cache in the state directory",
 	"internal/workspace/workspace.go":   "a path that is compared, and not opened",

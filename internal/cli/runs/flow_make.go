@@ -29,16 +29,16 @@ type flowMaking struct {
 	request spec.Request
 	id      string
 
-	made map[string]*spec.Sandbox
-	run  *run.Run
-	host *run.Host
+	IsMade map[string]*spec.Sandbox
+	run    *run.Run
+	host   *run.Host
 }
 
 // make makes the run, and then its sandboxes. Their IDs are recorded before they exist, so a crash
 // leaves no orphan.
 func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 	p := &m.flags.plan
-	m.made = map[string]*spec.Sandbox{}
+	m.IsMade = map[string]*spec.Sandbox{}
 	if err := m.branch(); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		m.made[room.Name] = sb
+		m.IsMade[room.Name] = sb
 		if room.Copy {
 			if err := m.continues(ctx, sb); err != nil {
 				return err
@@ -218,7 +218,7 @@ func (m *flowMaking) free(rooms []flowplan.Room) error {
 func (m *flowMaking) undo(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	for _, sb := range m.made {
+	for _, sb := range m.IsMade {
 		_ = m.engine.Remove(ctx, sb, true)
 	}
 	if m.host != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/cli/runview"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
@@ -21,6 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -146,7 +148,7 @@ func (a *app) beginFlow(cmd *cobra.Command, f *flowFlags, paths []string) error 
 	}
 	defer m.host.Close()
 	names := map[string]string{}
-	for of, sb := range m.made {
+	for of, sb := range m.IsMade {
 		names[of] = sb.Name
 	}
 	ready, err := m.host.Append(run.Ready, run.ActorHost, flow.Made{Sandboxes: names})
@@ -157,7 +159,7 @@ func (a *app) beginFlow(cmd *cobra.Command, f *flowFlags, paths []string) error 
 		a.Note("the flow says parallel: %d, and nothing of it could be done side by side%s", f.plan.Flow.Parallel, m.inTheWay())
 	}
 	a.Note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
-	works := runner.NewFlow(hosting{a, e}, e, cmdline.Snapshots(e), m.made, agents)
+	works := runner.NewFlow(hosting{a, e}, e, cmdline.Snapshots(e), m.IsMade, agents)
 	return a.carryFlow(ctx, e, works, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Runner: works}, []run.Event{ready})
 }
 
@@ -281,13 +283,13 @@ func named(p *flowplan.Plan, agents map[string]*spec.Agent) (map[string]*spec.Ag
 func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flow, c *flow.Carrier, events []run.Event) error {
 	n := notify.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}
 	h := &herald{app: a, engine: e, notice: n, before: events}
-	c.Tell = func(ev run.Event, s *flow.State) { h.hear(ctx, ev, flowLine(ev, s), s) }
+	c.Tell = func(ev run.Event, s *flow.State) { h.hear(ctx, ev, runview.FlowLine(ev, s), s) }
 	if len(a.Settings.Notify) > 0 {
 		c.Call = func(ctx context.Context, q flow.Asking) {
 			n := n
 			n.Event = notify.Asks
 			n.Status, n.Reason, n.Detail, n.Step = string(run.Running), q.Reason, term.Line(q.Detail), q.Step
-			<-h.tell(ctx, n)
+			<-h.Tell(ctx, n)
 		}
 	}
 	c.Rest = func(answered func() bool) {
@@ -303,14 +305,14 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flo
 			a.Note("what %s changed waits: bothy diff %[2]s, bothy apply %[2]s", room, s.Sandboxes[room])
 		}
 	}
-	if err := clearFlow(ctx, e, c.Plan, s); err != nil { // the flow's result stays the same
+	if err := runstate.RemoveEnded(ctx, e, c.Plan, s); err != nil { // the flow's result stays the same
 		a.Note("%v; bothy flow rm %s removes it", err, c.Run.ID)
 	}
 	a.noteNext(e, c, s)
 	if s.Raisable() {
-		a.Note("to go on, with more than what is used: %s", raising(c.Run.Kind, c.Run.ID, s.Reason))
+		a.Note("to go on, with more than what is used: %s", runstate.RaiseCommand(c.Run.Kind, c.Run.ID, s.Reason))
 	}
-	ended := a.carried(ctx, e, c.Run, c.Host, noticeOfEnd(n, &s.Result), s.ExitCode())
+	ended := a.carried(ctx, e, c.Run, c.Host, runstate.NoticeOfEnd(n, &s.Result), s.ExitCode())
 	if ended == nil {
 		ended = a.writeDraft(c.Plan, c.Run, s)
 	}
@@ -322,11 +324,10 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flo
 
 // noteNext prints how a person can proceed with a flow that has ended.
 func (a *app) noteNext(e *engine.Engine, c *flow.Carrier, s *flow.State) {
-	v := RunView{ID: c.Run.ID, Kind: c.Run.Kind, Status: s.Status, Reason: s.Reason, gone: lacksSandbox(e, c.Plan, s)}
-	next := v.next()
+	next, lost := runstate.NextAtEnd(e, c.Run, c.Plan, s)
 	switch {
 	case next == "":
-	case v.lost():
+	case lost:
 		a.Note("a sandbox of it was removed, and there is nothing to go on with: %s", next)
 	default:
 		a.Note("to go on: %s", next)

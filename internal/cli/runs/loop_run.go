@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -17,14 +16,15 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/checkpoints"
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/cli/runview"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
-	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/spec"
@@ -215,12 +215,12 @@ func (a *app) startLoop(cmd *cobra.Command, f *loopFlags, args []string) error {
 	}
 	a.warnBeside(e, r.ID, sb)
 	a.Note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	return a.carryLoop(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, cmdline.Snapshots(e), sb, of, &f.plan, others, r.Originals()), taskQueueOf(e, &f.plan, r)}, []run.Event{ready})
+	return a.carryLoop(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, cmdline.Snapshots(e), sb, of, &f.plan, others, r.Originals()), runstate.TaskQueueOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
 // about returns the text to derive the run's ID from.
 func (f *loopFlags) about() string {
-	if f.plan.Prompt == taskPrompt {
+	if f.plan.Prompt == runstate.TaskPrompt {
 		return "tasks of " + filepath.Base(f.plan.Directory)
 	}
 	return f.plan.Prompt
@@ -280,7 +280,7 @@ func (f *loopFlags) read(a *app, args []string) (path string, err error) {
 	}
 	if f.takeTasks || len(f.labels) > 0 {
 		f.plan.Tasks = &loopplan.Tasks{Labels: f.labels, Tries: f.tries}
-		f.plan.Prompt = cmp.Or(f.plan.Prompt, taskPrompt)
+		f.plan.Prompt = cmp.Or(f.plan.Prompt, runstate.TaskPrompt)
 	}
 	f.plan.Template = loopplan.DefaultTemplate
 	if f.template != "" {
@@ -308,9 +308,6 @@ func (f *loopFlags) read(a *app, args []string) (path string, err error) {
 	return path, f.plan.Check()
 }
 
-// taskPrompt is the default prompt of a loop that takes tasks.
-const taskPrompt = "Do what follows, and nothing else: what else there is to do in this project comes later."
-
 // finds checks that there is work to do.
 func (f *loopFlags) finds(ctx context.Context, e *engine.Engine) error {
 	t := f.plan.Tasks
@@ -332,14 +329,6 @@ func (f *loopFlags) finds(ctx context.Context, e *engine.Engine) error {
 			WithHint("bothy task add writes one down, bothy task ls tells what the others wait for")
 	}
 	return err
-}
-
-// taskQueueOf returns the source of a loop's tasks, or nil if it takes none.
-func taskQueueOf(e *engine.Engine, p *loopplan.Plan, r *run.Run) *taskqueue.Queue {
-	if p.Tasks == nil {
-		return nil
-	}
-	return &taskqueue.Queue{Store: book.Open(e.Store.Tasks(), p.Tasks.Project), Who: taskqueue.Holder(r.ID), Labels: p.Tasks.Labels}
 }
 
 func (a *app) readPrompt(path string) (string, error) {
@@ -403,57 +392,11 @@ func protectable(root *os.Root, path string) error {
 	return nil
 }
 
-// whatNow lists what a person can do once no process runs a loop any more.
-func whatNow(id string, sb *spec.Sandbox, p *loopplan.Plan, s *loop.State) (lines []string) {
-	held := s.Status == run.Waiting && s.Reason == loop.ReasonTasksOpen
-	over := s.Final() || held
-	switch {
-	case !over:
-	case s.Keep == nil && len(s.Workers) == 0: // no work was done
-	case len(sb.Workspaces) == 0:
-	case sb.Reviews(sb.Workspaces[0]):
-		lines = append(lines, fmt.Sprintf("what was done waits in the sandbox: bothy diff %s, bothy apply %s", sb.Name, sb.Name))
-	case sb.Clones(sb.Workspaces[0]):
-		lines = append(lines, fmt.Sprintf("what was committed waits in the sandbox: bothy fetch %s", sb.Name))
-	}
-	switch {
-	case s.Status == run.Limited:
-		lines = append(lines, "to go on, with more than what is used: "+raising(run.Loops, id, s.Reason))
-	case s.Final():
-	case s.Status == run.Waiting && s.Reason == loop.ReasonQuestion:
-		lines = append(lines, fmt.Sprintf("to answer and go on: bothy loop hint %s 'TEXT', bothy loop resume %s", id, id))
-	case held:
-		lines = append(lines, "what the open tasks wait for: "+showTask(p, s.HeldUp[0].Task))
-		lines = append(lines, fmt.Sprintf("to go on when they are closed, or can be taken: bothy loop resume %s", id))
-	default:
-		lines = append(lines, fmt.Sprintf("to go on: bothy loop resume %s", id))
-	}
-	if text := untoldText(id, s); text != "" && s.Status != run.Waiting { // a waiting loop still delivers them
-		lines = append(lines, text)
-	}
-	return lines
-}
-
-// untoldText describes hints that no iteration got, and how they are used later. It is empty without
-// any.
-func untoldText(id string, s *loop.State) string {
-	text := cmdline.Counted(len(s.Hints), "hint") + " that no iteration was told: "
-	switch {
-	case len(s.Hints) == 0:
-		return ""
-	case !s.Final(), s.Status == run.Limited:
-		return text + "for the next one, if you go on"
-	case s.Status == run.Cancelled || len(s.Workers) > 0:
-		return text + "bothy loop run --add-context 'TEXT' has another loop hear it"
-	}
-	return text + fmt.Sprintf("bothy loop rewind %s N goes on from an earlier one, and the next is told", id)
-}
-
 // carryLoop runs a loop, prints its progress, and returns its result.
 func (a *app) carryLoop(ctx context.Context, e *engine.Engine, c *crew, events []run.Event) error {
 	n := notify.Notice{Run: c.run.ID, Kind: c.run.Kind, Directory: c.plan.Directory}
 	h := &herald{app: a, engine: e, notice: n, before: events}
-	s, err := c.carry(ctx, events, func(ev run.Event, s *loop.State) { h.hear(ctx, ev, lineOf(c.plan, ev, s), s) })
+	s, err := c.carry(ctx, events, func(ev run.Event, s *loop.State) { h.hear(ctx, ev, runview.LoopLine(c.plan, ev, s), s) })
 	h.end()
 	c.works.Close(ctx)
 	if err != nil {
@@ -463,9 +406,9 @@ func (a *app) carryLoop(ctx context.Context, e *engine.Engine, c *crew, events [
 	if _, err := e.Find(c.plan.Sandbox); errors.Is(err, spec.ErrNotFound) {
 		a.Note("its sandbox was removed, with all that was in no directory of yours: bothy loop rm %s", c.run.ID)
 	} else {
-		for _, line := range whatNow(c.run.ID, c.works.Sandbox, c.plan, s) {
+		for _, line := range runview.NextSteps(c.run.ID, c.works.Sandbox, c.plan, s) {
 			a.Note("%s", line)
 		}
 	}
-	return a.carried(ctx, e, c.run, c.host, noticeOfEnd(n, &s.Result), s.ExitCode())
+	return a.carried(ctx, e, c.run, c.host, runstate.NoticeOfEnd(n, &s.Result), s.ExitCode())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/tasks"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -309,7 +310,7 @@ func (r *ralphCall) loopHere(hears bool) (*run.Run, error) {
 		if !hears {
 			break
 		}
-		if l, err := readLoop(e, one); err != nil || !l.state.Final() { // the command reports the error
+		if l, err := runstate.ReadLoop(e, one); err != nil || !l.State.Final() { // the command reports the error
 			return one, nil
 		}
 	}

@@ -1,4 +1,4 @@
-package runs
+package runview
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
 	"github.com/bothy-dev/bothy/spec"
@@ -31,8 +32,8 @@ type watchedPage interface {
 	live() bool // a process is running it
 }
 
-// watchRun shows a run until no process runs it any more, or the user interrupts.
-func (a *app) watchRun(ctx context.Context, l AnyRun) error {
+// Watch shows a run until no process runs it any more, or the user interrupts.
+func (a *Viewer) Watch(ctx context.Context, l runstate.Run) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
 	defer stop()
 	if a.JSON || !term.IsTerminal(a.Out) {
@@ -52,9 +53,9 @@ func pause(ctx context.Context) bool {
 }
 
 // follow prints every event, including past ones.
-func (a *app) follow(ctx context.Context, l AnyRun) error {
-	r, told := l.record().run, 0
-	describe, err := l.narrator()
+func (a *Viewer) follow(ctx context.Context, l runstate.Run) error {
+	r, told := l.Recorded().Run, 0
+	describe, err := shownOf(l).narrator()
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (a *app) follow(ctx context.Context, l AnyRun) error {
 		for _, ev := range events[told:] {
 			text, err := describe(ev)
 			if err == nil {
-				err = a.printRunEvent(ev, text)
+				err = a.printEvent(ev, text)
 			}
 			if err != nil {
 				return err
@@ -85,11 +86,11 @@ func (a *app) follow(ctx context.Context, l AnyRun) error {
 }
 
 // tellRefusal prints why models do not answer, if that has changed and a process is running the run.
-func (a *app) tellRefusal(r *refusals, l AnyRun, hosted bool) error {
+func (a *Viewer) tellRefusal(r *refusals, l runstate.Run, hosted bool) error {
 	if a.JSON || !hosted {
 		return nil
 	}
-	text := r.tell(l.denied())
+	text := r.Tell(l.Denied())
 	if text == "" {
 		return nil
 	}
@@ -98,8 +99,8 @@ func (a *app) tellRefusal(r *refusals, l AnyRun, hosted bool) error {
 }
 
 // draw redraws a page until the run is over.
-func (a *app) draw(ctx context.Context, l AnyRun) error {
-	look, end := l.pages(a)
+func (a *Viewer) draw(ctx context.Context, l runstate.Run) error {
+	look, end := shownOf(l).pages(a)
 	defer end()
 	screen, err := tui.Open(a.Out)
 	if err != nil {
@@ -116,7 +117,7 @@ func (a *app) draw(ctx context.Context, l AnyRun) error {
 		if !p.live() {
 			return screen.Close(page)
 		}
-		if err := screen.Draw(append(page, nil, tui.Text(tui.Dim, "Ctrl-C leaves; the "+l.record().run.Kind+" goes on"))); err != nil {
+		if err := screen.Draw(append(page, nil, tui.Text(tui.Dim, "Ctrl-C leaves; the "+l.Recorded().Run.Kind+" goes on"))); err != nil {
 			return console.Join([]error{err, screen.Close(nil)})
 		}
 		if !pause(ctx) {
@@ -130,7 +131,7 @@ type vitals struct {
 	id    string
 	now   run.Result // as shown to people
 	took  time.Duration
-	state waiter
+	state runstate.Waiter
 	used  *run.Usage
 	most  flowplan.Limits
 }
@@ -163,7 +164,7 @@ func (v *vitals) head(about ...tui.Line) []tui.Line {
 		page = append(page, tui.Text(v.style(), term.Opening(v.now.Detail)))
 	}
 	if d, waits := v.state.Waits(); waits {
-		page = append(page, tui.Text(tui.Yellow, "waits until "+delayText(d)))
+		page = append(page, tui.Text(tui.Yellow, "waits until "+runstate.DelayText(d)))
 	}
 	return append(page, nil)
 }
