@@ -49,7 +49,7 @@ func Cancel(l Run) error {
 	if err := endAll(r.Engine, l.UsedSandboxes()...); err != nil {
 		return err
 	}
-	if err := l.stop(h, events); err != nil {
+	if err := l.cancelOrphan(h, events); err != nil {
 		return err
 	}
 	r.Ours = true
@@ -102,7 +102,7 @@ func (l *Flow) LeftBehind() []string {
 // clears reports whether a flow in this state should have no sandboxes left.
 func (l *Flow) clears() bool {
 	if l.Run.Gone() {
-		return l.takes()
+		return l.ownsSandboxes()
 	}
 	return l.State.Over() && l.Plan.Remove
 }

@@ -35,7 +35,7 @@ func (l *Flow) Notice() notify.Notice { return l.noticeIn(l.Plan.Directory) }
 // interrupted.
 func ReadFlow(e *engine.Engine, r *run.Run) (*Flow, error) {
 	l := &Flow{Record: Record{Engine: e, Run: r}}
-	mail, err := l.read(&l.Plan, l.Fold)
+	mail, err := l.readRecord(&l.Plan, l.Fold)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (l *Flow) CheckOpen() error {
 	}
 	err := spec.Errorf(spec.ErrConflict, "the run %s has ended: %s", l.Run.ID, l.State.Status)
 	if l.State.Raisable() {
-		return err.WithHint("%s goes on, with more than what is used", RaiseCommand(run.Flows, l.Run.ID, l.State.Reason))
+		return err.WithHint("%s goes on, with more than is used", RaiseCommand(run.Flows, l.Run.ID, l.State.Reason))
 	}
 	return err.WithHint("bothy flow run begins another one")
 }
@@ -157,8 +157,8 @@ func (l *Flow) NeededSandboxes() []string {
 	return slices.Collect(maps.Values(l.Plan.Sandboxes))
 }
 
-// stop ends an orphaned flow.
-func (l *Flow) stop(h *run.Host, events []run.Event) (err error) {
+// cancelOrphan ends an orphaned flow.
+func (l *Flow) cancelOrphan(h *run.Host, events []run.Event) (err error) {
 	rooms := map[string]*spec.Sandbox{}
 	for room, id := range l.Plan.Sandboxes {
 		if sb, err := l.Engine.Find(id); err == nil {
@@ -188,7 +188,7 @@ func (l *Flow) RemoveOwned(ctx context.Context) (kept []string, err error) {
 	switch {
 	case !l.State.Ready:
 		return removeUntouched(l.Engine, slices.Sorted(maps.Values(l.Plan.Sandboxes))...)
-	case l.takes():
+	case l.ownsSandboxes():
 		return nil, removeAll(ctx, l.Engine, &l.Plan)
 	}
 	return nil, nil
@@ -209,8 +209,8 @@ func removeAll(ctx context.Context, e *engine.Engine, p *flowplan.Plan) error {
 	})
 }
 
-// takes reports whether removing a run removes its sandboxes.
-func (l *Flow) takes() bool {
+// ownsSandboxes reports whether removing a run removes its sandboxes.
+func (l *Flow) ownsSandboxes() bool {
 	return l.Plan.Directory == "" || l.Plan.Remove || len(l.Plan.Copies()) > 0
 }
 
@@ -220,14 +220,14 @@ func (l *Flow) NextCommand() string {
 	if l.Hosted {
 		v.asks, _ = l.State.Asks()
 	}
-	return v.next()
+	return v.nextCommand()
 }
 
 // NextAtEnd returns the command for a person to run after a process has carried a flow to this state. lost
 // reports that a sandbox was removed without which the flow cannot be resumed.
 func NextAtEnd(e *engine.Engine, r *run.Run, p *flowplan.Plan, s *flow.State) (next string, lost bool) {
 	v := Summary{ID: r.ID, Kind: r.Kind, Status: s.Status, Reason: s.Reason, gone: lacksSandbox(e, p, s)}
-	return v.next(), v.lost()
+	return v.nextCommand(), v.lacksSandbox()
 }
 
 // CanStop reports whether a flow can be stopped.
@@ -275,7 +275,7 @@ func (l *Flow) Workplaces() (map[string]*spec.Sandbox, error) {
 		sb, err := l.Engine.Find(id)
 		if errors.Is(err, spec.ErrNotFound) {
 			return nil, spec.Errorf(spec.ErrNotFound, "the sandbox %s of the run %s is not there", l.State.Sandboxes[name], l.Run.ID).
-				WithHint("what is done is in %s; bothy flow run begins anew", l.Run.Dir())
+				WithHint("its outputs are in %s; bothy flow run begins anew", l.Run.Dir())
 		}
 		if err != nil {
 			return nil, err

@@ -41,7 +41,7 @@ func (l *Loop) Notice() notify.Notice { return l.noticeIn(l.Plan.Directory) }
 // interrupted.
 func ReadLoop(e *engine.Engine, r *run.Run) (*Loop, error) {
 	l := &Loop{Record: Record{Engine: e, Run: r}}
-	mail, err := l.read(&l.Plan, func(events []run.Event) (err error) {
+	mail, err := l.readRecord(&l.Plan, func(events []run.Event) (err error) {
 		if err = l.Fold(events); err == nil {
 			l.Spent, err = loop.Ledger(events)
 		}
@@ -103,7 +103,7 @@ func (l *Loop) CheckOpen() error {
 	}
 	err := spec.Errorf(spec.ErrConflict, "the run %s has ended: %s", l.Run.ID, s.Status)
 	if s.Status == run.Limited {
-		return err.WithHint("%s goes on, with more than what is used", RaiseCommand(run.Loops, l.Run.ID, s.Reason))
+		return err.WithHint("%s goes on, with more than is used", RaiseCommand(run.Loops, l.Run.ID, s.Reason))
 	}
 	if s.Status != run.Cancelled && len(s.Workers) == 0 {
 		return err.WithHint("bothy loop rewind %s N goes on from an earlier iteration, bothy loop run begins another one", l.Run.ID)
@@ -130,8 +130,8 @@ func (l *Loop) NeededSandboxes() []string {
 	return l.Sandboxes()
 }
 
-// stop ends an orphaned loop, and lets others take its tasks.
-func (l *Loop) stop(h *run.Host, events []run.Event) (err error) {
+// cancelOrphan ends an orphaned loop, and lets others take its tasks.
+func (l *Loop) cancelOrphan(h *run.Host, events []run.Event) (err error) {
 	c := &loop.Loop{Plan: &l.Plan, Run: l.Run, Host: h, Queue: TaskQueueOf(l.Engine, &l.Plan, l.Run)}
 	l.State, err = c.Stop(events, Actor())
 	return err
@@ -179,7 +179,7 @@ func (l *Loop) Workplace() (*spec.Sandbox, error) {
 	sb, err := l.Engine.Find(l.Plan.Sandbox)
 	if errors.Is(err, spec.ErrNotFound) {
 		err = spec.Errorf(spec.ErrNotFound, "the sandbox %s of the run %s is not there", cmp.Or(l.State.Sandbox, l.Plan.Sandbox), l.Run.ID).
-			WithHint("what was done is gone with it: bothy loop rm %s", l.Run.ID)
+			WithHint("the work is gone with it: bothy loop rm %s", l.Run.ID)
 	}
 	return sb, err
 }
@@ -193,7 +193,7 @@ func RaiseCommand(kind, id, reason string) string {
 // tooLow refuses limits that a run has already reached: it would end at once.
 func tooLow(kind, id, reason, detail string) error {
 	return spec.Errorf(spec.ErrUsage, "the run %s would end at once: %s", id, detail).
-		WithHint("%s goes on, with more than what is used", RaiseCommand(kind, id, reason))
+		WithHint("%s goes on, with more than is used", RaiseCommand(kind, id, reason))
 }
 
 // TaskPrompt is the default prompt of a loop that takes tasks.

@@ -30,9 +30,9 @@ type Record struct {
 
 func (l *Record) Recorded() *Record { return l }
 
-// read reads a run. plan receives its plan, and fold its events. The messages are those that no
+// readRecord reads a run. plan receives its plan, and fold its events. The messages are those that no
 // process had recorded by then.
-func (l *Record) read(plan any, fold func([]run.Event) error) (mail []run.Message, err error) {
+func (l *Record) readRecord(plan any, fold func([]run.Event) error) (mail []run.Message, err error) {
 	if l.Since, err = l.Run.Plan(plan); err != nil {
 		return nil, l.Run.Unreadable(err)
 	}
@@ -69,7 +69,7 @@ type Run interface {
 	LeftBehind() []string  // the sandboxes that it failed to remove, by name
 	Denied() *spec.Limited // why models do not answer
 	View() any             // its state in JSON
-	addTo(v *Summary)      // adds what the list of all runs tells
+	addSummary(v *Summary) // adds what the list of all runs tells
 
 	Fold(events []run.Event) error // computes the state from events
 	CheckOpen() error              // refuses to talk to a run that has ended for good
@@ -77,7 +77,7 @@ type Run interface {
 	Notice() notify.Notice         // the fields that every notice about it has
 	UsedSandboxes() []string       // the IDs of the sandboxes in which an agent may still be working
 	NeededSandboxes() []string     // the IDs of the sandboxes without which it cannot be resumed
-	stop(h *run.Host, events []run.Event) error
+	cancelOrphan(h *run.Host, events []run.Event) error
 	// tidy removes the sandboxes that an ended run does not need any more. It returns the names of those
 	// that stay because a person has started them.
 	TidyUp(ctx context.Context) (kept []string, err error)
@@ -196,7 +196,7 @@ func FilesGone(l Run) error {
 	r := l.Recorded().Run
 	err := spec.Errorf(spec.ErrNotFound, "the run %s is gone: %s was removed", r.ID, r.Dir())
 	if left := l.LeftBehind(); len(left) > 0 {
-		return err.WithHint("bothy %s rm %s removes what is left of it: %s", r.Kind, r.ID, strings.Join(left, ", "))
+		return err.WithHint("bothy %s rm %s removes the rest of it: %s", r.Kind, r.ID, strings.Join(left, ", "))
 	}
 	return err.WithHint("bothy %s run begins another one", r.Kind)
 }

@@ -13,11 +13,11 @@ import (
 func TestRunWaits(t *testing.T) {
 	until := time.Date(2026, 11, 22, 12, 0, 0, 0, time.Local)
 	v := Summary{Detail: "d"}
-	v.wait(runstatetest.Wait{Delay: run.Delay{For: run.Overloaded, Until: until}, OK: false})
+	v.recordWait(runstatetest.Wait{Delay: run.Delay{For: run.Overloaded, Until: until}, OK: false})
 	if v.WaitingFor != "" || !v.Until.IsZero() || v.Why() != "d" {
 		t.Errorf("it waits for nothing: %+v", v)
 	}
-	v.wait(runstatetest.Wait{Delay: run.Delay{For: run.Overloaded, Until: until}, OK: true})
+	v.recordWait(runstatetest.Wait{Delay: run.Delay{For: run.Overloaded, Until: until}, OK: true})
 	if v.WaitingFor != run.Overloaded || !v.Until.Equal(until) || !strings.Contains(v.Why(), "2026-11-22 12:00:00, the provider") {
 		t.Errorf("it waits: %+v: %s", v, v.Why())
 	}

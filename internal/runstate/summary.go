@@ -44,17 +44,17 @@ func (v Summary) Why() string {
 		return "waits until " + DelayText(run.Delay{For: v.WaitingFor, Until: v.Until})
 	}
 	why := cmp.Or(v.Detail, v.Reason)
-	if v.lost() && v.Reason != flow.ReasonRemoved {
+	if v.lacksSandbox() && v.Reason != flow.ReasonRemoved {
 		why = strings.TrimPrefix(why+"; its sandbox was removed", "; ")
 	}
 	return why
 }
 
-// lost reports whether a run could be resumed, but for a removed sandbox.
-func (v Summary) lost() bool { return v.gone && !v.Hosted && v.Rank() <= 2 }
+// lacksSandbox reports whether a run could be resumed, but for a removed sandbox.
+func (v Summary) lacksSandbox() bool { return v.gone && !v.Hosted && v.Rank() <= 2 }
 
-// wait records the wait of a run that continues by itself.
-func (v *Summary) wait(w Waiter) {
+// recordWait records the wait of a run that continues by itself.
+func (v *Summary) recordWait(w Waiter) {
 	d := DelayOf(w)
 	v.WaitingFor, v.Until = d.For, d.Until
 }
@@ -70,22 +70,22 @@ func Summarize(e *engine.Engine, r *run.Run) (Summary, error) {
 		ID: r.ID, Kind: r.Kind, Status: now.Status, Reason: now.Reason, Detail: now.Detail, CreatedAt: l.Recorded().Since, Hosted: l.Recorded().Hosted,
 		ExitCode: exitCodeOf(l), LeftBehind: len(l.LeftBehind()) > 0,
 	}
-	v.wait(l.Progress())
-	l.addTo(&v)
-	v.Next = v.next()
+	v.recordWait(l.Progress())
+	l.addSummary(&v)
+	v.Next = v.nextCommand()
 	return v, nil
 }
 
-// addTo adds what the list of all runs tells of a flow.
-func (l *Flow) addTo(v *Summary) {
+// addSummary adds what the list of all runs tells of a flow.
+func (l *Flow) addSummary(v *Summary) {
 	v.gone = l.Run.Gone() || !v.LeftBehind && lacksSandbox(l.Engine, &l.Plan, l.State) // those that only wait for their removal do not count
 	if reason, detail := l.State.Asks(); v.Hosted && reason != "" {                    // its other steps continue
 		v.asks, v.Detail = reason, detail
 	}
 }
 
-// addTo adds what the list of all runs tells of a loop.
-func (l *Loop) addTo(v *Summary) {
+// addSummary adds what the list of all runs tells of a loop.
+func (l *Loop) addSummary(v *Summary) {
 	v.answered = l.State.Urged()
 	v.held = l.heldUp()
 	_, err := l.Engine.Find(l.Plan.Sandbox)
@@ -145,14 +145,14 @@ func (v Summary) Rank() int {
 	return 4
 }
 
-// next returns the command for a person to run next.
-func (v Summary) next() string {
+// nextCommand returns the command for a person to run next.
+func (v Summary) nextCommand() string {
 	asks := v.asks
 	if v.Kind == run.Flows && v.Status == run.Waiting {
 		asks = v.Reason
 	}
 	switch {
-	case v.lost():
+	case v.lacksSandbox():
 		return "bothy " + v.Kind + " rm " + v.ID
 	case asks == flow.ReasonApproval:
 		return "bothy flow approve " + v.ID

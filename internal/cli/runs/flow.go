@@ -14,7 +14,7 @@ import (
 func flowCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "flow", Aliases: []string{"flows"}, Short: "Carry out steps that need each other, by agents, commands and people",
-		Long: "Carries out the steps of a file in sandboxes, in the order in which they need each other.\nWhat a step makes is taken out and judged here, where no sandbox can write. What was\ndone is on the disk before the next step begins.",
+		Long: "Carries out the steps of a file in sandboxes, in the order in which they need each other.\nThe output of a step is taken out and judged here, where no sandbox can write. Each result\nis on the disk before the next step begins.",
 	}
 	c.AddCommand(flowInitCommand(a), flowRunCommand(a), flowBuildCommand(a), runLsCommand(a, flows), flowShowCommand(a), flowSchemaCommand(a), runStatusCommand(a, flows),
 		runWatchCommand(a, flows), flowLogCommand(a), flowApproveCommand(a), flowAnswerCommand(a),

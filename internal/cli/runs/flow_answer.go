@@ -20,7 +20,7 @@ func flowApproveCommand(a *app) *cobra.Command {
 	var reject string
 	c := &cobra.Command{
 		Use: "approve [RUN [STEP]]", Short: "Decide what a flow waits for",
-		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several,\nand RUN if several flows wait to be approved. What is approved is what there is now: if it was changed since it was asked about, it is a\nconflict. bothy flow resume goes on, unless a process carries it on: that one hears it.",
+		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several,\nand RUN if several flows wait to be approved. Approval covers the present state: if that has changed since the question, it is a\nconflict. bothy flow resume goes on, unless a process carries the flow on: that one hears it.",
 		Args: cmdline.AtMost(2, "a run, and a step if several wait"), ValidArgsFunction: a.oneRun(run.Flows),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			step := ""
@@ -40,7 +40,7 @@ func flowAnswerCommand(a *app) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use: "answer [RUN [STEP]] TEXT|-f FILE", Short: "Answer what a flow asks",
-		Long: "Answers a question of the flow: TEXT, or what is in --file, is the output of the step, and\nmust pass its checks. STEP must be named if several wait, and RUN\nif several flows do. bothy flow resume goes on.",
+		Long: "Answers a question of the flow: TEXT, or the content of --file, is the output of the step,\nand must pass its checks. STEP must be named if several wait, and RUN\nif several flows do. bothy flow resume goes on.",
 		Args: cmdline.AtMost(3, "a run, a step if several wait, and a text"), ValidArgsFunction: a.oneRun(run.Flows),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var text string

@@ -152,7 +152,7 @@ func TestIntoWritten(t *testing.T) {
 	must(t, a.settleInto(t.Context(), e, flags))
 	_, err = st.Create(sb)
 	must(t, err)
-	if err := (&flowMaking{app: a, engine: e, flags: flags}).fill(t.TempDir()); !errors.Is(err, spec.ErrDenied) {
+	if err := (&flowMaking{app: a, engine: e, flags: flags}).fillInputs(t.TempDir()); !errors.Is(err, spec.ErrDenied) {
 		t.Errorf("with a sandbox that was made meanwhile: %v", err)
 	}
 	for _, into := range []string{proj, filepath.Join(proj, "new"), filepath.Join(proj, "runs"), filepath.Join(proj, "runs", "x")} {

@@ -31,7 +31,7 @@ func (a *app) flowMeant(named []string, can func(*runstate.Flow) bool, what stri
 	list = slices.DeleteFunc(list, func(l *runstate.Flow) bool { return !can(l) })
 	switch len(list) {
 	case 0:
-		return nil, spec.Errorf(spec.ErrNotFound, "there is no flow that %s", what).WithHint("bothy flow ls lists all")
+		return nil, spec.Errorf(spec.ErrNotFound, "no flow %s", what).WithHint("bothy flow ls lists all")
 	case 1:
 		return list[0], nil
 	}

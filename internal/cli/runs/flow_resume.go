@@ -18,7 +18,7 @@ func flowResumeCommand(a *app) *cobra.Command {
 	var more raiseFlags
 	c := &cobra.Command{
 		Use: "resume [RUN]", Short: "Carry a flow on that was cut short, waited or failed; without RUN the only one",
-		Long: "Goes on with the first step that has no result. A step is passed over if it was\nvalidated, and neither what it made nor what it was made from has changed since. One that\nhas come to a limit goes on with another: --max-time, --max-tokens, --max-cost.",
+		Long: "Goes on with the first step that has no result. A step is passed over if it was\nvalidated, and neither its output nor its inputs have changed since. One that\nhas come to a limit goes on with another: --max-time, --max-tokens, --max-cost.",
 		Args: cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(run.Flows),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			raised := more.limits(cmd)
@@ -33,7 +33,7 @@ func flowResumeCommand(a *app) *cobra.Command {
 			return a.resumeRun(cmd, l, raised)
 		},
 	}
-	more.addTo(c, false)
+	more.addFlags(c, false)
 	return a.JSONFlag(c)
 }
 

@@ -15,7 +15,7 @@ import (
 func loopCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "loop", Aliases: []string{"loops"}, Short: "Have an agent work until checks out of its reach agree",
-		Long: "Has an agent work at one task again and again, each time with a fresh memory, until it\nsays that it is done and commands of yours agree, on a copy of the files that it cannot\nreach. What was done is on the disk before the next step begins.",
+		Long: "Has an agent work at one task again and again, each time with a fresh memory, until it\nsays that it is done and commands of yours agree, on a copy of the files that it cannot\nreach. Each result is on the disk before the next step begins.",
 	}
 	c.AddCommand(loopRunCommand(a), runLsCommand(a, loops), loopStatusCommand(a), runWatchCommand(a, loops), loopLogCommand(a), loopHintCommand(a),
 		runStopCommand(a, loops, func(named []string) (runstate.Run, error) { return a.loopMeant(named) }), loopPauseCommand(a), loopResumeCommand(a), loopRewindCommand(a),
@@ -75,7 +75,7 @@ func loopPauseCommand(a *app) *cobra.Command {
 				err = l.CheckOpen()
 			}
 			if err == nil && !l.Hosted {
-				err = spec.Errorf(spec.ErrConflict, "nobody carries the run %s on: %s", l.Run.ID, l.State.Status)
+				err = spec.Errorf(spec.ErrConflict, "no process carries the run %s on: %s", l.Run.ID, l.State.Status)
 			}
 			if err == nil {
 				err = l.Run.Leave(run.Message{Kind: run.Pause, Actor: runstate.Actor()})

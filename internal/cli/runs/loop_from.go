@@ -154,7 +154,7 @@ func (a *app) readKept(dir, name string) ([]byte, time.Time, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no regular file")
+		err = errors.New("it is not a regular file")
 	}
 	if err != nil {
 		return nil, time.Time{}, err

@@ -39,7 +39,7 @@ func (a *app) loopMeant(named []string) (*runstate.Loop, error) {
 func iterationArg(cmd *cobra.Command, arg string) (int, error) {
 	n, err := strconv.Atoi(arg)
 	if err != nil || n < 0 {
-		return 0, spec.Errorf(spec.ErrUsage, "%q is no number of an iteration", arg).WithHint("usage: %s", cmd.UseLine())
+		return 0, spec.Errorf(spec.ErrUsage, "%q is not the number of an iteration", arg).WithHint("usage: %s", cmd.UseLine())
 	}
 	return n, nil
 }

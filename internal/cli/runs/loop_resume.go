@@ -30,7 +30,7 @@ func loopResumeCommand(a *app) *cobra.Command {
 			return a.resumeRun(cmd, l, more.limits(cmd))
 		},
 	}
-	more.addTo(c, true)
+	more.addFlags(c, true)
 	return a.JSONFlag(c)
 }
 

@@ -25,7 +25,7 @@ func loopRewindCommand(a *app) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: "rewind [-f] [RUN] N", Short: "Have a loop go on from where iteration N ended",
-		Long: "Puts the files of the sandbox back to the checkpoint of iteration N, and has the loop wait\nthere: bothy loop resume goes on with the next. 0 is before the first. What there was is\nkept as a checkpoint of its own. Tasks that were closed later are open again. What was\nused stays used. Without RUN it is the newest.",
+		Long: "Puts the files of the sandbox back to the checkpoint of iteration N, and has the loop wait\nthere: bothy loop resume goes on with the next. 0 is before the first. The files until\nnow are kept as a checkpoint of their own. Tasks that were closed later are open again.\nUsage stays counted. Without RUN it is the newest.",
 		Args: between(1, 2, "the number of an iteration, and before it a run, unless it is the newest"), ValidArgsFunction: a.oneRun(run.Loops),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			last := len(args) - 1
@@ -88,7 +88,7 @@ func (a *app) rewind(cmd *cobra.Command, l *runstate.Loop, h *run.Host, events [
 	}
 	h.Close() // a notified program may resume it at once
 	if len(l.State.Beneath) > 0 {
-		a.Note("below what is put back %s; what the gates said then holds no more: they are asked after the next iteration", runview.BeneathText(l.State))
+		a.Note("below the restored files %s; the verdicts of then no longer hold: the gates are asked after the next iteration", runview.BeneathText(l.State))
 	}
 	told := runstate.NoticeOfEnd(l.Notice(), &l.State.Result)
 	told.Event = notify.Rewound

@@ -26,21 +26,21 @@ func joinable(p *loopplan.Plan, sb *spec.Sandbox) error {
 	switch sb.Mode() {
 	case spec.WorkspaceLive:
 		return spec.Errorf(spec.ErrUsage, "--parallel %d: all would write to %s at once, and over each other's work", p.Workers, p.Directory).
-			WithHint("give each a layer of its own, from which what is done is brought together: --workspace %s", spec.WorkspaceReview)
+			WithHint("give each a layer of its own, from which the work is brought together: --workspace %s", spec.WorkspaceReview)
 	case spec.WorkspaceClone:
-		return spec.Errorf(spec.ErrUsage, "--parallel %d: clones are brought together by git, and by somebody who can answer its questions", p.Workers).
+		return spec.Errorf(spec.ErrUsage, "--parallel %d: clones are merged by git, and by a person who can answer its questions", p.Workers).
 			WithHint("have files be brought together: --workspace %s", spec.WorkspaceReview)
 	}
 	if len(sb.Private) > 0 {
-		return spec.Errorf(spec.ErrUsage, "--parallel %d: of %s each worker would have its own, and what lies there cannot be brought together", p.Workers, strings.Join(sb.Private, ", ")).
+		return spec.Errorf(spec.ErrUsage, "--parallel %d: each worker would have its own %s, and their contents cannot be merged", p.Workers, strings.Join(sb.Private, ", ")).
 			WithHint("leave --private out, and the setting private")
 	}
 	return nil
 }
 
-// hire makes a sandbox for each worker, like the loop's. It calls noted for each before the sandbox
+// makeWorkers makes a sandbox for each worker, like the loop's. It calls noted for each before the sandbox
 // exists.
-func hire(ctx context.Context, e *engine.Engine, p *loopplan.Plan, sb *spec.Sandbox, noted func(loop.Place) error) (list []loop.Place, err error) {
+func makeWorkers(ctx context.Context, e *engine.Engine, p *loopplan.Plan, sb *spec.Sandbox, noted func(loop.Place) error) (list []loop.Place, err error) {
 	if !p.Parallel() {
 		return nil, nil
 	}
@@ -67,8 +67,8 @@ type crew struct {
 	queue *taskqueue.Queue
 }
 
-// carry runs the loop alone, or with several workers.
-func (c *crew) carry(ctx context.Context, events []run.Event, tell func(run.Event, *loop.State)) (*loop.State, error) {
+// carryLoop runs the loop alone, or with several workers.
+func (c *crew) carryLoop(ctx context.Context, events []run.Event, tell func(run.Event, *loop.State)) (*loop.State, error) {
 	if c.plan.Parallel() {
 		team := runner.NewTeam(c.works)
 		return (&loop.Team{Plan: c.plan, Run: c.run, Host: c.host, Runner: team, Queue: c.queue, Tell: tell}).Carry(ctx, events)

@@ -40,19 +40,19 @@ type herald struct {
 	last <-chan struct{} // closed when the last notice was delivered
 }
 
-// hear prints the text of the next event of the run, and sends the notices that it and the state after
+// handleEvent prints the text of the next event of the run, and sends the notices that it and the state after
 // it call for.
-func (h *herald) hear(ctx context.Context, ev run.Event, text string, s runstate.Patient) {
+func (h *herald) handleEvent(ctx context.Context, ev run.Event, text string, s runstate.Patient) {
 	h.app.NoteEvent(text)
 	if ev.Type == run.Began {
-		h.began(ctx)
+		h.noteBegin(ctx)
 		h.before = append(h.before, ev)
 	}
-	h.look(ctx, s)
+	h.noteState(ctx, s)
 }
 
-// began sends the notice that this process now runs the run.
-func (h *herald) began(ctx context.Context) {
+// noteBegin sends the notice that this process now runs the run.
+func (h *herald) noteBegin(ctx context.Context) {
 	n := h.notice
 	n.Event, n.Status = notify.Began, string(run.Running)
 	if slices.ContainsFunc(h.before, func(ev run.Event) bool { return ev.Type == run.Began }) {
@@ -61,9 +61,9 @@ func (h *herald) began(ctx context.Context) {
 	h.Tell(context.WithoutCancel(ctx), n)
 }
 
-// look sends a notice if the state calls for one: once for each wait, and once for its end. Only one
+// noteState sends a notice if the state calls for one: once for each wait, and once for its end. Only one
 // goroutine calls it.
-func (h *herald) look(ctx context.Context, p runstate.Patient) {
+func (h *herald) noteState(ctx context.Context, p runstate.Patient) {
 	n := h.notice
 	n.Status = "running"
 	d, waits := p.Waits()
@@ -96,9 +96,9 @@ func (h *herald) Tell(ctx context.Context, n notify.Notice) <-chan struct{} {
 	return heard
 }
 
-// end waits until all notices were delivered, because the notice of the run's result comes after
+// waitForNotices waits until all notices were delivered, because the notice of the run's result comes after
 // them.
-func (h *herald) end() { h.endUnless(func() bool { return false }) }
+func (h *herald) waitForNotices() { h.endUnless(func() bool { return false }) }
 
 // endUnless is end, but returns early once so is true; it polls.
 func (h *herald) endUnless(so func() bool) {

@@ -36,15 +36,15 @@ func TestHerald(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	var want []string
 	h := &herald{app: a, engine: runstatetest.EmptyEngine(t), notice: notify.Notice{Run: "r", Kind: run.Loops}}
-	h.began(t.Context())
+	h.noteBegin(t.Context())
 	want = append(want, "began running :")
 	h.before = []run.Event{{Type: "ready"}, {Type: "began"}}
-	h.began(t.Context())
+	h.noteBegin(t.Context())
 	want = append(want, "resumed running :")
 	var d run.Delay
 	look := func(ok bool) {
-		h.look(t.Context(), runstatetest.Wait{Delay: d, OK: ok})
-		h.end()
+		h.noteState(t.Context(), runstatetest.Wait{Delay: d, OK: ok})
+		h.waitForNotices()
 	}
 	tell := func(line string) {
 		until := d.Until.UTC().Format(time.RFC3339)

@@ -25,8 +25,8 @@ type raiseFlags struct {
 	budget     cmdline.BudgetFlags
 }
 
-// addTo adds the flags, with --max-iterations only for a loop.
-func (f *raiseFlags) addTo(c *cobra.Command, iterations bool) {
+// addFlags adds the flags, with --max-iterations only for a loop.
+func (f *raiseFlags) addFlags(c *cobra.Command, iterations bool) {
 	fs := c.Flags()
 	if iterations {
 		fs.IntVar(&f.iterations, "max-iterations", 0, "from here on, how often it may try in all (default: as before)")

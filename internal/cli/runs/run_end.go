@@ -101,7 +101,7 @@ func (a *app) removeUnread(r *run.Run, force bool, why error) error {
 	if err := r.Remove(); err != nil {
 		return err
 	}
-	a.Note("%v: what was kept of it is removed; bothy ls shows the sandboxes there are", why)
+	a.Note("%v: its record is removed; bothy ls shows the remaining sandboxes", why)
 	return nil
 }
 
@@ -118,7 +118,7 @@ func (a *app) removeRun(ctx context.Context, l runstate.Run) error {
 	}
 	kept, err := runstate.Erase(ctx, l, h)
 	if err == nil && len(kept) > 0 {
-		a.Note("what somebody has started since stays: bothy rm %s", strings.Join(kept, " "))
+		a.Note("sandboxes that were started since stay: bothy rm %s", strings.Join(kept, " "))
 	}
 	return err
 }

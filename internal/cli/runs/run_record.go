@@ -22,17 +22,17 @@ type runKind struct {
 
 var (
 	loops = &runKind{
-		name: run.Loops, missing: "there is no run",
+		name: run.Loops, missing: "no loops found",
 		list: "List loops, the newest first", titles: "RUN\tSTATUS\tITERATION\tAGENT\tSANDBOX\tDIRECTORY",
 		stop:    "End a loop for good; without RUN the newest",
 		stopped: "Ends a loop at once, with the agent if it works just now. The work stays in the\nsandbox.",
 		remove:  "Remove the records of loops; the sandbox of a loop that was ready stays",
 	}
 	flows = &runKind{
-		name: run.Flows, missing: "there is no run of a flow",
+		name: run.Flows, missing: "no flows found",
 		list: "List runs of flows, the newest first", titles: "RUN\tSTATUS\tSTEPS\tFLOW",
 		stop:    "End a flow for good; without RUN the only one that is not over",
-		stopped: "Ends a flow at once, with the agent or the command that works just now. One that is\ncompleted but for what was skipped is left at that: what it put out stays, and nobody\ncan go on with it.",
+		stopped: "Ends a flow at once, with the agent or the command that works just now. One that is\ncompleted but for skipped steps is left at that: its outputs stay, and it cannot be\nresumed.",
 		remove:  "Remove runs of flows, with their outputs and sandboxes",
 	}
 )

@@ -87,7 +87,7 @@ func unmake(ctx context.Context, l runstate.Run, h *run.Host) error {
 	r := l.Recorded().Run
 	hint := "begin anew: bothy " + r.Kind + " run"
 	if len(kept) > 0 {
-		hint = "but for what somebody has started since: bothy rm " + strings.Join(kept, " ") + "; " + hint
+		hint = "except sandboxes that were started since: bothy rm " + strings.Join(kept, " ") + "; " + hint
 	}
 	return spec.Errorf(spec.ErrConflict, "the run %s was cut short while its sandboxes were made: nothing was done, and all that there was of it is removed", r.ID).
 		WithHint("%s", hint)

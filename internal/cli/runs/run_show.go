@@ -68,7 +68,7 @@ func runLogCommand(a *app, k *runKind) *cobra.Command {
 func runWatchCommand(a *app, k *runKind) *cobra.Command {
 	return a.JSONFlag(&cobra.Command{
 		Use: "watch [RUN]", Short: fmt.Sprintf("Watch a %s until its process ends", k.name), Args: cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
-		Long: fmt.Sprintf("Shows how a %[1]s stands, on a page that is drawn anew as it goes on; without RUN the\nnewest. Where there is no terminal, or with --json, every event as it comes. It ends when\nthe process of the %[1]s ends; Ctrl-C leaves, and the %[1]s goes on.", k.name),
+		Long: fmt.Sprintf("Shows how a %[1]s stands, on a page that is drawn anew as it goes on; without RUN the\nnewest. Without a terminal, or with --json, it prints every event as it comes. It ends when\nthe process of the %[1]s ends; Ctrl-C leaves, and the %[1]s goes on.", k.name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := openRun(a, k, strings.Join(args, ""), runstate.Read)
 			if err != nil {

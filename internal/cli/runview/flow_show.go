@@ -18,8 +18,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// cells returns the row of a flow in a list.
-func (l shownFlow) cells() []string {
+// listCells returns the row of a flow in a list.
+func (l shownFlow) listCells() []string {
 	return []string{l.Run.ID, string(l.Standing().Status), stepsDone(l.State), term.Sanitize(l.Plan.File)}
 }
 
@@ -63,8 +63,8 @@ func (l shownFlow) printUsage(a *Viewer) error {
 	return nil
 }
 
-// rows describes the state of a flow for people.
-func (l shownFlow) rows() [][2]string {
+// statusRows describes the state of a flow for people.
+func (l shownFlow) statusRows() [][2]string {
 	s := l.State
 	rows := [][2]string{
 		{"run", l.Run.ID},

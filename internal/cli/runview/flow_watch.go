@@ -20,8 +20,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// pages returns the pages of a watched flow.
-func (l shownFlow) pages(a *Viewer) (look func(context.Context) (watchedPage, error), end func()) {
+// openPages returns the pages of a watched flow.
+func (l shownFlow) openPages(a *Viewer) (look func(context.Context) (watchedPage, error), end func()) {
 	return func(ctx context.Context) (watchedPage, error) {
 		now, err := runstate.ReadFlow(l.Engine, l.Run)
 		if err != nil {
@@ -40,7 +40,7 @@ type flowPage struct {
 	traffic outward
 }
 
-func (p *flowPage) live() bool { return p.Hosted }
+func (p *flowPage) isHosted() bool { return p.Hosted }
 
 // stepTries sums up the attempts at a step.
 type stepTries struct {
@@ -77,17 +77,17 @@ func triesOf(events []run.Event) map[string]*stepTries {
 	return all
 }
 
-// lines renders the page.
-func (p *flowPage) lines(rows, cols int, now time.Time) []tui.Line {
-	head, foot := p.head(cols, now), p.foot()
+// pageLines renders the page.
+func (p *flowPage) pageLines(rows, cols int, now time.Time) []tui.Line {
+	head, foot := p.headLines(cols, now), p.footLines()
 	room := max(3, rows-len(head)-len(foot)-4)
-	return slices.Concat(head, p.table(room, cols, now), foot)
+	return slices.Concat(head, p.tableLines(room, cols, now), foot)
 }
 
-func (p *flowPage) head(cols int, now time.Time) []tui.Line {
+func (p *flowPage) headLines(cols int, now time.Time) []tui.Line {
 	s, plan := p.State, &p.Plan
 	v := &vitals{id: p.Run.ID, now: p.Standing(), took: s.Took(s.Status, now), state: s, used: &s.Usage, most: plan.Limits}
-	page := v.head(
+	page := v.headLines(
 		tui.Text(tui.Dim, term.Sanitize(plan.File+", "+cmp.Or(plan.Directory, "on nothing of this host"))),
 		tui.Text(tui.Plain, term.Opening(cmp.Or(plan.Flow.Description, plan.Flow.Name))),
 	)
@@ -113,11 +113,11 @@ func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 		}
 		page = append(page, meterLine(cols, list[0].Group, float64(counts[run.Completed]), float64(len(list)), text))
 	}
-	return append(page, v.means(cols, &p.traffic)...)
+	return append(page, v.usageLines(cols, &p.traffic)...)
 }
 
-// table renders the steps in order, and those of an element only while it is under way.
-func (p *flowPage) table(most, cols int, now time.Time) []tui.Line {
+// tableLines renders the steps in order, and those of an element only while it is under way.
+func (p *flowPage) tableLines(most, cols int, now time.Time) []tui.Line {
 	type place struct{ group, element string }
 	elements := map[place]flow.ElementState{}
 	for _, e := range p.State.Elements() {
@@ -138,7 +138,7 @@ func (p *flowPage) table(most, cols int, now time.Time) []tui.Line {
 		if in {
 			indent = "  "
 		}
-		page = append(page, p.step(st, indent, cols, now))
+		page = append(page, p.stepLine(st, indent, cols, now))
 		if st.Status != flow.Pending {
 			at = len(page) - 2 // without the title line
 		}
@@ -198,7 +198,7 @@ func (p *flowPage) element(e flow.ElementState, cols int, now time.Time) tui.Lin
 		if st.Group == e.Group && st.Element == e.ID {
 			tries += st.Attempts
 			if t := p.tries[st.ID]; t != nil {
-				took += p.spent(st, t, now)
+				took += p.stepSeconds(st, t, now)
 			}
 		}
 	}
@@ -214,11 +214,11 @@ func (p *flowPage) element(e flow.ElementState, cols int, now time.Time) tui.Lin
 	return l
 }
 
-// step renders the line of a step.
-func (p *flowPage) step(st *flow.StepState, indent string, cols int, now time.Time) tui.Line {
+// stepLine renders the line of a step.
+func (p *flowPage) stepLine(st *flow.StepState, indent string, cols int, now time.Time) tui.Line {
 	took := 0.0
 	if t := p.tries[st.ID]; t != nil {
-		took = p.spent(st, t, now)
+		took = p.stepSeconds(st, t, now)
 	}
 	mark, ok := flowMark(st.Status)
 	if !ok {
@@ -235,8 +235,8 @@ func (p *flowPage) step(st *flow.StepState, indent string, cols int, now time.Ti
 	return append(l, tui.Dim.Of(stepText(st)))
 }
 
-// spent returns how long the attempts at a step took, including a running one.
-func (p *flowPage) spent(st *flow.StepState, t *stepTries, now time.Time) float64 {
+// stepSeconds returns how long the attempts at a step took, including a running one.
+func (p *flowPage) stepSeconds(st *flow.StepState, t *stepTries, now time.Time) float64 {
 	if st.Status == run.Running && p.Hosted {
 		return t.seconds + max(0, now.Sub(t.began).Seconds())
 	}
@@ -254,8 +254,8 @@ func columnsOf(tries int, took float64, m *spec.Metered, cols int) tui.Line {
 	return append(l, tui.Plain.Of(fmt.Sprintf("%5s  ", count)))
 }
 
-func (p *flowPage) foot() []tui.Line {
-	page := p.traffic.lines()
+func (p *flowPage) footLines() []tui.Line {
+	page := p.traffic.pageLines()
 	for _, st := range p.State.Questions() {
 		page = append(page, tui.Line{tui.Yellow.Of("waits      "), tui.Plain.Of(st.ID + ": " + term.Opening(st.Message))})
 	}

@@ -31,8 +31,8 @@ type lookout struct {
 	events int
 }
 
-// look returns the tasks to come of a loop in this state, after so many events.
-func (o *lookout) look(ctx context.Context, s *loop.State, events int) *ahead {
+// tasksAhead returns the tasks to come of a loop in this state, after so many events.
+func (o *lookout) tasksAhead(ctx context.Context, s *loop.State, events int) *ahead {
 	if o.queue == nil {
 		return nil
 	}
@@ -79,11 +79,11 @@ func (p *loopPage) taskLines(most, cols int) []tui.Line {
 	if p.ahead.err != nil {
 		return append(page, labelled("to come", tui.Yellow.Of(term.Opening(p.ahead.err.Error()))))
 	}
-	return append(page, p.ahead.lines(most)...)
+	return append(page, p.ahead.pageLines(most)...)
 }
 
-// lines lists the tasks to come in at most so many lines.
-func (a *ahead) lines(most int) (page []tui.Line) {
+// pageLines lists the tasks to come in at most so many lines.
+func (a *ahead) pageLines(most int) (page []tui.Line) {
 	var list []tui.Line
 	for _, t := range a.ready {
 		list = append(list, tui.Line{tui.Plain.Of(t.Task + " " + term.Opening(t.Title))})

@@ -133,7 +133,7 @@ func LoopLine(p *loopplan.Plan, ev run.Event, s *loop.State) string {
 	case run.Raised:
 		return RaisedText(ev)
 	case loop.Cleared:
-		return "hints that nobody was told are taken back, by " + ev.Actor
+		return "unread hints are taken back, by " + ev.Actor
 	case loop.Replaced:
 		if s.Again() {
 			return replacedText(ev) + fmt.Sprintf("; iteration %d is begun again", s.Iteration)

@@ -23,7 +23,7 @@ func TestWhatNow(t *testing.T) {
 		{spec.WorkspaceLive, loop.State{Result: run.Result{Status: run.Completed}, Keep: &loop.Keep{}}, ""},
 		{spec.WorkspaceReview, loop.State{Result: run.Result{Status: run.Completed}}, ""},
 		{spec.WorkspaceReview, loop.State{Result: run.Result{Status: run.Completed}, Keep: &loop.Keep{}}, "bothy diff box, bothy apply box"},
-		{spec.WorkspaceReview, loop.State{Result: run.Result{Status: run.Limited, Reason: "tokens"}, Workers: []*loop.State{{}}}, "bothy diff box, bothy apply box\nto go on, with more than what is used: bothy loop resume r-1 --max-tokens N"},
+		{spec.WorkspaceReview, loop.State{Result: run.Result{Status: run.Limited, Reason: "tokens"}, Workers: []*loop.State{{}}}, "bothy diff box, bothy apply box\nto go on, with more than is used: bothy loop resume r-1 --max-tokens N"},
 		{spec.WorkspaceClone, loop.State{Result: run.Result{Status: run.Completed}, Keep: &loop.Keep{}}, "bothy fetch box"},
 		{spec.WorkspaceReview, loop.State{Result: run.Result{Status: run.Stalled, Reason: "unchanged"}}, "to go on: bothy loop resume r-1"},
 		{spec.WorkspaceLive, loop.State{Result: run.Result{Status: run.Waiting, Reason: "question"}}, "bothy loop hint r-1 'TEXT', bothy loop resume r-1"},

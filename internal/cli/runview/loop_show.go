@@ -20,8 +20,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// cells returns the row of a loop in a list.
-func (l shownLoop) cells() []string {
+// listCells returns the row of a loop in a list.
+func (l shownLoop) listCells() []string {
 	s, p := l.State, &l.Plan
 	return []string{
 		l.Run.ID, string(l.Standing().Status), fmt.Sprintf("%d/%d", s.Iteration, p.Limits.MaxIterations), p.Agent, cmdline.Dash(s.Sandbox), term.Sanitize(p.Directory),
@@ -111,8 +111,8 @@ func (a *Viewer) printTaskCosts(list []loop.TaskCost) error {
 	return nil
 }
 
-// rows describes the state of a loop for people.
-func (l shownLoop) rows() [][2]string {
+// statusRows describes the state of a loop for people.
+func (l shownLoop) statusRows() [][2]string {
 	s, p := l.State, &l.Plan
 	status := statusText(l.Standing())
 	if l.Pause {

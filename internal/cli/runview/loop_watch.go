@@ -20,10 +20,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// pages returns the pages of a watched loop.
-func (l shownLoop) pages(a *Viewer) (look func(context.Context) (watchedPage, error), end func()) {
+// openPages returns the pages of a watched loop.
+func (l shownLoop) openPages(a *Viewer) (look func(context.Context) (watchedPage, error), end func()) {
 	out := &lookout{queue: runstate.TaskQueueOf(l.Engine, &l.Plan, l.Run)}
-	return func(ctx context.Context) (watchedPage, error) { return a.look(ctx, l.Loop, out) }, out.close
+	return func(ctx context.Context) (watchedPage, error) { return a.readLoopPage(ctx, l.Loop, out) }, out.close
 }
 
 // loopPage is one snapshot of a loop.
@@ -34,7 +34,7 @@ type loopPage struct {
 	ahead   *ahead // nil: it takes no tasks, or they are not watched
 }
 
-func (p *loopPage) live() bool { return p.Hosted }
+func (p *loopPage) isHosted() bool { return p.Hosted }
 
 // tried is one iteration.
 type tried struct {
@@ -46,23 +46,23 @@ type tried struct {
 	judged *loop.Verdict
 }
 
-// look reads the state of a loop.
-func (a *Viewer) look(ctx context.Context, l *runstate.Loop, out *lookout) (*loopPage, error) {
+// readLoopPage reads the state of a loop.
+func (a *Viewer) readLoopPage(ctx context.Context, l *runstate.Loop, out *lookout) (*loopPage, error) {
 	now, err := runstate.ReadLoop(l.Engine, l.Run)
 	if err != nil {
 		return nil, err
 	}
 	p := &loopPage{Loop: now}
-	if p.past, err = tries(now.Events); err != nil {
+	if p.past, err = iterationsOf(now.Events); err != nil {
 		return nil, err
 	}
-	p.ahead = out.look(ctx, now.State, len(now.Events))
+	p.ahead = out.tasksAhead(ctx, now.State, len(now.Events))
 	p.traffic = a.trafficOf(ctx, l.Engine, now.Sandboxes(), l.Since)
 	return p, nil
 }
 
-// tries collects the iterations from events.
-func tries(events []run.Event) (list []tried, err error) {
+// iterationsOf collects the iterations from events.
+func iterationsOf(events []run.Event) (list []tried, err error) {
 	s, err := loop.Fold(nil)
 	for _, ev := range events {
 		if err == nil {
@@ -83,14 +83,14 @@ func tries(events []run.Event) (list []tried, err error) {
 			}
 			list = append(list, tried{number: w.Iteration, worker: n, began: ev.Time})
 		case i >= 0:
-			list[i].take(ev.Type, w)
+			list[i].recordResult(ev.Type, w)
 		}
 	}
 	return list, err
 }
 
-// take records the result of an iteration.
-func (t *tried) take(kind string, s *loop.State) {
+// recordResult records the result of an iteration.
+func (t *tried) recordResult(kind string, s *loop.State) {
 	switch kind {
 	case loop.Worked:
 		t.work = s.Work
@@ -101,27 +101,27 @@ func (t *tried) take(kind string, s *loop.State) {
 	}
 }
 
-// under reports whether an iteration is under way: its worker has begun no later one.
-func (p *loopPage) under(i int) bool {
+// isUnderWay reports whether an iteration is under way: its worker has begun no later one.
+func (p *loopPage) isUnderWay(i int) bool {
 	later := func(t tried) bool { return t.worker == p.past[i].worker }
 	return p.Hosted && !slices.ContainsFunc(p.past[i+1:], later)
 }
 
-// lines renders the page.
-func (p *loopPage) lines(rows, cols int, now time.Time) []tui.Line {
-	head := p.head(rows, cols, now)
-	foot := slices.Concat(p.gates(), p.foot())
+// pageLines renders the page.
+func (p *loopPage) pageLines(rows, cols int, now time.Time) []tui.Line {
+	head := p.headLines(rows, cols, now)
+	foot := slices.Concat(p.gateLines(), p.footLines())
 	room := rows - len(head) - len(foot) - 5
-	return slices.Concat(head, p.table(max(3, room), cols, now), foot)
+	return slices.Concat(head, p.tableLines(max(3, room), cols, now), foot)
 }
 
-func (p *loopPage) head(rows, cols int, now time.Time) []tui.Line {
+func (p *loopPage) headLines(rows, cols int, now time.Time) []tui.Line {
 	s, plan := p.State, &p.Plan
 	v := &vitals{
 		id: p.Run.ID, now: p.Standing(), took: s.Took(s.Status, now), state: s, used: &s.Usage,
 		most: flowplan.Limits{Time: plan.Limits.Time, Tokens: plan.Limits.Tokens, USD: plan.Limits.USD},
 	}
-	page := v.head(
+	page := v.headLines(
 		tui.Text(tui.Dim, plan.Agent+" in "+cmp.Or(s.Sandbox, plan.Sandbox)+", "+term.Sanitize(plan.Directory)),
 		tui.Text(tui.Plain, term.Opening(promptText(plan))),
 	)
@@ -129,7 +129,7 @@ func (p *loopPage) head(rows, cols int, now time.Time) []tui.Line {
 		fmt.Sprintf("%d of %d", s.Iteration, plan.Limits.MaxIterations)))
 	page = append(page, p.taskLines(max(2, rows/6), cols)...)
 	page = append(page, workerLines(runstate.WorkersOf(s), max(4, rows/3))...)
-	return append(page, v.means(cols, &p.traffic)...)
+	return append(page, v.usageLines(cols, &p.traffic)...)
 }
 
 // workerLines describes the workers in at most so many lines. If not all fit, those with a task
@@ -160,8 +160,8 @@ func workerLines(list []runstate.Worker, most int) (page []tui.Line) {
 	return page
 }
 
-// table lists the latest iterations, newest first.
-func (p *loopPage) table(most, cols int, now time.Time) []tui.Line {
+// tableLines lists the latest iterations, newest first.
+func (p *loopPage) tableLines(most, cols int, now time.Time) []tui.Line {
 	if len(p.past) == 0 {
 		if b := p.State.Baseline; b != nil {
 			return []tui.Line{tui.Text(tui.Dim, "before the first iteration: "+gatesText(&p.Plan, b)), nil}
@@ -174,7 +174,7 @@ func (p *loopPage) table(most, cols int, now time.Time) []tui.Line {
 			page = append(page, tui.Text(tui.Dim, fmt.Sprintf("%4s  and %d before", "", i+1)))
 			break
 		}
-		page = append(page, t.line(&p.Plan, p.meteredOf(t.number), p.traffic.denied, p.under(i), cols, now))
+		page = append(page, t.iterationLine(&p.Plan, p.meteredOf(t.number), p.traffic.denied, p.isUnderWay(i), cols, now))
 	}
 	return append(page, nil)
 }
@@ -189,7 +189,7 @@ func (p *loopPage) meteredOf(iteration int) *spec.Metered {
 	return &spec.Metered{}
 }
 
-func (t *tried) line(p *loopplan.Plan, m *spec.Metered, denied *spec.Limited, under bool, cols int, now time.Time) tui.Line {
+func (t *tried) iterationLine(p *loopplan.Plan, m *spec.Metered, denied *spec.Limited, under bool, cols int, now time.Time) tui.Line {
 	took, changed := "", ""
 	text, style := "cut short", tui.Yellow
 	switch {
@@ -240,8 +240,8 @@ func became(w *loop.Work) (string, tui.Style) {
 	return unsaidText(w), tui.Plain
 }
 
-// gates shows the latest verdict of each gate.
-func (p *loopPage) gates() (page []tui.Line) {
+// gateLines shows the latest verdict of each gate.
+func (p *loopPage) gateLines() (page []tui.Line) {
 	v := p.State.LastVerdict()
 	if v == nil && len(p.State.Beneath) > 0 {
 		return []tui.Line{{tui.Yellow.Of("not asked  "), tui.Plain.Of("of what there is: " + BeneathText(p.State))}}
@@ -275,8 +275,8 @@ func lastLines(text string, most int) []string {
 	return lines[max(0, len(lines)-most):]
 }
 
-func (p *loopPage) foot() []tui.Line {
-	page := p.traffic.lines()
+func (p *loopPage) footLines() []tui.Line {
+	page := p.traffic.pageLines()
 	if text := stuckText(&p.Plan, p.State); text != "" {
 		page = append(page, tui.Line{tui.Yellow.Of("stuck      "), tui.Plain.Of(text)})
 	}

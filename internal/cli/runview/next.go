@@ -20,13 +20,13 @@ func NextSteps(id string, sb *spec.Sandbox, p *loopplan.Plan, s *loop.State) (li
 	case s.Keep == nil && len(s.Workers) == 0: // no work was done
 	case len(sb.Workspaces) == 0:
 	case sb.Reviews(sb.Workspaces[0]):
-		lines = append(lines, fmt.Sprintf("what was done waits in the sandbox: bothy diff %s, bothy apply %s", sb.Name, sb.Name))
+		lines = append(lines, fmt.Sprintf("the work waits in the sandbox: bothy diff %s, bothy apply %s", sb.Name, sb.Name))
 	case sb.Clones(sb.Workspaces[0]):
-		lines = append(lines, fmt.Sprintf("what was committed waits in the sandbox: bothy fetch %s", sb.Name))
+		lines = append(lines, fmt.Sprintf("the commits wait in the sandbox: bothy fetch %s", sb.Name))
 	}
 	switch {
 	case s.Status == run.Limited:
-		lines = append(lines, "to go on, with more than what is used: "+runstate.RaiseCommand(run.Loops, id, s.Reason))
+		lines = append(lines, "to go on, with more than is used: "+runstate.RaiseCommand(run.Loops, id, s.Reason))
 	case s.Final():
 	case s.Status == run.Waiting && s.Reason == loop.ReasonQuestion:
 		lines = append(lines, fmt.Sprintf("to answer and go on: bothy loop hint %s 'TEXT', bothy loop resume %s", id, id))

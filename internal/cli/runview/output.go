@@ -27,7 +27,7 @@ type OutputFlags struct {
 func (a *Viewer) PrintOutput(ctx context.Context, l *runstate.Loop, f OutputFlags) error {
 	stdout, stderr, err := l.Run.Printed(f.Iteration)
 	if errors.Is(err, fs.ErrNotExist) {
-		return spec.Errorf(spec.ErrNotFound, "nothing is kept of what was printed in iteration %d of %s", f.Iteration, l.Run.ID).
+		return spec.Errorf(spec.ErrNotFound, "no output of iteration %d of %s is kept", f.Iteration, l.Run.ID).
 			WithHint("bothy loop log %s shows which iterations there were; of many only the newest are kept", l.Run.ID)
 	}
 	if err != nil {

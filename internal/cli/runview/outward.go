@@ -86,8 +86,8 @@ func timesEach(hosts map[string]int64) (list []string) {
 	return list
 }
 
-// lines says why models do not answer, and which hosts the sandboxes could not reach.
-func (t *outward) lines() (page []tui.Line) {
+// pageLines says why models do not answer, and which hosts the sandboxes could not reach.
+func (t *outward) pageLines() (page []tui.Line) {
 	if t.denied != nil {
 		page = append(page, tui.Line{tui.Yellow.Of("provider   "), tui.Plain.Of(refusalText(t.denied))})
 	}
@@ -143,7 +143,7 @@ func StatusWord(status int) string {
 	case 403:
 		word = "the account may not do that"
 	case 404:
-		word = "there is no such model, or no such address"
+		word = "it does not know the model or the address"
 	case 413:
 		word = "the question is too large"
 	case 429:

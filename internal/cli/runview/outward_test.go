@@ -57,7 +57,7 @@ func TestOutwardLines(t *testing.T) {
 	at := time.Now()
 	o := outward{refused: []string{"registry.example:443 (2)"}, telemetry: []string{"ab.chatgpt.com:443 (9)"}, denied: &spec.Limited{At: at, Host: "api.example", Status: 529}}
 	var got []string
-	for _, l := range o.lines() {
+	for _, l := range o.pageLines() {
 		line := ""
 		for _, p := range l {
 			line += p.Text

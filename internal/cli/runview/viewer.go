@@ -19,11 +19,11 @@ type Viewer struct{ *cmdline.App }
 
 // shown is how a kind of runs is shown.
 type shown interface {
-	cells() []string                                                      // its row in a list of its kind
-	rows() [][2]string                                                    // its state for people
-	printUsage(a *Viewer) error                                           // its usage by parts
-	narrator() (func(run.Event) (string, error), error)                   // describes its events, one after the other
-	pages(a *Viewer) (func(context.Context) (watchedPage, error), func()) // its pages, and what to call at the end
+	listCells() []string                                                      // its row in a list of its kind
+	statusRows() [][2]string                                                  // its state for people
+	printUsage(a *Viewer) error                                               // its usage by parts
+	narrator() (func(run.Event) (string, error), error)                       // describes its events, one after the other
+	openPages(a *Viewer) (func(context.Context) (watchedPage, error), func()) // its pages, and what to call at the end
 }
 
 // shownLoop and shownFlow show a loop and a flow.
@@ -45,7 +45,7 @@ func (a *Viewer) PrintList(titles string, list []runstate.Run) error {
 	w := a.Table()
 	fmt.Fprintln(w, titles)
 	for _, l := range list {
-		fmt.Fprintln(w, strings.Join(shownOf(l).cells(), "\t"))
+		fmt.Fprintln(w, strings.Join(shownOf(l).listCells(), "\t"))
 	}
 	return w.Flush()
 }
@@ -53,7 +53,7 @@ func (a *Viewer) PrintList(titles string, list []runstate.Run) error {
 // PrintStatus prints the state of a run and its usage for people.
 func (a *Viewer) PrintStatus(l runstate.Run) error {
 	w, s := a.Table(), shownOf(l)
-	for _, row := range s.rows() {
+	for _, row := range s.statusRows() {
 		fmt.Fprintf(w, "%s\t%s\n", row[0], term.Line(row[1]))
 	}
 	if err := w.Flush(); err != nil {

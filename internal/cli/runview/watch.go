@@ -28,8 +28,8 @@ const watchEvery = 500 * time.Millisecond
 
 // watchedPage is one snapshot of a run.
 type watchedPage interface {
-	lines(rows, cols int, now time.Time) []tui.Line
-	live() bool // a process is running it
+	pageLines(rows, cols int, now time.Time) []tui.Line
+	isHosted() bool // a process is running it
 }
 
 // Watch shows a run until no process runs it any more, or the user interrupts.
@@ -39,11 +39,11 @@ func (a *Viewer) Watch(ctx context.Context, l runstate.Run) error {
 	if a.JSON || !term.IsTerminal(a.Out) {
 		return a.follow(ctx, l)
 	}
-	return a.draw(ctx, l)
+	return a.drawPages(ctx, l)
 }
 
-// pause waits until the next refresh. It returns false if ctx is canceled.
-func pause(ctx context.Context) bool {
+// waitForRefresh waits until the next refresh. It returns false if ctx is canceled.
+func waitForRefresh(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -79,7 +79,7 @@ func (a *Viewer) follow(ctx context.Context, l runstate.Run) error {
 		if err := a.tellRefusal(&refused, l, hosted); err != nil {
 			return err
 		}
-		if !hosted || !pause(ctx) {
+		if !hosted || !waitForRefresh(ctx) {
 			return nil
 		}
 	}
@@ -98,9 +98,9 @@ func (a *Viewer) tellRefusal(r *refusals, l runstate.Run, hosted bool) error {
 	return err
 }
 
-// draw redraws a page until the run is over.
-func (a *Viewer) draw(ctx context.Context, l runstate.Run) error {
-	look, end := shownOf(l).pages(a)
+// drawPages redraws a page until the run is over.
+func (a *Viewer) drawPages(ctx context.Context, l runstate.Run) error {
+	look, end := shownOf(l).openPages(a)
 	defer end()
 	screen, err := tui.Open(a.Out)
 	if err != nil {
@@ -113,14 +113,14 @@ func (a *Viewer) draw(ctx context.Context, l runstate.Run) error {
 			return console.Join([]error{err, screen.Close(nil)})
 		}
 		rows, cols := screen.Size()
-		page = p.lines(rows, cols, time.Now())
-		if !p.live() {
+		page = p.pageLines(rows, cols, time.Now())
+		if !p.isHosted() {
 			return screen.Close(page)
 		}
 		if err := screen.Draw(append(page, nil, tui.Text(tui.Dim, "Ctrl-C leaves; the "+l.Recorded().Run.Kind+" goes on"))); err != nil {
 			return console.Join([]error{err, screen.Close(nil)})
 		}
-		if !pause(ctx) {
+		if !waitForRefresh(ctx) {
 			return screen.Close(page)
 		}
 	}
@@ -136,8 +136,8 @@ type vitals struct {
 	most  flowplan.Limits
 }
 
-// style returns the style of a status.
-func (v *vitals) style() tui.Style {
+// statusStyle returns the style of a status.
+func (v *vitals) statusStyle() tui.Style {
 	switch v.now.Status {
 	case run.Running:
 		return tui.Cyan
@@ -151,17 +151,17 @@ func (v *vitals) style() tui.Style {
 	return tui.Yellow
 }
 
-// head returns the first lines, with those about the run in between.
-func (v *vitals) head(about ...tui.Line) []tui.Line {
+// headLines returns the first lines, with those about the run in between.
+func (v *vitals) headLines(about ...tui.Line) []tui.Line {
 	status := string(v.now.Status)
 	if v.now.Reason != "" {
 		status += ", " + v.now.Reason
 	}
 	page := append([]tui.Line{
-		{tui.Bold.Of(v.id), tui.Plain.Of("  "), v.style().Of(status), tui.Dim.Of("  " + v.took.Round(time.Second).String())},
+		{tui.Bold.Of(v.id), tui.Plain.Of("  "), v.statusStyle().Of(status), tui.Dim.Of("  " + v.took.Round(time.Second).String())},
 	}, about...)
 	if v.now.Detail != "" {
-		page = append(page, tui.Text(v.style(), term.Opening(v.now.Detail)))
+		page = append(page, tui.Text(v.statusStyle(), term.Opening(v.now.Detail)))
 	}
 	if d, waits := v.state.Waits(); waits {
 		page = append(page, tui.Text(tui.Yellow, "waits until "+runstate.DelayText(d)))
@@ -169,8 +169,8 @@ func (v *vitals) head(about ...tui.Line) []tui.Line {
 	return append(page, nil)
 }
 
-// means shows the usage and its limits.
-func (v *vitals) means(cols int, t *outward) []tui.Line {
+// usageLines shows the usage and its limits.
+func (v *vitals) usageLines(cols int, t *outward) []tui.Line {
 	tokens, usd := max(v.used.Tokens, t.sum.Counted()), max(v.used.USD, t.sum.USD)
 	used, cost := strconv.FormatInt(tokens, 10), cmdline.UsdCell(spec.BillItem{USD: usd, Unpriced: t.sum.Unpriced})+" USD"
 	if !v.used.Metered.Known() && t.sum.Answers == 0 && tokens == 0 && usd == 0 {

@@ -22,7 +22,7 @@ import (
 // plainPage returns a page without its colors.
 func plainPage(p watchedPage, rows, cols int, now time.Time) string {
 	var b strings.Builder
-	for _, l := range p.lines(rows, cols, now) {
+	for _, l := range p.pageLines(rows, cols, now) {
 		for _, piece := range l {
 			b.WriteString(piece.Text)
 		}
@@ -56,7 +56,7 @@ func TestWatched(t *testing.T) {
 		must(t, err)
 		p.Spent, err = loop.Ledger(events)
 		must(t, err)
-		p.past, err = tries(events)
+		p.past, err = iterationsOf(events)
 		must(t, err)
 		p.State.Elapsed = spec.Duration(90 * time.Second)
 		if change != nil {
@@ -192,14 +192,14 @@ func TestUnasked(t *testing.T) {
 	}
 	w := &loopPage{Loop: &runstate.Loop{Plan: *p, State: &loop.State{Reviewing: "short", Verdict: &loop.Verdict{Gates: v.Gates[:2]}}}}
 	var said []string
-	for _, l := range w.gates() {
+	for _, l := range w.gateLines() {
 		said = append(said, l[0].Text+l[1].Text)
 	}
 	if want := []string{"green      make test", "green      good", "asked      short"}; !slices.Equal(said, want) {
 		t.Errorf("the page has %q", said)
 	}
 	w.Plan.Tasks, w.State.Reviewing = &loopplan.Tasks{}, ""
-	if said := w.gates(); len(said) != 2 {
+	if said := w.gateLines(); len(said) != 2 {
 		t.Errorf("with no task in hand the page has %q", said)
 	}
 }
