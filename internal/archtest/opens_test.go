@@ -16,15 +16,15 @@ var openers = map[string]bool{
 // opensByName lists files of packages that get paths from a person and open other paths by name. Package
 // hostpath opens the paths that a person names, because a sandbox may have made a link.
 var opensByName = map[string]string{
-	"internal/settings/settings.go":     "the settings, in the directory that the system has for them",
-	"internal/cli/runs/flow_build.go":   "a draft in the run's own directory",
-	"internal/cli/runs/flow_into.go":    "what hostpath has judged, and which no sandbox can write to",
-	"internal/cli/logs.go":              "a log in the state directory",
-	"internal/cli/cmdline/outfile.go":   "in a directory that hostpath has opened",
-	"internal/cli/runs/loop_printed.go": "a log in the state directory",
-	"internal/cli/runs/ralph.go":        "the working directory, to compare it",
-	"internal/builder/step.go":          "a cache in the state directory",
-	"internal/workspace/workspace.go":   "a path that is compared, and not opened",
+	"internal/settings/settings.go":   "the settings, in the directory that the system has for them",
+	"internal/cli/runs/flow_build.go": "a draft in the run's own directory",
+	"internal/cli/runs/flow_into.go":  "what hostpath has judged, and which no sandbox can write to",
+	"internal/cli/logs.go":            "a log in the state directory",
+	"internal/cli/cmdline/outfile.go": "in a directory that hostpath has opened",
+	"internal/cli/runview/output.go":  "a log in the state directory",
+	"internal/cli/runs/ralph.go":      "the working directory, to compare it",
+	"internal/builder/step.go":        "a cache in the state directory",
+	"internal/workspace/workspace.go": "a path that is compared, and not opened",
 }
 
 // starters find or start a program of the host by its name.

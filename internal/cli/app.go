@@ -25,6 +25,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/secrets"
 	"github.com/bothy-dev/bothy/internal/cli/system"
 	"github.com/bothy-dev/bothy/internal/cli/tasks"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/settings"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -34,7 +35,7 @@ type app struct{ *cmdline.App }
 
 // newApp returns an invocation with everything that commands of other packages bring.
 func newApp(c *console.Console) *app {
-	return &app{&cmdline.App{Console: c, Claims: runs.ClaimIDs}}
+	return &app{&cmdline.App{Console: c, Claims: runstate.ClaimIDs}}
 }
 
 // Main runs a command line and returns its exit code.

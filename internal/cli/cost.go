@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
-	"github.com/bothy-dev/bothy/internal/cli/runs"
+	"github.com/bothy-dev/bothy/internal/cli/runview"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/records"
@@ -135,13 +135,13 @@ func (a *app) explainFailure(l *spec.Limited) {
 	}
 	why := l.Why
 	if why == "" {
-		why = "it answered " + runs.StatusWord(l.Status)
+		why = "it answered " + runview.StatusWord(l.Status)
 	}
 	since := ""
 	if l.Over {
 		since = "; it has answered since"
 	}
-	a.Note("%s", runs.Shortened(term.Line(fmt.Sprintf("a question to %s came to nothing at %s: %s", l.Host, l.At.Local().Format(time.DateTime), why)), runs.MaxRefusalText)+since)
+	a.Note("%s", runview.Shortened(term.Line(fmt.Sprintf("a question to %s came to nothing at %s: %s", l.Host, l.At.Local().Format(time.DateTime), why)), runview.MaxRefusalText)+since)
 }
 
 // explainCost prints which of the numbers are uncertain.

@@ -1,16 +1,16 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/bothy-dev/bothy/internal/cli/runs"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
+	"github.com/bothy-dev/bothy/internal/runstate/runstatetest"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -23,56 +23,27 @@ func TestNeededSandbox(t *testing.T) {
 	e := &engine.Engine{Store: st}
 	f, err := flowplan.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: good, approval: {message: Good?}}\n- {id: work, needs: [good], command: 'true'}\n"))
 	must(t, err)
-	plan := &flowplan.Plan{Flow: f, Values: map[string]string{}, Sandboxes: map[string]string{"shell": house(t, st, "two-shell")}}
+	plan := &flowplan.Plan{Flow: f, Values: map[string]string{}, Sandboxes: map[string]string{"shell": runstatetest.Sandbox(t, st, "two-shell")}}
 	sb, err := e.Find("two-shell")
 	must(t, err)
 	r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", plan, func(string) error { return nil })
 	must(t, err)
-	past(t, r, event(t, run.Ready, flow.Made{}), event(t, run.Began, nil), event(t, flow.Asked, flow.Ask{Step: "good", Message: "Good?"}),
-		event(t, run.Ended, flow.End{Status: run.Waiting, Reason: flow.ReasonApproval})).Close()
+	runstatetest.Append(t, r, runstatetest.Event(t, run.Ready, flow.Made{}), runstatetest.Event(t, run.Began, nil), runstatetest.Event(t, flow.Asked, flow.Ask{Step: "good", Message: "Good?"}),
+		runstatetest.Event(t, run.Ended, flow.End{Status: run.Waiting, Reason: flow.ReasonApproval})).Close()
 
-	lost, err := lostWith(e, sb, runs.Needing(e)(sb))
+	lost, err := lostWith(e, sb, runstate.Needing(e)(sb))
 	if !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "the flow "+r.ID+" needs sandbox two-shell to go on: it is waiting") || lost != ", which the flow "+r.ID+" needs to go on (waiting)" {
 		t.Errorf("%q: %v", lost, err)
 	}
-	if v, err := runs.RunViewOf(e, r); err != nil || v.Next != "bothy flow approve "+r.ID || strings.Contains(v.Why(), "removed") {
+	if v, err := runstate.Summarize(e, r); err != nil || v.Next != "bothy flow approve "+r.ID || strings.Contains(v.Why(), "removed") {
 		t.Errorf("before: %+v, %v", v, err)
 	}
 	must(t, e.Remove(t.Context(), sb, true))
-	if v, err := runs.RunViewOf(e, r); err != nil || v.Next != "bothy flow rm "+r.ID || !strings.HasSuffix(v.Why(), "; its sandbox was removed") {
+	if v, err := runstate.Summarize(e, r); err != nil || v.Next != "bothy flow rm "+r.ID || !strings.HasSuffix(v.Why(), "; its sandbox was removed") {
 		t.Errorf("after: next is %q, %q, %v", v.Next, v.Why(), err)
 	}
-	past(t, r, event(t, run.Ended, flow.End{Status: run.Cancelled, Reason: "stopped"})).Close()
-	if lost, err := lostWith(e, sb, runs.Needing(e)(sb)); err != nil || lost != "" {
+	runstatetest.Append(t, r, runstatetest.Event(t, run.Ended, flow.End{Status: run.Cancelled, Reason: "stopped"})).Close()
+	if lost, err := lostWith(e, sb, runstate.Needing(e)(sb)); err != nil || lost != "" {
 		t.Errorf("when it is stopped: %q, %v", lost, err)
 	}
-}
-
-// house makes a sandbox that was never started.
-func house(t *testing.T, st *store.Store, name string) (id string) {
-	t.Helper()
-	sb := &spec.Sandbox{Version: spec.Version, ID: store.NewID(), Name: name, Agent: "shell", Template: spec.TemplateHost}
-	_, err := st.Create(sb)
-	must(t, err)
-	return sb.ID
-}
-
-// past records events in a run and returns its host.
-func past(t *testing.T, r *run.Run, events ...run.Event) *run.Host {
-	t.Helper()
-	h, _, err := r.Host()
-	must(t, err)
-	for _, ev := range events {
-		_, err = h.Append(ev.Type, run.ActorHost, ev.Data)
-		must(t, err)
-	}
-	return h
-}
-
-// event returns an event for past.
-func event(t *testing.T, kind string, data any) run.Event {
-	t.Helper()
-	b, err := json.Marshal(data)
-	must(t, err)
-	return run.Event{Type: kind, Data: b}
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
-	"github.com/bothy-dev/bothy/internal/cli/runs"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -41,13 +41,13 @@ func (a *app) rmCommand() *cobra.Command {
 		Short:             "Remove sandboxes and everything in them but your directories",
 		ValidArgsFunction: a.SandboxNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var needs func(*spec.Sandbox) runs.AnyRun
+			var needs func(*spec.Sandbox) runstate.Run
 			return a.eachSandbox(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
 				if force {
 					return e.Remove(cmd.Context(), sb, true)
 				}
 				if needs == nil {
-					needs = runs.Needing(e)
+					needs = runstate.Needing(e)
 				}
 				lost, err := lostWith(e, sb, needs(sb))
 				if err != nil && !a.CanAsk() {
@@ -67,14 +67,14 @@ func (a *app) rmCommand() *cobra.Command {
 
 // lostWith describes what would be lost with a sandbox, and by is the run that needs it or nil: in words
 // for a question, and as the errors against its removal.
-func lostWith(e *engine.Engine, sb *spec.Sandbox, by runs.AnyRun) (lost string, err error) {
+func lostWith(e *engine.Engine, sb *spec.Sandbox, by runstate.Run) (lost string, err error) {
 	var errs []error
 	note := func(words string, err error) { lost, errs = lost+words, append(errs, err) }
 	if e.Changes().Pending(sb) {
 		note(pending(e, sb))
 	}
 	if by != nil {
-		note(runs.RunNeeds(by, sb))
+		note(runstate.RunNeeds(by, sb))
 	}
 	return lost, console.Join(errs)
 }

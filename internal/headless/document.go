@@ -36,11 +36,11 @@ type Delivery struct {
 // Put makes the directory, as root. Programs inside may read the inputs, and write to the directory of
 // the outputs.
 func (s *Session) Put(ctx context.Context, d Delivery) error {
-	return s.put(ctx, d, copyTime)
+	return s.putFiles(ctx, d, copyTime)
 }
 
-// put is Put with a time limit.
-func (s *Session) put(ctx context.Context, d Delivery, limit time.Duration) error {
+// putFiles is Put with a time limit.
+func (s *Session) putFiles(ctx context.Context, d Delivery, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	r, w, err := os.Pipe()
@@ -106,13 +106,13 @@ func (d *Delivery) write(w io.Writer) error {
 }
 
 // Take takes a document out of the sandbox. Our own program reads it inside without following links, and
-// it may be anything. missing says why if there is no such document.
+// it may be anything. missing says why if the document does not exist.
 func (s *Session) Take(ctx context.Context, name string) (document []byte, missing string, err error) {
-	return s.take(ctx, name, copyTime)
+	return s.takeDocument(ctx, name, copyTime)
 }
 
-// take is Take with a time limit: root inside can stop the program.
-func (s *Session) take(ctx context.Context, name string, limit time.Duration) (document []byte, missing string, err error) {
+// takeDocument is Take with a time limit: root inside can stop the program.
+func (s *Session) takeDocument(ctx context.Context, name string, limit time.Duration) (document []byte, missing string, err error) {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -156,7 +156,7 @@ func readDocument(r io.Reader) (document []byte, missing string, err error) {
 	in := tar.NewReader(r)
 	h, err := in.Next()
 	if errors.Is(err, io.EOF) {
-		return nil, "", errors.New("it is no file that could be copied")
+		return nil, "", errors.New("it is not a file that could be copied")
 	}
 	if err != nil {
 		return nil, "", err
@@ -165,7 +165,7 @@ func readDocument(r io.Reader) (document []byte, missing string, err error) {
 	case h.Typeflag == tar.TypeDir:
 		return nil, "it is a directory, not a file", nil
 	case h.Typeflag != tar.TypeReg:
-		return nil, "it is no regular file", nil
+		return nil, "it is not a regular file", nil
 	case h.Size > gate.MaxBytes:
 		return nil, fmt.Sprintf("it has %d bytes, of which %d may be", h.Size, gate.MaxBytes), nil
 	}

@@ -77,7 +77,7 @@ func TestTakeOutStopped(t *testing.T) {
 		"half of one":      half(t, `{"verdict":"pass","reasons":[]}`)[:520],
 	} {
 		t.Run(name, func(t *testing.T) {
-			document, missing, err := stuck(t, said, true).take(t.Context(), "/x", 50*time.Millisecond)
+			document, missing, err := stuck(t, said, true).takeDocument(t.Context(), "/x", 50*time.Millisecond)
 			if document != nil || err != nil || missing != "the file cannot be taken: that took longer than 50ms" {
 				t.Errorf("%q, %q, %v", document, missing, err)
 			}
@@ -87,12 +87,12 @@ func TestTakeOutStopped(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		why := errors.New("somebody wants it so")
 		time.AfterFunc(20*time.Millisecond, func() { cancel(why) })
-		if document, missing, err := stuck(t, half(t, "{}"), true).take(ctx, "/x", time.Hour); document != nil || missing != "" || !errors.Is(err, why) {
+		if document, missing, err := stuck(t, half(t, "{}"), true).takeDocument(ctx, "/x", time.Hour); document != nil || missing != "" || !errors.Is(err, why) {
 			t.Errorf("%q, %q, %v", document, missing, err)
 		}
 	})
 	t.Run("no answer", func(t *testing.T) {
-		if document, missing, err := stuck(t, nil, false).take(t.Context(), "/x", 50*time.Millisecond); document != nil || err != nil || !strings.HasSuffix(missing, "longer than 50ms") {
+		if document, missing, err := stuck(t, nil, false).takeDocument(t.Context(), "/x", 50*time.Millisecond); document != nil || err != nil || !strings.HasSuffix(missing, "longer than 50ms") {
 			t.Errorf("%q, %q, %v", document, missing, err)
 		}
 	})
@@ -102,7 +102,7 @@ func TestTakeOutStopped(t *testing.T) {
 // than a pipe's buffer.
 func TestPutInStopped(t *testing.T) {
 	d := Delivery{Place: "/review", Files: map[string][]byte{"inputs/task.md": []byte(strings.Repeat("x", 4<<20))}, Output: "outputs/verdict.json"}
-	if err := stuck(t, nil, true).put(t.Context(), d, 50*time.Millisecond); err == nil {
+	if err := stuck(t, nil, true).putFiles(t.Context(), d, 50*time.Millisecond); err == nil {
 		t.Error("it is given up without an error")
 	}
 }

@@ -33,8 +33,8 @@ type Session struct {
 	Note func(text string)
 }
 
-// exec returns the request to run a command.
-func (s *Session) exec(q wire.Command) wire.Ask {
+// execRequest returns the request to run a command.
+func (s *Session) execRequest(q wire.Command) wire.Ask {
 	return wire.Ask{Op: wire.OpExec, Prepares: s.Prepares, Command: q}
 }
 
@@ -50,7 +50,7 @@ func (s *Session) Ask(ctx context.Context, q wire.Ask, files ...*os.File) (*unix
 	var started wire.Started
 	for _, word := range slices.Concat(q.Command.Args, q.Command.Env, []string{q.Command.Dir, q.Command.User}) {
 		if !utf8.ValidString(word) {
-			return nil, started, spec.Errorf(spec.ErrUsage, "%q is no UTF-8: it cannot be passed into a sandbox", word)
+			return nil, started, spec.Errorf(spec.ErrUsage, "%q is not UTF-8: it cannot be passed into a sandbox", word)
 		}
 	}
 	q.Command.Caller = carried.Settings(q.Command.Caller.Named, q.Command.TTY)
@@ -100,7 +100,7 @@ func unanswered(sandbox string, err error) error {
 		return spec.ErrStopping
 	}
 	return spec.Errorf(spec.ErrMayHaveRun, "the command may have run: the sandbox ended before it said whether it has").
-		WithHint("look at what it does before you run it again; bothy logs --source events %s tells what became of the sandbox", sandbox)
+		WithHint("check its effects before you run it again; bothy logs --source events %s shows the fate of the sandbox", sandbox)
 }
 
 // Lost returns the error for a conversation that ended unexpectedly.

@@ -34,9 +34,9 @@ func openPipes(joined bool) (*pipes, error) {
 	return p, nil
 }
 
-// copy closes the program's ends here, sends the input, and reads the output. The channel is closed
+// copyStreams closes the program's ends here, sends the input, and reads the output. The channel is closed
 // when the output has ended.
-func (p *pipes) copy(st Streams) <-chan struct{} {
+func (p *pipes) copyStreams(st Streams) <-chan struct{} {
 	for _, f := range p.theirs {
 		f.Close()
 	}

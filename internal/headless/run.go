@@ -92,7 +92,7 @@ func sameWriter(a, b io.Writer) bool {
 // notes to tell when the output has ended.
 func (s *Session) run(starting, ctx context.Context, enough <-chan struct{}, q wire.Command, pipes *pipes, st Streams, tell func([]string)) (status int, err error) {
 	defer pipes.close()
-	conn, _, err := s.Ask(starting, s.exec(q), pipes.theirs[:]...)
+	conn, _, err := s.Ask(starting, s.execRequest(q), pipes.theirs[:]...)
 	if errors.Is(err, spec.ErrMayHaveRun) {
 		return 0, &CutShort{err}
 	}
@@ -103,8 +103,8 @@ func (s *Session) run(starting, ctx context.Context, enough <-chan struct{}, q w
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	over := make(chan struct{})
 	defer close(over)
-	go end(conn, enough, over)
-	ended := pipes.copy(st)
+	go endWhenEnough(conn, enough, over)
+	ended := pipes.copyStreams(st)
 	f, err := conn.Receive()
 	var notes []string // for the end: until then the goroutine that copies the output writes to stderr
 	for err == nil && f.Kind == wire.Note {
@@ -122,14 +122,14 @@ func (s *Session) run(starting, ctx context.Context, enough <-chan struct{}, q w
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
-	return endOf(f, err)
+	return exitOf(f, err)
 }
 
 // endGrace is how long an unwanted program may take to end.
 const endGrace = time.Second
 
-// end ends a program when enough is closed, unless it has ended by then.
-func end(conn *unixconn.Conn, enough, over <-chan struct{}) {
+// endWhenEnough ends a program when enough is closed, unless it has ended by then.
+func endWhenEnough(conn *unixconn.Conn, enough, over <-chan struct{}) {
 	select {
 	case <-over:
 		return
@@ -147,8 +147,8 @@ func end(conn *unixconn.Conn, enough, over <-chan struct{}) {
 	}
 }
 
-// endOf returns how a running command ended.
-func endOf(f wire.Frame, err error) (int, error) {
+// exitOf returns how a running command ended.
+func exitOf(f wire.Frame, err error) (int, error) {
 	switch {
 	case err != nil:
 		return 0, &CutShort{Lost(err)}

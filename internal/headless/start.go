@@ -38,7 +38,7 @@ func (s *Session) Start(ctx context.Context, q wire.Command, stdin, stdout *os.F
 	if stdout == nil {
 		stdout = nw
 	}
-	conn, _, err := s.Ask(ctx, s.exec(q), stdin, stdout, ew)
+	conn, _, err := s.Ask(ctx, s.execRequest(q), stdin, stdout, ew)
 	if err != nil {
 		er.Close()
 		return nil, err

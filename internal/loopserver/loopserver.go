@@ -43,7 +43,7 @@ func (s *Server) Command(args []string) (out, complaint string, code int) {
 	defer s.mu.Unlock()
 	time.Sleep(time.Until(s.next)) // only the caller's own sandbox waits
 	defer func() { s.next = time.Now().Add(pace) }()
-	out, err := s.do(args)
+	out, err := s.handleCall(args)
 	if err == nil {
 		return out, "", spec.ExitOK
 	}
@@ -58,7 +58,7 @@ const usage = `ralph --status [--tasks]     how the loop stands that works in th
 ralph --add-context TEXT     tell its next iteration something
 `
 
-func (s *Server) do(args []string) (string, error) {
+func (s *Server) handleCall(args []string) (string, error) {
 	switch {
 	case len(args) == 1 && (args[0] == "--help" || args[0] == "-h"):
 		return usage, nil
@@ -67,9 +67,9 @@ func (s *Server) do(args []string) (string, error) {
 	case len(args) == 2 && slices.Contains(args, "--status") && slices.Contains(args, "--tasks"):
 		return s.status(true)
 	case len(args) == 2 && args[0] == "--add-context":
-		return s.hint(args[1])
+		return s.leaveHint(args[1])
 	case len(args) == 1 && strings.HasPrefix(args[0], "--add-context="):
-		return s.hint(strings.TrimPrefix(args[0], "--add-context="))
+		return s.leaveHint(strings.TrimPrefix(args[0], "--add-context="))
 	}
 	return "", spec.Errorf(spec.ErrUsage, "inside a sandbox there are --status, --status --tasks and --add-context TEXT").
 		WithHint("loops are begun, paused and ended outside")
@@ -145,14 +145,14 @@ func (s *Server) status(tasks bool) (string, error) {
 		row("hint", "%s", term.Opening(h))
 	}
 	if tasks {
-		s.tasks(p, state, row)
+		s.listTasks(p, state, row)
 	}
 	return b.String(), nil
 }
 
-// tasks lists the tasks that the loop has worked on. A sandbox sees other tasks only if they are shared
+// listTasks lists the tasks that the loop has worked on. A sandbox sees other tasks only if they are shared
 // with it.
-func (s *Server) tasks(p *loopplan.Plan, state *loop.State, row func(string, string, ...any)) {
+func (s *Server) listTasks(p *loopplan.Plan, state *loop.State, row func(string, string, ...any)) {
 	if p.Tasks == nil {
 		row("tasks", "the loop takes none: it works at its prompt")
 		return
@@ -171,8 +171,8 @@ func (s *Server) tasks(p *loopplan.Plan, state *loop.State, row func(string, str
 	row("to come", "bd ready lists that, in a sandbox that the tasks are shared with")
 }
 
-// hint leaves a hint for the next iteration.
-func (s *Server) hint(text string) (string, error) {
+// leaveHint leaves a hint for the next iteration.
+func (s *Server) leaveHint(text string) (string, error) {
 	switch text = strings.TrimSpace(text); {
 	case text == "":
 		return "", spec.Errorf(spec.ErrUsage, "--add-context: there is nothing to tell")

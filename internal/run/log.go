@@ -59,7 +59,7 @@ const maxEvents = 1 << 30
 // Events returns the events in order. It ignores an incomplete line at the end: a crash may have cut it,
 // or it is still being written.
 func (r *Run) Events() ([]Event, error) {
-	events, _, err := r.read()
+	events, _, err := r.readEvents()
 	return events, err
 }
 
@@ -68,11 +68,11 @@ func (r *Run) Unreadable(err error) error {
 	if err == nil || spec.Hint(err) != "" || errors.Is(err, spec.ErrConflict) || errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return &spec.Error{Err: err, Hint: fmt.Sprintf("bothy %s rm -f %s removes what is kept of it, and leaves its sandboxes", r.Kind, r.ID)}
+	return &spec.Error{Err: err, Hint: fmt.Sprintf("bothy %s rm -f %s removes its record, and leaves its sandboxes", r.Kind, r.ID)}
 }
 
-// read returns the events, and the offset after the last of them.
-func (r *Run) read() (events []Event, end int64, err error) {
+// readEvents returns the events, and the offset after the last of them.
+func (r *Run) readEvents() (events []Event, end int64, err error) {
 	data, err := store.ReadFile(filepath.Join(r.dir, eventsName), unix.O_NOFOLLOW, maxEvents)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil
@@ -111,12 +111,12 @@ type Host struct {
 // Host takes the run over, and returns its events until now. It returns ErrConflict if another process
 // is the host.
 func (r *Run) Host() (*Host, []Event, error) {
-	held, err := r.lock()
+	held, err := r.lockRun()
 	if err != nil {
 		return nil, nil, err
 	}
 	h := &Host{run: r, held: held, now: time.Now, from: time.Now()}
-	events, err := h.open()
+	events, err := h.openLog()
 	if err != nil {
 		held.Unlock()
 		return nil, nil, err
@@ -127,8 +127,8 @@ func (r *Run) Host() (*Host, []Event, error) {
 // Since returns when the run was taken over.
 func (h *Host) Since() time.Time { return h.from }
 
-func (h *Host) open() ([]Event, error) {
-	events, end, err := h.run.read()
+func (h *Host) openLog() ([]Event, error) {
+	events, end, err := h.run.readEvents()
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (h *Host) Append(kind, actor string, data any) (Event, error) {
 // Remove deletes the run, and releases it.
 func (h *Host) Remove() error {
 	defer h.Close()
-	return h.run.erase()
+	return h.run.eraseFiles()
 }
 
 // Close releases the run.

@@ -54,7 +54,7 @@ func (r *Run) Post(m Message) (Message, error) {
 	}
 	m.Time = time.Now().UTC()
 	dir := filepath.Join(r.dir, mailName)
-	m.ID = fmt.Sprintf("%019d-%s.json", after(dir, m.Time.UnixNano()), store.NewID())
+	m.ID = fmt.Sprintf("%019d-%s.json", nextMailTime(dir, m.Time.UnixNano()), store.NewID())
 	return m, store.WriteJSON(filepath.Join(dir, m.ID), m)
 }
 
@@ -67,9 +67,9 @@ func (r *Run) Waits(m Message) (bool, error) {
 	return err == nil, err
 }
 
-// after returns a time later than those of all waiting messages, whatever the clock was when they were
+// nextMailTime returns a time later than those of all waiting messages, whatever the clock was when they were
 // left. So a message that withdraws hints does not come before them.
-func after(dir string, now int64) int64 {
+func nextMailTime(dir string, now int64) int64 {
 	entries, _ := os.ReadDir(dir) // writing there reports the error
 	for _, e := range entries {
 		at, _, _ := strings.Cut(e.Name(), "-")

@@ -41,11 +41,11 @@ const (
 func (r *Run) Output(iteration int) (*Output, error) {
 	dir := filepath.Join(r.dir, logsName)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("keep what is printed in iteration %d: %w", iteration, err)
+		return nil, fmt.Errorf("keep the output of iteration %d: %w", iteration, err)
 	}
 	last, err := r.lastTry(iteration)
 	if err != nil {
-		return nil, fmt.Errorf("keep what is printed in iteration %d: %w", iteration, err)
+		return nil, fmt.Errorf("keep the output of iteration %d: %w", iteration, err)
 	}
 	for try := last + 1; ; try++ { // a lower number may be free again, but would look like an earlier try
 		name := filepath.Join(dir, fmt.Sprintf("%d.%d", iteration, try))
@@ -54,7 +54,7 @@ func (r *Run) Output(iteration int) (*Output, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("keep what is printed in iteration %d: %w", iteration, err)
+			return nil, fmt.Errorf("keep the output of iteration %d: %w", iteration, err)
 		}
 		printing.Store(name, true)
 		o := &Output{Stdout: &Log{path: name + outSuffix, f: f}, Stderr: &Log{path: name + errSuffix}, logs: dir}
@@ -91,13 +91,13 @@ type Log struct {
 
 func (l *Log) Write(p []byte) (int, error) {
 	n := min(len(p), maxBegin-l.begin)
-	l.store(p[:n])
+	l.appendOutput(p[:n])
 	l.begin += n
-	l.keep(p[n:])
+	l.keepEnd(p[n:])
 	return len(p), nil
 }
 
-func (l *Log) store(p []byte) {
+func (l *Log) appendOutput(p []byte) {
 	if len(p) == 0 || l.err != nil {
 		return
 	}
@@ -109,16 +109,16 @@ func (l *Log) store(p []byte) {
 	_, l.err = l.f.Write(p)
 }
 
-// keep keeps the end of output that is too long. Its buffer may grow to twice its size, so that not
+// keepEnd keeps the end of output that is too long. Its buffer may grow to twice its size, so that not
 // every line moves all of it.
-func (l *Log) keep(p []byte) {
+func (l *Log) keepEnd(p []byte) {
 	l.end = append(l.end, p...)
 	if len(l.end) > 2*maxEnd {
-		l.trim()
+		l.trimOutput()
 	}
 }
 
-func (l *Log) trim() {
+func (l *Log) trimOutput() {
 	if over := len(l.end) - maxEnd; over > 0 {
 		l.cut += int64(over)
 		l.end = append(l.end[:0], l.end[over:]...)
@@ -126,10 +126,10 @@ func (l *Log) trim() {
 }
 
 func (l *Log) close() error {
-	if l.trim(); l.cut > 0 {
-		l.store(fmt.Appendf(nil, "\n... %d bytes are left out here ...\n", l.cut))
+	if l.trimOutput(); l.cut > 0 {
+		l.appendOutput(fmt.Appendf(nil, "\n... %d bytes are left out here ...\n", l.cut))
 	}
-	l.store(l.end)
+	l.appendOutput(l.end)
 	if l.f == nil {
 		return l.err
 	}
@@ -171,7 +171,7 @@ func makeRoom(dir string, most int64, stays func(name string) bool) error {
 func (r *Run) Printed(iteration int) (stdout, stderr string, err error) {
 	last, err := r.lastTry(iteration)
 	if err == nil && last == 0 {
-		err = fmt.Errorf("what was printed in iteration %d: %w", iteration, fs.ErrNotExist)
+		err = fmt.Errorf("the output of iteration %d: %w", iteration, fs.ErrNotExist)
 	}
 	if err != nil {
 		return "", "", err

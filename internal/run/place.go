@@ -51,12 +51,12 @@ func (r *Run) Away() error {
 	if !r.Lacks() {
 		return nil
 	}
-	p, err := r.plan(nil)
-	if err != nil || p.Place == nil || p.Place.is(filepath.Dir(r.files)) {
+	p, err := r.readPlan(nil)
+	if err != nil || p.Place == nil || p.Place.isAt(filepath.Dir(r.files)) {
 		return nil
 	}
 	return spec.Errorf(spec.ErrNotFound, "the files of run %s are not there, and %s is on another file system than when it was begun", r.ID, filepath.Dir(r.files)).
-		WithHint("mount the disk that they are on; if they are lost, bothy %s rm %s removes what is left", Flows, r.ID)
+		WithHint("mount the disk that they are on; if they are lost, bothy %s rm %s removes the rest", Flows, r.ID)
 }
 
 // place identifies a directory independently of its name.
@@ -65,9 +65,9 @@ type place struct {
 	Inode  uint64 `json:"inode"`
 }
 
-// is reports whether dir is that directory, or was before its removal. Devices may have other numbers
+// isAt reports whether dir is that directory, or was before its removal. Devices may have other numbers
 // after a reboot: then the directory itself counts.
-func (p *place) is(dir string) bool {
+func (p *place) isAt(dir string) bool {
 	for at := dir; ; at = filepath.Dir(at) {
 		now, err := placeOf(at)
 		if err == nil {
@@ -89,7 +89,7 @@ func placeOf(dir string) (*place, error) {
 
 // Elsewhere returns the directories with the files of runs that are not in the state directory.
 func Elsewhere(root string) (list []string, err error) {
-	ids, err := idsOf(root, atPrefix)
+	ids, err := idsWithPrefix(root, atPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -106,9 +106,9 @@ func Elsewhere(root string) (list []string, err error) {
 	return list, nil
 }
 
-// at returns a run by its directory, wherever its files are. If the files have not got their final name
+// runIn returns a run by its directory, wherever its files are. If the files have not got their final name
 // yet, because the process that made them was killed or is about to rename them, at renames them.
-func at(dir string) *Run {
+func runIn(dir string) *Run {
 	r := &Run{ID: filepath.Base(dir), dir: dir, files: dir}
 	if to, err := os.Readlink(linkOf(filepath.Dir(dir), r.ID)); err == nil {
 		r.files = to
@@ -133,11 +133,11 @@ func reserve(root, into, id string) (dir string, err error) {
 		return "", errors.Join(err, spec.Errorf(spec.ErrConflict, "there is %s already", files))
 	}
 	if err := os.Symlink(files, linkOf(root, id)); err != nil {
-		return "", taken(id, err)
+		return "", conflictIfTaken(id, err)
 	}
 	err = store.SyncDir(root)
 	if err == nil {
-		err = taken(id, os.Mkdir(hidden(files), 0o700))
+		err = conflictIfTaken(id, os.Mkdir(hidden(files), 0o700))
 	}
 	if err != nil { // another run has the name
 		return "", errors.Join(err, os.Remove(linkOf(root, id)))
@@ -155,7 +155,7 @@ func settle(files string) error {
 		_, err = os.Lstat(files)
 	}
 	if err != nil {
-		return taken(filepath.Base(files), err)
+		return conflictIfTaken(filepath.Base(files), err)
 	}
 	return store.SyncDir(filepath.Dir(files))
 }
@@ -197,8 +197,8 @@ func ignore(err, this error) error {
 	return err
 }
 
-// idsOf returns the IDs of runs whose directories have this prefix.
-func idsOf(root, prefix string) (ids []string, err error) {
+// idsWithPrefix returns the IDs of runs whose directories have this prefix.
+func idsWithPrefix(root, prefix string) (ids []string, err error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return nil, ignore(err, fs.ErrNotExist)

@@ -127,11 +127,11 @@ func create(root, into string, p *plan, fill func(dir string) error) (*Run, erro
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return fail(err)
 	}
-	sweep(root)
-	if err := claim(root, p.ID); err != nil {
+	removeRemains(root)
+	if err := claimID(root, p.ID); err != nil {
 		return fail(err)
 	}
-	err := write(root, into, p, fill)
+	err := writeRun(root, into, p, fill)
 	if err == nil {
 		err = appear(root, p.ID)
 	}
@@ -139,41 +139,41 @@ func create(root, into string, p *plan, fill func(dir string) error) (*Run, erro
 		_ = discard(root, newPrefix, p.ID)
 		return fail(err)
 	}
-	r := at(filepath.Join(root, p.ID))
+	r := runIn(filepath.Join(root, p.ID))
 	r.Kind = cmp.Or(p.Kind, Loops)
 	return r, store.SyncDir(filepath.Dir(root))
 }
 
-// claim reserves an unused ID: no other run gets it while the directory with the prefix exists.
-func claim(root, id string) error {
+// claimID reserves an unused ID: no other run gets it while the directory with the prefix exists.
+func claimID(root, id string) error {
 	tmp := filepath.Join(root, newPrefix+id)
 	if err := os.Mkdir(tmp, 0o700); err != nil {
-		return taken(id, err)
+		return conflictIfTaken(id, err)
 	}
 	for _, path := range []string{filepath.Join(root, id), linkOf(root, id)} {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(taken(id, cmp.Or(err, fs.ErrExist)), os.Remove(tmp))
+			return errors.Join(conflictIfTaken(id, cmp.Or(err, fs.ErrExist)), os.Remove(tmp))
 		}
 	}
 	return nil
 }
 
-// write writes the plan and the files of a run. It holds the lock meanwhile. Removing the lock
+// writeRun writes the plan and the files of a run. It holds the lock meanwhile. Removing the lock
 // file renews the directory's time, so the directory counts as new until its rename.
-func write(root, into string, p *plan, fill func(dir string) error) error {
+func writeRun(root, into string, p *plan, fill func(dir string) error) error {
 	held := filepath.Join(root, newPrefix+p.ID, makingName)
 	making, err := store.WaitLock(held) // for processes that check the lock
 	if err != nil {
 		return err
 	}
 	defer making.Unlock()
-	if err := put(root, into, p, fill); err != nil {
+	if err := putFiles(root, into, p, fill); err != nil {
 		return err
 	}
 	return os.Remove(held)
 }
 
-func put(root, into string, p *plan, fill func(dir string) error) (err error) {
+func putFiles(root, into string, p *plan, fill func(dir string) error) (err error) {
 	dir := filepath.Join(root, newPrefix+p.ID)
 	files := dir
 	if into != "" {
@@ -199,7 +199,7 @@ func put(root, into string, p *plan, fill func(dir string) error) (err error) {
 func appear(root, id string) error {
 	dir := filepath.Join(root, id)
 	if err := os.Rename(filepath.Join(root, newPrefix+id), dir); err != nil {
-		return taken(id, err)
+		return conflictIfTaken(id, err)
 	}
 	if err := store.SyncDir(root); err != nil {
 		return errors.Join(err, discard(root, "", id))
@@ -214,8 +214,8 @@ func appear(root, id string) error {
 	return nil
 }
 
-// taken converts an error into a conflict if it means that another run has this ID.
-func taken(id string, err error) error {
+// conflictIfTaken converts an error into a conflict if it means that another run has this ID.
+func conflictIfTaken(id string, err error) error {
 	if errors.Is(err, fs.ErrExist) { // also for a directory that is not empty
 		return spec.Errorf(spec.ErrConflict, "there is a run %s already", id)
 	}
@@ -225,15 +225,15 @@ func taken(id string, err error) error {
 // abandonedAfter is the age from which an unlocked half-made run is abandoned.
 const abandonedAfter = time.Minute
 
-// sweep removes the remains of crashes.
-func sweep(root string) {
-	begun, _ := idsOf(root, newPrefix)
+// removeRemains removes the remains of crashes.
+func removeRemains(root string) {
+	begun, _ := idsWithPrefix(root, newPrefix)
 	for _, id := range begun {
 		if isAbandoned(filepath.Join(root, newPrefix+id)) {
 			_ = discard(root, newPrefix, id)
 		}
 	}
-	gone, _ := idsOf(root, gonePrefix)
+	gone, _ := idsWithPrefix(root, gonePrefix)
 	for _, id := range gone {
 		_ = discard(root, gonePrefix, id)
 	}
@@ -264,8 +264,8 @@ func ListOf(root, kind string) ([]*Run, error) {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue // it is being made, or deleted
 		}
-		r := at(filepath.Join(root, e.Name()))
-		p, err := r.plan(nil)
+		r := runIn(filepath.Join(root, e.Name()))
+		p, err := r.readPlan(nil)
 		r.Kind = cmp.Or(p.Kind, Loops)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
@@ -313,11 +313,11 @@ func FindOf(root, kind, ref string) (*Run, error) {
 
 // Plan reads the plan into what, and returns its creation time.
 func (r *Run) Plan(what any) (time.Time, error) {
-	p, err := r.plan(what)
+	p, err := r.readPlan(what)
 	return p.CreatedAt, err
 }
 
-func (r *Run) plan(what any) (plan, error) {
+func (r *Run) readPlan(what any) (plan, error) {
 	p := plan{Plan: what}
 	err := store.ReadJSON(filepath.Join(r.dir, planName), &p)
 	if err == nil && p.ID != r.ID {
@@ -328,16 +328,16 @@ func (r *Run) plan(what any) (plan, error) {
 
 // Remove deletes a run that has no host.
 func (r *Run) Remove() error {
-	held, err := r.lock()
+	held, err := r.lockRun()
 	if err != nil {
 		return err
 	}
 	defer held.Unlock()
-	return r.erase()
+	return r.eraseFiles()
 }
 
-// erase makes the run disappear in one step, and then deletes its files.
-func (r *Run) erase() error {
+// eraseFiles makes the run disappear in one step, and then deletes its files.
+func (r *Run) eraseFiles() error {
 	root := filepath.Dir(r.dir)
 	gone := filepath.Join(root, gonePrefix+r.ID)
 	if err := store.RemoveTree(gone); err != nil {
@@ -356,9 +356,9 @@ const (
 	probeAgain = time.Millisecond
 )
 
-// lock takes the exclusive lock. A holder of the shared lock only checks for a host, and releases
+// lockRun takes the exclusive lock. A holder of the shared lock only checks for a host, and releases
 // it at once.
-func (r *Run) lock() (*store.Lock, error) {
+func (r *Run) lockRun() (*store.Lock, error) {
 	path := filepath.Join(r.dir, lockName)
 	for began := time.Now(); ; time.Sleep(probeAgain) {
 		held, err := store.TryLock(path)

@@ -272,7 +272,7 @@ func TestDamaged(t *testing.T) {
 	for _, text := range []string{"{}\n{\"seq\":1}\n", "{\"seq\":2}\n{\"seq\":3}\n", "x\n\n"} {
 		must(t, os.WriteFile(file, []byte(text), 0o600))
 		events, err := r.Events()
-		if err == nil || spec.Hint(err) != "bothy loop rm -f "+r.ID+" removes what is kept of it, and leaves its sandboxes" {
+		if err == nil || spec.Hint(err) != "bothy loop rm -f "+r.ID+" removes its record, and leaves its sandboxes" {
 			t.Errorf("%q are %v, %v; hint: %s", text, events, err, spec.Hint(err))
 		}
 	}

@@ -21,16 +21,16 @@ func (u *Unmetered) Note(by string, tokens int64, usd float64, said *spec.Claime
 		return
 	}
 	reported := spec.Meter(nil, said).Said
-	u.add(Unmetered{Tokens: reported.Tokens == nil && tokens == 0, USD: reported.USD == nil && usd == 0, By: by})
+	u.addWork(Unmetered{Tokens: reported.Tokens == nil && tokens == 0, USD: reported.USD == nil && usd == 0, By: by})
 }
 
 // Take moves the unknown usage of a part of the run to the whole.
 func (u *Unmetered) Take(part *Unmetered) {
-	u.add(*part)
+	u.addWork(*part)
 	*part = Unmetered{}
 }
 
-func (u *Unmetered) add(o Unmetered) {
+func (u *Unmetered) addWork(o Unmetered) {
 	if o.Tokens || o.USD {
 		u.By = o.By
 	}

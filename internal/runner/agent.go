@@ -26,7 +26,7 @@ func Worker(list agent.Catalog, name string) (*spec.Agent, error) {
 	}
 	what, lacks := "how it works without a terminal", "headless"
 	if of.Headless != nil {
-		what, lacks = "how to read what it tells without a terminal, so that nobody could judge its work", "events, below headless"
+		what, lacks = "how to read its output without a terminal, so its work could not be judged", "events, below headless"
 	}
 	if of.Headless == nil || of.Headless.Events == nil {
 		return nil, spec.Errorf(spec.ErrUsage, "the description of %s does not say %s", of.Title, what).

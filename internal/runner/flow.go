@@ -53,7 +53,7 @@ func (s *Flow) Place(name string) string { return flowRoot + "/" + name }
 func (s *Flow) Work(ctx context.Context, job flow.Job) (d flow.Done, err error) {
 	sb := s.sandboxes[cmp.Or(job.Room, job.Of)]
 	if sb == nil {
-		return d, spec.Errorf(nil, "there is no sandbox for %s", cmp.Or(job.Room, job.Of))
+		return d, spec.Errorf(nil, "no sandbox was made for %s", cmp.Or(job.Room, job.Of))
 	}
 	if err := s.quiesce(ctx); err != nil {
 		return d, err
@@ -164,7 +164,7 @@ func (d *printout) Write(p []byte) (int, error) {
 func (s *Flow) Used(ctx context.Context, room string) (flow.Used, error) {
 	sb := s.sandboxes[room]
 	if sb == nil {
-		return flow.Used{}, spec.Errorf(nil, "there is no sandbox for %s", room)
+		return flow.Used{}, spec.Errorf(nil, "no sandbox was made for %s", room)
 	}
 	err := s.engine.Stop(ctx, sb, Grace)
 	if err != nil {

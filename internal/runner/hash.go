@@ -21,16 +21,16 @@ import (
 // absent is the hash of a missing file or tree.
 const absent = "absent"
 
-// hash hashes a file or a tree of the work. Our own program reads it inside a copy, and hash computes
+// hashTree hashes a file or a tree of the work. Our own program reads it inside a copy, and hash computes
 // the sum on the host. The bytes are also written to kept, unless that is nil.
-func (s *Loop) hash(ctx context.Context, in *copies, rel string, kept io.Writer) (sum string, err error) {
+func (s *Loop) hashTree(ctx context.Context, in *copies, rel string, kept io.Writer) (sum string, err error) {
 	err = in.reading(ctx, s.plan.Limits.Gate, func(ctx context.Context, sb *spec.Sandbox) (bool, error) {
 		var l listing
 		began, err := readTree(ctx, s.preparedSession(sb), sb, rel, "", func(r io.Reader) error {
 			if kept != nil {
 				r = io.TeeReader(r, kept)
 			}
-			l, err = list(r, nil)
+			l, err = listArchive(r, nil)
 			return err
 		})
 		if sum = l.sum; errors.Is(err, spec.ErrNotFound) {
@@ -76,9 +76,9 @@ type item struct {
 	sum  [sha256.Size]byte
 }
 
-// list hashes the contents of an archive: names, kinds, permissions, contents. It ignores owners and
+// listArchive hashes the contents of an archive: names, kinds, permissions, contents. It ignores owners and
 // times. It notes each entry in entries, unless that is nil.
-func list(r io.Reader, entries map[string]item) (listing, error) {
+func listArchive(r io.Reader, entries map[string]item) (listing, error) {
 	all := sha256.New()
 	in := tar.NewReader(r)
 	for {
@@ -95,7 +95,7 @@ func list(r io.Reader, entries map[string]item) (listing, error) {
 			}
 		}
 		if err != nil {
-			return listing{}, fmt.Errorf("read what is protected: %w", err)
+			return listing{}, fmt.Errorf("read the protected files: %w", err)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 type idleError struct{ limit time.Duration }
 
 func (s *idleError) Error() string {
-	return fmt.Sprintf("for %s it printed nothing, asked nobody and did not compute, and was ended", s.limit)
+	return fmt.Sprintf("it was idle for %s, and was ended", s.limit)
 }
 
 // How often to check whether an agent is still active, and how much processor time an idle sandbox

@@ -39,11 +39,11 @@ func (s *Loop) Judge(ctx context.Context, number int64, baseline map[string]stri
 		return nil, nil, err
 	}
 	for _, line := range s.plan.Until {
-		gates = append(gates, s.try(ctx, in, line, line, s.plan.Limits.Gate))
+		gates = append(gates, s.askGate(ctx, in, line, line, s.plan.Limits.Gate))
 	}
 	for _, c := range s.plan.Criteria() {
 		if c.File == "" {
-			gates = append(gates, s.try(ctx, in, c.ID, c.Command, *c.Timeout))
+			gates = append(gates, s.askGate(ctx, in, c.ID, c.Command, *c.Timeout))
 			continue
 		}
 		gates = append(gates, judged(c.ID, func() (string, string, error) { return s.judgeFile(ctx, in, &c) }))
@@ -63,7 +63,7 @@ func (s *Loop) protected(ctx context.Context, in *copies, baseline map[string]st
 			}
 			hashes[path] = sum
 			if baseline != nil && baseline[path] != sum {
-				return "it is not what it was before the first iteration", "", nil
+				return "it differs from its state before the first iteration", "", nil
 			}
 			return "", "", nil
 		})
@@ -93,20 +93,20 @@ func judged(name string, check func() (why, output string, err error)) loop.Gate
 	return loop.Gate{Name: name, Green: why == "", Why: why, Output: output, Seconds: time.Since(began).Seconds()}
 }
 
-// try asks a gate that is a command, with a time limit.
-func (s *Loop) try(ctx context.Context, in *copies, name, line string, limit spec.Duration) loop.Gate {
+// askGate asks a gate that is a command, with a time limit.
+func (s *Loop) askGate(ctx context.Context, in *copies, name, line string, limit spec.Duration) loop.Gate {
 	in.commands--
 	return judged(name, func() (why, output string, err error) {
 		err = in.running(ctx, func(sb *spec.Sandbox) error {
-			why, output, err = s.tried(ctx, sb, wire.Command{Args: []string{"/bin/sh", "-c", line}, Timeout: limit})
+			why, output, err = s.runGate(ctx, sb, wire.Command{Args: []string{"/bin/sh", "-c", line}, Timeout: limit})
 			return err
 		})
 		return why, output, err
 	})
 }
 
-// tried runs a command that passes if it exits with 0.
-func (s *Loop) tried(ctx context.Context, sb *spec.Sandbox, q wire.Command) (why, output string, err error) {
+// runGate runs a command that passes if it exits with 0.
+func (s *Loop) runGate(ctx context.Context, sb *spec.Sandbox, q wire.Command) (why, output string, err error) {
 	out := &headless.Ending{}
 	status, said, err := runCommand(ctx, nil, s.sessionIn(sb), q, "", out, io.Discard)
 	if short := shortened(err); short != nil && ctx.Err() == nil {

@@ -55,9 +55,9 @@ func TestCut(t *testing.T) {
 		"time was over then":         {[]string{said, done}, &headless.CutShort{Why: spec.ErrTimeout}, spec.VerdictOK, ""},
 		"it was silent then":         {[]string{said, done, `{"type":"beat"}`, "no JSON"}, &idleError{time.Second}, spec.VerdictOK, ""},
 		"it ended badly":             {[]string{said, `{"type":"bye","good":false,"why":"no model"}`}, &lingerError{time.Second}, spec.VerdictFailed, "no model"},
-		"it went on":                 {[]string{said, done, said}, &idleError{time.Second}, spec.VerdictFailed, "for 1s it printed nothing, asked nobody and did not compute, and was ended"},
+		"it went on":                 {[]string{said, done, said}, &idleError{time.Second}, spec.VerdictFailed, "it was idle for 1s, and was ended"},
 		"it went on to another end":  {[]string{said, done, said, done}, &idleError{time.Second}, spec.VerdictOK, ""},
-		"it said nothing of its end": {[]string{said}, &idleError{time.Second}, spec.VerdictFailed, "for 1s it printed nothing, asked nobody and did not compute, and was ended"},
+		"it said nothing of its end": {[]string{said}, &idleError{time.Second}, spec.VerdictFailed, "it was idle for 1s, and was ended"},
 		"it did nothing":             {[]string{done}, &lingerError{time.Second}, spec.VerdictFailed, "it ended well, and said and did nothing"},
 	} {
 		a := hears(t, c.lines...)

@@ -135,7 +135,7 @@ func (s *Loop) Changes(seat loop.Seat, since, at int64) (int, error) {
 	from := checkpoint.Point{}
 	if since > 0 {
 		if from, err = s.checkpoint(since); errors.Is(err, spec.ErrNotFound) {
-			s.host.Note("checkpoint %d of %s was removed: what was changed since cannot be told", since, s.Sandbox.Name)
+			s.host.Note("checkpoint %d of %s was removed: the changes since cannot be counted", since, s.Sandbox.Name)
 			return 0, loop.ErrForgotten
 		}
 	}

@@ -31,7 +31,7 @@ type Places struct {
 // NewPlaces returns the places of these seats.
 func NewPlaces(list map[loop.Seat]Place) *Places { return &Places{list: list} }
 
-func (l *Places) find(seat loop.Seat) (p Place, ok bool) {
+func (l *Places) findPlace(seat loop.Seat) (p Place, ok bool) {
 	if l == nil {
 		return p, false
 	}
@@ -41,7 +41,7 @@ func (l *Places) find(seat loop.Seat) (p Place, ok bool) {
 	return p, ok
 }
 
-func (l *Places) set(seat loop.Seat, p Place) {
+func (l *Places) setPlace(seat loop.Seat, p Place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list[seat] = p
@@ -53,7 +53,7 @@ func (l *Places) hasAny() bool { return l != nil && len(l.list) > 0 }
 // placeOf returns where a seat works: in a place of its own, or in the loop's sandbox if the seat
 // belongs to the loop's own agent.
 func (s *Loop) placeOf(seat loop.Seat) (Place, error) {
-	if p, ok := s.places.find(seat); ok {
+	if p, ok := s.places.findPlace(seat); ok {
 		return p, nil
 	}
 	if seat.Worker == 0 && (seat.Agent == "" || seat.Agent == s.plan.Agent) {
@@ -137,7 +137,7 @@ func (s *Loop) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, 
 		return noted(p)
 	})
 	if err == nil {
-		s.places.set(seat, Place{sb, old.Agent})
+		s.places.setPlace(seat, Place{sb, old.Agent})
 	}
 	return p, err
 }

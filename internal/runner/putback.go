@@ -39,10 +39,10 @@ const maxPutBack = 10
 // they are too large or the loop has no directory for them.
 func (s *Loop) original(ctx context.Context, in *copies, rel string, first bool) (sum string, err error) {
 	if !first || s.originals == "" {
-		return s.hash(ctx, in, rel, nil)
+		return s.hashTree(ctx, in, rel, nil)
 	}
 	kept := &bounded{most: maxOriginal}
-	sum, err = s.hash(ctx, in, rel, kept)
+	sum, err = s.hashTree(ctx, in, rel, kept)
 	if err != nil || sum == absent || kept.full {
 		return sum, err
 	}
@@ -50,7 +50,7 @@ func (s *Loop) original(ctx context.Context, in *copies, rel string, first bool)
 		return "", err
 	}
 	if err := store.WriteFile(filepath.Join(s.originals, sum), kept.Bytes()); err != nil {
-		return "", fmt.Errorf("keep what is protected: %w", err)
+		return "", fmt.Errorf("keep the protected files: %w", err)
 	}
 	return sum, store.SyncDir(s.originals)
 }
@@ -120,7 +120,7 @@ func (s *Loop) putBack(ctx context.Context, sb *spec.Sandbox, rel, sum string) (
 	if _, now, err := s.hashInside(ctx, sb, rel, nil); err != nil {
 		return nil, err
 	} else if now != sum {
-		return nil, errors.New("it was put back, and is not what it was")
+		return nil, errors.New("it was put back, and still differs")
 	}
 	above := path.Dir(filepath.ToSlash(rel))
 	for _, name := range p.names {
@@ -134,7 +134,7 @@ func (s *Loop) putBack(ctx context.Context, sb *spec.Sandbox, rel, sum string) (
 func (s *Loop) hashInside(ctx context.Context, sb *spec.Sandbox, rel string, entries map[string]item) (began bool, sum string, err error) {
 	var l listing
 	began, err = readTree(ctx, s.sessionIn(sb), sb, rel, "root", func(r io.Reader) (err error) {
-		l, err = list(r, entries)
+		l, err = listArchive(r, entries)
 		return err
 	})
 	if began && errors.Is(err, spec.ErrNotFound) {
@@ -151,14 +151,14 @@ func (s *Loop) readOriginal(sum string) (archived []byte, was map[string]item, e
 	}
 	archived, err = store.ReadFile(filepath.Join(s.originals, filepath.Base(sum)), unix.O_NOFOLLOW, maxOriginal)
 	if errors.Is(err, fs.ErrNotExist) || s.originals == "" {
-		return nil, nil, fmt.Errorf("what it was is not kept: it has more than %d MiB, or the run was begun by an older version of bothy", maxOriginal>>20)
+		return nil, nil, fmt.Errorf("its original is not kept: it has more than %d MiB, or the run was begun by an older version of bothy", maxOriginal>>20)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := list(bytes.NewReader(archived), was)
+	l, err := listArchive(bytes.NewReader(archived), was)
 	if err == nil && l.sum != sum {
-		err = errors.New("what was kept of it is damaged")
+		err = errors.New("the kept original is damaged")
 	}
 	return archived, was, err
 }
@@ -185,7 +185,7 @@ func planOf(base string, was, is map[string]item) repair {
 		if !was {
 			p.names = append(p.names, name)
 		}
-		if !was || n != o && !alike(n.kind, o.kind) {
+		if !was || n != o && !canReplace(n.kind, o.kind) {
 			p.gone = append(p.gone, name)
 		}
 	}
@@ -200,8 +200,8 @@ func planOf(base string, was, is map[string]item) repair {
 	return p
 }
 
-// alike reports whether one kind can replace the other without removing it first.
-func alike(a, b byte) bool {
+// canReplace reports whether one kind can replace the other without removing it first.
+func canReplace(a, b byte) bool {
 	files := []byte{tar.TypeReg, tar.TypeSymlink}
 	return a == tar.TypeDir && b == tar.TypeDir || slices.Contains(files, a) && slices.Contains(files, b)
 }

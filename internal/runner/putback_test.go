@@ -21,7 +21,7 @@ func look(t *testing.T, at string) ([]byte, listing) {
 	if err := archive.Write(&b, at, archive.WriteOptions{Straight: true, Special: true}); err != nil {
 		return nil, listing{sum: absent, entries: map[string]item{}}
 	}
-	l, err := list(bytes.NewReader(b.Bytes()), map[string]item{})
+	l, err := listArchive(bytes.NewReader(b.Bytes()), map[string]item{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,7 +116,7 @@ func (b *Team) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, 
 		return noted(p)
 	})
 	if err == nil {
-		b.places.set(seat, Place{sb, old.Agent})
+		b.places.setPlace(seat, Place{sb, old.Agent})
 	}
 	return p, err
 }

@@ -37,5 +37,5 @@ func parseKey(s string) (byte, error) {
 	case c == '@', c >= '[' && c <= '_':
 		return c - '@', nil
 	}
-	return 0, fmt.Errorf("%q is no control key: use one of a-z @ [ \\ ] ^ _ after ctrl-", s)
+	return 0, fmt.Errorf("%q is not a control key: use one of a-z @ [ \\ ] ^ _ after ctrl-", s)
 }

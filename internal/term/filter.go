@@ -38,13 +38,13 @@ func (f *Filter) Feed(p []byte) (out []byte, detached bool) {
 	}
 	for len(p) > 0 && !f.detached {
 		key, n := readKey(p)
-		out = f.step(out, key, p[:n])
+		out = f.stepByte(out, key, p[:n])
 		p = p[n:]
 	}
 	return out, f.detached
 }
 
-func (f *Filter) step(out []byte, key int, raw []byte) []byte {
+func (f *Filter) stepByte(out []byte, key int, raw []byte) []byte {
 	matched := len(f.held)
 	if key == keyNeutral && matched > 0 {
 		f.held[matched-1] = append(f.held[matched-1], raw...)

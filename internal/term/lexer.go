@@ -21,8 +21,8 @@ type decoder struct {
 	n    int
 }
 
-// add takes one byte and calls each with the characters that it completes.
-func (d *decoder) add(b byte, each func(rune)) {
+// addByte takes one byte and calls each with the characters that it completes.
+func (d *decoder) addByte(b byte, each func(rune)) {
 	if d.n == 0 && b < utf8.RuneSelf {
 		each(rune(b))
 		return
@@ -71,24 +71,24 @@ type lexer struct {
 
 func (l *lexer) reset() { l.place, l.size = inText, 0 }
 
-func (l *lexer) begin(p place) token {
+func (l *lexer) beginSequence(p place) token {
 	l.place, l.size = p, 0
 	l.params, l.inter, l.final, l.skip = l.params[:0], 0, 0, false
 	return tokenNone
 }
 
-// next takes one character and classifies it.
-func (l *lexer) next(r rune) token {
+// nextRune takes one character and classifies it.
+func (l *lexer) nextRune(r rune) token {
 	if l.place != inText {
 		l.size++
 	}
 	switch {
 	case r == esc:
-		return l.begin(inEscape)
+		return l.beginSequence(inEscape)
 	case r >= 0x80 && r <= 0x9f:
-		return l.c1(r)
+		return l.handleC1(r)
 	case l.place == inText:
-		return alone(r)
+		return isAlone(r)
 	case r == can || r == sub:
 		l.reset()
 		return tokenNone
@@ -97,26 +97,26 @@ func (l *lexer) next(r rune) token {
 	case inEscape:
 		return l.escape(r)
 	case inCSI:
-		return l.csi(r)
+		return l.handleCSI(r)
 	default:
-		return l.str(r)
+		return l.skipString(r)
 	}
 }
 
-func alone(r rune) token {
+func isAlone(r rune) token {
 	if r < 0x20 || r == del {
 		return tokenControl
 	}
 	return tokenText
 }
 
-// c1 handles the one-character forms of ESC [, ESC ] and so on.
-func (l *lexer) c1(r rune) token {
+// handleC1 handles the one-character forms of ESC [, ESC ] and so on.
+func (l *lexer) handleC1(r rune) token {
 	switch r {
 	case 0x9b:
-		return l.begin(inCSI)
+		return l.beginSequence(inCSI)
 	case 0x90, 0x98, 0x9d, 0x9e, 0x9f:
-		return l.begin(inString)
+		return l.beginSequence(inString)
 	case 0x9c:
 		if l.place == inString {
 			l.reset()
@@ -131,9 +131,9 @@ func (l *lexer) escape(r rune) token {
 	if l.inter == 0 {
 		switch r {
 		case '[':
-			return l.begin(inCSI)
+			return l.beginSequence(inCSI)
 		case ']', 'P', 'X', '^', '_', 'k':
-			return l.begin(inString)
+			return l.beginSequence(inString)
 		}
 	}
 	if r >= 0x30 && r < 0x40 { // a final here, a parameter in csi
@@ -142,7 +142,7 @@ func (l *lexer) escape(r rune) token {
 	return l.common(r, tokenEscape)
 }
 
-func (l *lexer) csi(r rune) token {
+func (l *lexer) handleCSI(r rune) token {
 	if r < 0x30 || r >= 0x40 {
 		return l.common(r, tokenCSI)
 	}
@@ -181,9 +181,9 @@ func (l *lexer) finish(r rune, done token) token {
 	return done
 }
 
-// str swallows a string. ESC \ needs no special case: ESC ends the string, and the rest is a sequence
+// skipString swallows a string. ESC \ needs no special case: ESC ends the string, and the rest is a sequence
 // without effect.
-func (l *lexer) str(r rune) token {
+func (l *lexer) skipString(r rune) token {
 	if r == bel {
 		l.reset()
 	}

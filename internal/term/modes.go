@@ -71,7 +71,7 @@ func (m *Modes) Write(p []byte) (int, error) {
 		if m.lex.place == inText && m.dec.n == 0 && !matters(b) {
 			continue
 		}
-		m.dec.add(b, m.see)
+		m.dec.addByte(b, m.seeSequence)
 	}
 	return len(p), nil
 }
@@ -82,8 +82,8 @@ func matters(b byte) bool {
 	return b == esc || b == 0x0e || b == 0x0f || b == 0xc2
 }
 
-func (m *Modes) see(r rune) {
-	switch m.lex.next(r) {
+func (m *Modes) seeSequence(r rune) {
+	switch m.lex.nextRune(r) {
 	case tokenControl:
 		if r == 0x0e || r == 0x0f {
 			m.state.shifted = r == 0x0e
@@ -91,7 +91,7 @@ func (m *Modes) see(r rune) {
 	case tokenEscape:
 		m.state.escape(m.lex.inter, m.lex.final)
 	case tokenCSI:
-		m.state.csi(m.lex.params, m.lex.inter, m.lex.final)
+		m.state.seeCSI(m.lex.params, m.lex.inter, m.lex.final)
 	}
 }
 
@@ -107,7 +107,7 @@ func (s *modeState) escape(inter, final byte) {
 	}
 }
 
-func (s *modeState) csi(params []byte, inter, final byte) {
+func (s *modeState) seeCSI(params []byte, inter, final byte) {
 	var prefix byte
 	if len(params) > 0 && params[0] >= '<' {
 		prefix, params = params[0], params[1:]
@@ -119,7 +119,7 @@ func (s *modeState) csi(params []byte, inter, final byte) {
 			s.private(n, final == 'h')
 		}
 	case ">\x00u", "<\x00u", "=\x00u":
-		s.keyboard().apply(prefix, numbers(params))
+		s.keyboard().applyFlags(prefix, numbers(params))
 	case ">\x00m", ">\x00n":
 		s.modifyOtherKeys(numbers(params), final)
 	case "\x00\x00m":
@@ -166,7 +166,7 @@ func (s *modeState) keyboard() *keyboard {
 	return &s.keyboards[0]
 }
 
-func (k *keyboard) apply(op byte, args []int) {
+func (k *keyboard) applyFlags(op byte, args []int) {
 	first, second := args[0], 1
 	if len(args) > 1 {
 		second = args[1]
@@ -227,17 +227,17 @@ func (m *Modes) Undo() []byte {
 	if m.lex.place != inText { // the program was interrupted inside a sequence
 		out = append(out, "\x1b\\"...)
 	}
-	return m.state.undo(out)
+	return m.state.undoSequence(out)
 }
 
-func (s *modeState) undo(out []byte) []byte {
+func (s *modeState) undoSequence(out []byte) []byte {
 	// The alternate screen comes first, because leaving it restores the colours and cursor of the time
 	// when it was entered. Its keyboard comes before, while the screen still exists.
 	if s.alt != 0 {
-		out = s.keyboards[1].undo(out)
+		out = s.keyboards[1].undoSequence(out)
 		out = fmt.Appendf(out, "\x1b[?%dl", s.alt)
 	}
-	out = s.keyboards[0].undo(out)
+	out = s.keyboards[0].undoSequence(out)
 	for i, m := range privateModes {
 		if s.away[i] {
 			out = fmt.Appendf(out, "\x1b[?%d%c", m.number, letter(m.on))
@@ -263,7 +263,7 @@ func (s *modeState) undo(out []byte) []byte {
 	return out
 }
 
-func (k keyboard) undo(out []byte) []byte {
+func (k keyboard) undoSequence(out []byte) []byte {
 	if k.pushed > 0 {
 		out = fmt.Appendf(out, "\x1b[<%du", k.pushed)
 	}

@@ -48,14 +48,14 @@ func MakeRaw(f *os.File) (*Raw, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open terminal: %w", err)
 	}
-	if err := r.enter(); err != nil {
+	if err := r.enterRaw(); err != nil {
 		unix.Close(r.fd)
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *Raw) enter() error {
+func (r *Raw) enterRaw() error {
 	saved, err := unix.IoctlGetTermios(r.fd, unix.TCGETS)
 	if err != nil {
 		return fmt.Errorf("read terminal settings: %w", err)
@@ -114,15 +114,15 @@ func (r *Raw) Restore() error {
 	}
 	fd := r.fd
 	r.fd = -1
-	if err := writeTerminal(fd, r.undo()); err != nil {
+	if err := writeTerminal(fd, r.undoSequence()); err != nil {
 		return fmt.Errorf("reset terminal modes: %w", err)
 	}
 	return nil
 }
 
-// undo returns the sequences to write to the terminal. A dumb terminal would show the resets as garbage.
+// undoSequence returns the sequences to write to the terminal. A dumb terminal would show the resets as garbage.
 // The program itself wrote the sequences that Modes saw.
-func (r *Raw) undo() []byte {
+func (r *Raw) undoSequence() []byte {
 	undo := r.Modes.Undo()
 	if r.dumb {
 		return undo

@@ -20,7 +20,7 @@ func Sanitize(s string) string {
 		return s
 	}
 	c := cleaner{cell: true}
-	c.feed([]byte(s))
+	c.feedBytes([]byte(s))
 	c.finish()
 	return string(c.out)
 }
@@ -55,8 +55,8 @@ func NewSanitizingWriter(w io.Writer) *SanitizingWriter {
 func (w *SanitizingWriter) Write(p []byte) (int, error) {
 	done := 0
 	for chunk := range slices.Chunk(p, 16<<10) {
-		w.c.feed(chunk)
-		if err := w.drain(); err != nil {
+		w.c.feedBytes(chunk)
+		if err := w.drainClean(); err != nil {
 			return done, err
 		}
 		done += len(chunk)
@@ -68,10 +68,10 @@ func (w *SanitizingWriter) Write(p []byte) (int, error) {
 // end. It does not close the writer below.
 func (w *SanitizingWriter) Flush() error {
 	w.c.finish()
-	return w.drain()
+	return w.drainClean()
 }
 
-func (w *SanitizingWriter) drain() error {
+func (w *SanitizingWriter) drainClean() error {
 	if len(w.c.out) == 0 {
 		return nil
 	}
@@ -90,38 +90,38 @@ type cleaner struct {
 	out  []byte
 }
 
-func (c *cleaner) feed(p []byte) {
+func (c *cleaner) feedBytes(p []byte) {
 	for _, b := range p {
-		c.dec.add(b, c.take)
+		c.dec.addByte(b, c.takeClean)
 	}
 }
 
-func (c *cleaner) take(r rune) {
+func (c *cleaner) takeClean(r rune) {
 	if r == '\n' || r == '\r' {
-		c.cut() // the next line may be another writer's
+		c.cutSequence() // the next line may be another writer's
 		c.lineEnd(r)
 		return
 	}
-	switch c.lex.next(r) {
+	switch c.lex.nextRune(r) {
 	case tokenText:
-		c.text(r)
+		c.appendText(r)
 	case tokenControl:
 		c.control(r)
 	case tokenCSI:
-		c.move()
+		c.separateMove()
 	}
 	if c.lex.size >= maxSequence {
-		c.cut()
+		c.cutSequence()
 	}
 }
 
-// cut ends the sequence that is being read, and leaves a trace of it.
-func (c *cleaner) cut() {
+// cutSequence ends the sequence that is being read, and leaves a trace of it.
+func (c *cleaner) cutSequence() {
 	if c.lex.place == inText {
 		return
 	}
 	c.lex.reset()
-	c.text(utf8.RuneError)
+	c.appendText(utf8.RuneError)
 }
 
 func (c *cleaner) lineEnd(r rune) {
@@ -130,14 +130,14 @@ func (c *cleaner) lineEnd(r rune) {
 		return
 	}
 	if c.cell {
-		c.write(`\n`)
+		c.appendASCII(`\n`)
 	} else {
-		c.write("\n")
+		c.appendASCII("\n")
 	}
 	c.cr = r == '\r'
 }
 
-func (c *cleaner) text(r rune) {
+func (c *cleaner) appendText(r rune) {
 	if Hides(c.last, r) {
 		c.control(r)
 		return
@@ -149,9 +149,9 @@ func (c *cleaner) text(r rune) {
 // maxBlanks is the maximum number of blanks that replace a cursor's move to the right.
 const maxBlanks = 200
 
-// move writes a separator between the text before a cursor movement and the text after it. Programs that
+// separateMove writes a separator between the text before a cursor movement and the text after it. Programs that
 // draw a screen move the cursor instead of writing blanks and line ends.
-func (c *cleaner) move() {
+func (c *cleaner) separateMove() {
 	if c.cell || c.lex.inter != 0 || len(c.lex.params) > 0 && c.lex.params[0] >= '<' {
 		return
 	}
@@ -159,15 +159,15 @@ func (c *cleaner) move() {
 	switch c.lex.final {
 	case 'C', 'a': // to the right
 		if n := max(1, numbers(c.lex.params)[0]); !begins {
-			c.write(strings.Repeat(" ", min(n, maxBlanks)))
+			c.appendASCII(strings.Repeat(" ", min(n, maxBlanks)))
 		}
 	case 'G', '`': // to a column
 		if !begins && c.last != ' ' {
-			c.write(" ")
+			c.appendASCII(" ")
 		}
 	case 'A', 'B', 'E', 'F', 'H', 'd', 'e', 'f': // to another line
 		if !begins {
-			c.write("\n")
+			c.appendASCII("\n")
 		}
 	}
 }
@@ -177,20 +177,20 @@ func (c *cleaner) control(r rune) {
 	c.cr = false
 	switch {
 	case r == '\t' && c.cell:
-		c.write(`\t`)
+		c.appendASCII(`\t`)
 	case r == '\t':
-		c.write("\t")
+		c.appendASCII("\t")
 	case c.cell && r < 0x80:
-		c.write(fmt.Sprintf(`\x%02x`, r))
+		c.appendASCII(fmt.Sprintf(`\x%02x`, r))
 	case c.cell && r > 0xffff:
-		c.write(fmt.Sprintf(`\U%08x`, r))
+		c.appendASCII(fmt.Sprintf(`\U%08x`, r))
 	case c.cell:
-		c.write(fmt.Sprintf(`\u%04x`, r))
+		c.appendASCII(fmt.Sprintf(`\u%04x`, r))
 	}
 }
 
-// write appends ASCII text.
-func (c *cleaner) write(ascii string) {
+// appendASCII appends ASCII text.
+func (c *cleaner) appendASCII(ascii string) {
 	c.last = rune(ascii[len(ascii)-1])
 	c.out = append(c.out, ascii...)
 }
@@ -198,9 +198,9 @@ func (c *cleaner) write(ascii string) {
 // finish ends the text: an open sequence or character will not be completed.
 func (c *cleaner) finish() {
 	for range c.dec.n {
-		c.take(utf8.RuneError)
+		c.takeClean(utf8.RuneError)
 	}
 	c.dec.n = 0
-	c.cut()
+	c.cutSequence()
 	c.cr = false
 }

@@ -107,7 +107,7 @@ func (s *Screen) Close(last []Line) error {
 func render(l Line, cols int, styled bool) string {
 	var b strings.Builder
 	for _, p := range l {
-		text, width := cut(term.Line(p.Text), cols)
+		text, width := cutText(term.Line(p.Text), cols)
 		cols -= width
 		if text == "" {
 			continue
@@ -120,8 +120,8 @@ func render(l Line, cols int, styled bool) string {
 	return b.String()
 }
 
-// cut returns as much of a text as fits into the columns, and the columns it takes.
-func cut(text string, cols int) (string, int) {
+// cutText returns as much of a text as fits into the columns, and the columns it takes.
+func cutText(text string, cols int) (string, int) {
 	width := 0
 	for i, r := range text {
 		w := columns(r)
@@ -149,7 +149,7 @@ func columns(r rune) int {
 
 // Width returns how many columns a text takes.
 func Width(text string) int {
-	_, n := cut(text, 1<<30)
+	_, n := cutText(text, 1<<30)
 	return n
 }
 

@@ -65,7 +65,7 @@ type checker struct {
 // and how many it left locked. All returns an error if it could not finish.
 func All(ctx context.Context, s *store.Store, told func(r *Report, at string), values func(context.Context) (map[string]error, int, error)) (Report, error) {
 	c := &checker{ctx: ctx, store: s, told: told, values: values, report: Report{Damaged: []Damage{}}}
-	for _, step := range []func(){c.sandboxes, c.templates, c.images, c.builds, c.secrets, c.runs, c.tasks, c.rest} {
+	for _, step := range []func(){c.sandboxes, c.templates, c.images, c.builds, c.secrets, c.checkRuns, c.checkTasks, c.checkRest} {
 		if step(); c.err != nil {
 			break
 		}
@@ -73,14 +73,14 @@ func All(ctx context.Context, s *store.Store, told func(r *Report, at string), v
 	return c.report, c.err
 }
 
-// begin records which item is read next.
-func (c *checker) begin(at string) {
+// beginItem records which item is read next.
+func (c *checker) beginItem(at string) {
 	c.at = at
-	_ = c.count(0)
+	_ = c.countBytes(0)
 }
 
-// count adds bytes to the report. Its error ends the read.
-func (c *checker) count(n int) error {
+// countBytes adds bytes to the report. Its error ends the read.
+func (c *checker) countBytes(n int) error {
 	c.report.Bytes += int64(n)
 	if c.told != nil {
 		c.told(&c.report, c.at)
@@ -108,14 +108,14 @@ func (c *checker) result(d Damage, dir string, err error) {
 	c.report.Damaged = append(c.report.Damaged, d)
 }
 
-// files compares a directory with its sums. A missing directory has no damage.
-func (c *checker) files(dir string) error {
+// checkFiles compares a directory with its sums. A missing directory has no damage.
+func (c *checker) checkFiles(dir string) error {
 	files, err := sums.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer files.Close()
-	return files.Check(c.count)
+	return files.Check(c.countBytes)
 }
 
 // maxDocument bounds a document that is read, in bytes.
@@ -128,7 +128,7 @@ func (c *checker) document(path string) error {
 		return nil
 	}
 	if err == nil {
-		err = c.count(len(data))
+		err = c.countBytes(len(data))
 	}
 	if err == nil && !json.Valid(data) {
 		err = fmt.Errorf("%s is not JSON", path)
@@ -152,20 +152,20 @@ func (c *checker) sandboxes() {
 	}
 	for _, sb := range list {
 		d := c.store.Sandbox(sb.ID)
-		c.begin("sandbox " + sb.Name)
+		c.beginItem("sandbox " + sb.Name)
 		of := Damage{Kind: "sandbox", Name: sb.Name, Fix: "bothy rm " + sb.Name + " removes it; home/ in " + d.Dir + " has its files"}
 		if sb.Broken != "" {
 			of.What = "spec.json"
 			c.result(of, d.Dir, errors.New(sb.Broken))
 		}
-		of.Fix = "bring back a copy of it, or remove it; bothy inspect " + sb.Name + " shows what is known without it"
+		of.Fix = "bring back a copy of it, or remove it; bothy inspect " + sb.Name + " shows the rest"
 		c.documents(of, filepath.Join(d.Dir, "*.json"))
 		c.documents(of, filepath.Join(d.Dir, "*", "*", "record.json"))
 		c.documents(of, filepath.Join(d.Logins(), "*.json"))
 		c.rootLayer(sb.Name, d)
 		c.checkpoints(sb.Name, d)
 		for n := range sb.Workspaces {
-			c.clone(sb.Name, d, n)
+			c.checkClone(sb.Name, d, n)
 		}
 	}
 }
@@ -174,7 +174,7 @@ func (c *checker) sandboxes() {
 func (c *checker) rootLayer(name string, d store.Sandbox) {
 	dir, err := layer.Store{Dir: d.Layers()}.Current()
 	if err == nil && dir != "" {
-		err = c.files(dir)
+		err = c.checkFiles(dir)
 	}
 	c.result(Damage{
 		Kind: "sandbox", Name: name, What: "root layer " + dir,
@@ -197,8 +197,8 @@ func (c *checker) checkpoints(name string, d store.Sandbox) {
 	v := shelf.Verifier()
 	defer v.Close()
 	for _, p := range list {
-		c.begin("sandbox " + name + ", checkpoint " + p.Name)
-		bad, err := v.Verify(p, c.count)
+		c.beginItem("sandbox " + name + ", checkpoint " + p.Name)
+		bad, err := v.Verify(p, c.countBytes)
 		if err != nil {
 			return // it is being cancelled
 		}
@@ -209,13 +209,13 @@ func (c *checker) checkpoints(name string, d store.Sandbox) {
 	c.report.NoSums += v.Unsummed
 }
 
-func (c *checker) clone(name string, d store.Sandbox, n int) {
+func (c *checker) checkClone(name string, d store.Sandbox, n int) {
 	dir := d.Clone(n)
 	if _, err := os.Lstat(dir); err != nil {
 		return
 	}
-	c.begin("sandbox " + name + ", clone")
-	bad, err := clone.Damage(c.ctx, dir, c.count)
+	c.beginItem("sandbox " + name + ", clone")
+	bad, err := clone.Damage(c.ctx, dir, c.countBytes)
 	for _, err := range append(bad, err) {
 		c.result(Damage{
 			Kind: "sandbox", Name: name, What: "clone",
@@ -229,13 +229,13 @@ func (c *checker) templates() {
 	list, err := shelf.List()
 	c.result(Damage{Kind: "state", Name: "templates", Fix: "see that the directory can be read"}, shelf.Dir, err)
 	for _, t := range list {
-		c.begin("template " + t.Name)
+		c.beginItem("template " + t.Name)
 		d := Damage{Kind: "template", Name: t.Name, What: "contents", Fix: "save it again from a sandbox, or remove it: bothy template rm " + t.Name}
 		if t.Broken != "" {
 			d.What = "template.json"
 			err = errors.New(t.Broken)
 		} else {
-			err = shelf.Verify(t.Name, c.count)
+			err = shelf.Verify(t.Name, c.countBytes)
 		}
 		c.result(d, shelf.Path(t.Name), err)
 	}
@@ -251,20 +251,20 @@ func (c *checker) images() {
 			continue
 		}
 		done[img.Root.Dir] = true
-		c.begin("image " + img.Name)
+		c.beginItem("image " + img.Name)
 		c.result(Damage{
 			Kind: "image", Name: img.Name, What: "root " + img.Root.Dir,
 			Fix: "stop its sandboxes and remove the directory: the next start makes it anew",
-		}, img.Root.Dir, img.Root.Verify(c.count))
+		}, img.Root.Dir, img.Root.Verify(c.countBytes))
 	}
 	blobs, err := shelf.Blobs()
 	c.result(Damage{Kind: "state", Name: "images", What: "blobs", Fix: "see that the directory can be read"}, shelf.Dir, err)
 	for _, path := range blobs {
-		c.begin("image blob " + filepath.Base(path))
+		c.beginItem("image blob " + filepath.Base(path))
 		c.result(Damage{
 			Kind: "image", Name: "sha256:" + filepath.Base(path), What: "blob " + path,
 			Fix: "remove the file and pull the image again: bothy template pull IMAGE",
-		}, path, image.VerifyBlob(path, c.count))
+		}, path, image.VerifyBlob(path, c.countBytes))
 	}
 }
 
@@ -277,17 +277,17 @@ func (c *checker) builds() {
 		if _, err := os.Lstat(dir); err != nil { // it has no changes
 			continue
 		}
-		c.begin("build step " + s.Key)
+		c.beginItem("build step " + s.Key)
 		c.result(Damage{
 			Kind: "build", Name: s.Key, What: "layer " + dir,
 			Fix: "remove the directory " + shelf.Path(s.Key) + ": the next build makes it again",
-		}, dir, c.files(dir))
+		}, dir, c.checkFiles(dir))
 	}
 }
 
 // secrets checks that the document can be read, and the MAC of each value, by opening it.
 func (c *checker) secrets() {
-	c.begin("secrets")
+	c.beginItem("secrets")
 	v := vault.Of(c.store)
 	_, err := v.Read()
 	c.result(Damage{Kind: "secret", Name: "vault.json", What: "document", Fix: "bring back a copy of it, or move it away and set the secrets again"}, v.Dir, err)
@@ -302,28 +302,28 @@ func (c *checker) secrets() {
 	}
 }
 
-// runs checks the documents and events of loops and flows. The last line may be torn: the next process
+// checkRuns checks the documents and events of loops and flows. The last line may be torn: the next process
 // that continues the run drops it.
-func (c *checker) runs() {
+func (c *checker) checkRuns() {
 	dirs, _ := filepath.Glob(filepath.Join(c.store.Runs(), "[^.]*"))
 	for _, dir := range dirs {
 		name := filepath.Base(dir)
-		c.begin("run " + name)
-		d := Damage{Kind: "run", Name: name, Fix: "what it did is in its sandboxes; remove it: bothy loop rm, bothy flow rm"}
+		c.beginItem("run " + name)
+		d := Damage{Kind: "run", Name: name, Fix: "its work is in its sandboxes; remove it: bothy loop rm, bothy flow rm"}
 		c.documents(d, filepath.Join(dir, "*.json"))
 		d.What = "events.jsonl"
-		c.result(d, dir, c.lines(filepath.Join(dir, "events.jsonl")))
+		c.result(d, dir, c.checkLines(filepath.Join(dir, "events.jsonl")))
 	}
 }
 
-// lines checks a file with JSON in each line, except for the last one.
-func (c *checker) lines(path string) error {
+// checkLines checks a file with JSON in each line, except for the last one.
+func (c *checker) checkLines(path string) error {
 	data, err := store.ReadFile(path, unix.O_NOFOLLOW, maxDocument*4)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err == nil {
-		err = c.count(len(data))
+		err = c.countBytes(len(data))
 	}
 	if err != nil {
 		return err
@@ -337,19 +337,19 @@ func (c *checker) lines(path string) error {
 	return nil
 }
 
-func (c *checker) tasks() {
-	c.begin("tasks")
+func (c *checker) checkTasks() {
+	c.beginItem("tasks")
 	err := book.Check(c.ctx, c.store.Tasks())
 	c.result(Damage{
 		Kind: "task", Name: "tasks.db", What: "database",
-		Fix: cmp.Or(spec.Hint(err), "move the directory "+c.store.Tasks()+" away and import what was exported last; docs/guide/tasks.md tells more"),
+		Fix: cmp.Or(spec.Hint(err), "move the directory "+c.store.Tasks()+" away and import the last export; see docs/guide/tasks.md"),
 	}, c.store.Tasks(), err)
 }
 
-// rest checks the documents of the state directory itself, of sandboxes that were put away, and of
+// checkRest checks the documents of the state directory itself, of sandboxes that were put away, and of
 // installed programs.
-func (c *checker) rest() {
-	c.begin("documents")
+func (c *checker) checkRest() {
+	c.beginItem("documents")
 	d := Damage{Kind: "state", Name: "state directory", Fix: "bring back a copy of it, or move it away"}
 	for _, pattern := range []string{
 		filepath.Join(c.store.Path(), "*.json"), filepath.Join(c.store.Away(), "*.json"),

@@ -231,7 +231,7 @@ func TestMockLoop(t *testing.T) {
 		w.Write(t, filepath.Join(w.Work, "test.sh"), check)
 		r := w.within(t, "loop", "run", "--name", box, "--agent", "claude", "--mock", script,
 			"--until", "sh test.sh", "--protect", "test.sh", "make greet.sh say hello", w.Work)
-		if r.Code != 0 || !strings.Contains(r.Stderr, "iteration 2/30: 1 of 2 red: protected test.sh (it is not what it was") {
+		if r.Code != 0 || !strings.Contains(r.Stderr, "iteration 2/30: 1 of 2 red: protected test.sh (it differs from its state") {
 			t.Fatalf("%v\n%s", r, w.Must(t, "logs", "--source", "model", box))
 		}
 		if s := w.stands(t); s.Iteration != 3 || s.Tokens != 55770 || w.read(t, "test.sh") != check {

@@ -37,7 +37,7 @@ it, or what PATHs name. What you changed meanwhile is shown and not overwritten.
 Files that may make something run on this host later, such as Makefiles, hooks,
 CI files, executables, are asked about one by one on a terminal, and left elsewhere
 unless --flagged says otherwise. What git keeps in .git is left unless it is named.`,
-		Example: `  bothy apply shell-app                      everything, but what is in conflict
+		Example: `  bothy apply shell-app                      everything without a conflict
   bothy apply shell-app src --dry-run        what would be done
   bothy apply shell-app -i                   hunk by hunk
   bothy apply shell-app --flagged Makefile   this one, although make runs it
@@ -57,13 +57,13 @@ unless --flagged says otherwise. What git keeps in .git is left unless it is nam
 					return spec.Errorf(spec.ErrUsage, "--interactive asks about each hunk: --match, --patch, --dry-run, --flagged and --json do not go with it")
 				}
 				if !a.CanAsk() {
-					return spec.Errorf(spec.ErrUsage, "--interactive asks, and there is no terminal").WithHint("name files, or take hunks by what is in them: --match REGEXP")
+					return spec.Errorf(spec.ErrUsage, "--interactive needs a terminal").WithHint("name files, or select hunks by their text: --match REGEXP")
 				}
 			}
 			if f.patch != "" && (f.dryRun || a.JSON) {
 				return spec.Errorf(spec.ErrUsage, "--patch applies nothing: --dry-run and --json do not go with it")
 			}
-			return a.apply(cmd.Context(), f, args[0], args[1:])
+			return a.applyChanges(cmd.Context(), f, args[0], args[1:])
 		},
 	}
 	fs := c.Flags()
@@ -86,7 +86,7 @@ const (
 	resultUnpatched apply.Result = "unpatched" // internal, never printed
 )
 
-func (a *app) apply(ctx context.Context, f *applyFlags, ref string, paths []string) error {
+func (a *app) applyChanges(ctx context.Context, f *applyFlags, ref string, paths []string) error {
 	e, sb, list, err := a.review(ref, append(slices.Clone(paths), f.overwriteAlone(paths)...))
 	if err != nil {
 		return err
@@ -113,16 +113,16 @@ func (a *app) apply(ctx context.Context, f *applyFlags, ref string, paths []stri
 			continue
 		}
 		done, err := e.Changes().Apply(sb, r.Workspace, orders)
-		t.add(r, done)
+		t.addOutcome(r, done)
 		if err != nil {
-			_ = t.print()
+			_ = t.printOutcome()
 			if n := untouched(done); n > 0 {
 				a.Note("%s not looked at any more, waiting as before", cmdline.Counted(n, "change"))
 			}
 			return err
 		}
 	}
-	if err := t.print(); err != nil {
+	if err := t.printOutcome(); err != nil {
 		return err
 	}
 	a.noteKept(list)
@@ -160,7 +160,7 @@ func (f *applyFlags) overwritten(list []*reviewed) (map[*reviewed]map[string]boo
 			}
 		}
 		if !found {
-			return nil, spec.Errorf(spec.ErrUsage, "--overwrite %s: there is no change of that itself", console.Printable(p)).
+			return nil, spec.Errorf(spec.ErrUsage, "--overwrite %s: that path itself has no change", console.Printable(p)).
 				WithHint("name files as bothy diff --name-only prints them")
 		}
 	}
@@ -184,7 +184,7 @@ func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool) (orders [
 			case c.Kept():
 				o.Not = kept()
 			default:
-				o.Not = a.decline("apply %s, %s? %s", r.name(c), c.Kind, o.Why)
+				o.Not = a.decline("apply %s, %s? %s", r.changeName(c), c.Kind, o.Why)
 			}
 		}
 		orders = append(orders, o)
@@ -219,10 +219,10 @@ type outcome struct {
 	implied   bool
 }
 
-func (t *settlement) add(r *reviewed, done []apply.Outcome) {
+func (t *settlement) addOutcome(r *reviewed, done []apply.Outcome) {
 	for _, o := range done {
 		if o.Result != "" {
-			t.put(r, o)
+			t.addPath(r, o)
 		}
 	}
 }
@@ -251,18 +251,18 @@ func (t *settlement) breakOff(left []*reviewed) {
 	what := "nothing was applied"
 	if len(t.lines) > 0 {
 		what = "nothing more was applied"
-		_ = t.print()
+		_ = t.printOutcome()
 	}
 	t.app.Note("%s; waiting as before: %s", what, cmdline.Counted(n, "change"))
 }
 
-func (t *settlement) put(r *reviewed, o apply.Outcome) {
+func (t *settlement) addPath(r *reviewed, o apply.Outcome) {
 	if t.counts == nil {
 		t.counts = map[apply.Result]int{}
 	}
 	t.counts[o.Result]++
 	t.lines = append(t.lines, outcome{
-		Path: r.name(o.Change), Workspace: r.Source, Kind: string(o.Kind), Result: string(o.Result), Why: o.Why,
+		Path: r.changeName(o.Change), Workspace: r.Source, Kind: string(o.Kind), Result: string(o.Result), Why: o.Why,
 		Flags: reasons(o.Flags), implied: o.Implied && slices.Contains([]apply.Result{apply.Applied, resultWouldBe, apply.Left, apply.Discarded}, o.Result),
 	})
 }
@@ -275,11 +275,11 @@ func (t *settlement) wouldBe(r *reviewed, orders []apply.Order) error {
 			list[i].Result = resultWouldBe
 		}
 	}
-	t.add(r, list)
+	t.addOutcome(r, list)
 	return err
 }
 
-func (t *settlement) print() error {
+func (t *settlement) printOutcome() error {
 	if t.app.JSON {
 		list := t.lines
 		if list == nil {
@@ -326,11 +326,11 @@ func (t *settlement) verdict(sb *spec.Sandbox) error {
 	if t.discards {
 		failed, instead = "could not be discarded", "all of it goes with: bothy discard %s"
 	}
-	note(apply.Failed, nil, failed, "why stands beside each; "+fmt.Sprintf(instead, name))
+	note(apply.Failed, nil, failed, "each has its reason beside it; "+fmt.Sprintf(instead, name))
 	note(resultFlagged, spec.ErrDenied, "left: it may make something run on this host later",
 		fmt.Sprintf("look at them: bothy diff %s PATH; then: bothy apply %s --flagged PATH", name, name))
 	if first == nil { // otherwise the hint for the change they depend on was given
-		note(apply.Left, spec.ErrConflict, "left: each goes with one that is not applied", "why stands beside each: name both")
+		note(apply.Left, spec.ErrConflict, "left: each goes with one that is not applied", "each has its reason beside it: name both")
 	}
 	if first == nil {
 		return nil

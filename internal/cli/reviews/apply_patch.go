@@ -27,7 +27,7 @@ func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed, ov
 	}
 	left := unpatched{tied: map[*reviewed]map[string]bool{}}
 	for _, r := range list {
-		if left.tied[r], err = a.tied(f, r, over[r]); err != nil {
+		if left.tied[r], err = a.tiedChanges(f, r, over[r]); err != nil {
 			return err
 		}
 	}
@@ -45,9 +45,9 @@ func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed, ov
 	return left.verdict(a, sb)
 }
 
-// tied returns the changes that must not go into the patch because they depend on a change left out
+// tiedChanges returns the changes that must not go into the patch because they depend on a change left out
 // of it. For example, the source of a rename stays until its target is applied.
-func (a *app) tied(f *applyFlags, r *reviewed, over map[string]bool) (map[string]bool, error) {
+func (a *app) tiedChanges(f *applyFlags, r *reviewed, over map[string]bool) (map[string]bool, error) {
 	orders := a.orders(f, r, over)
 	for i := range orders {
 		if o := &orders[i]; o.Not == "" && patch.Unpatched(o.Change) {
@@ -125,7 +125,7 @@ func (n *unpatched) verdict(a *app, sb *spec.Sandbox) error {
 			WithHint("bothy apply %s brings what can be applied of them", sb.Name))
 	}
 	if n.left > 0 {
-		left = append(left, spec.Errorf(spec.ErrConflict, "%s not in the patch: each goes with one that is not, as what was moved with what it is now", cmdline.Counted(n.left, "change")).
+		left = append(left, spec.Errorf(spec.ErrConflict, "%s not in the patch: each goes with one that is not, as a move with its new content", cmdline.Counted(n.left, "change")).
 			WithHint("what an apply would bring of them, tells --dry-run in the place of --patch"))
 	}
 	if len(left) == 0 {

@@ -35,16 +35,16 @@ type reviewed struct {
 	open func() (*patch.Reader, error) // opens both sides; patch.Open if nil
 }
 
-// texts reads both sides of changes.
-func (r *reviewed) texts() (*patch.Reader, error) {
+// readTexts reads both sides of changes.
+func (r *reviewed) readTexts() (*patch.Reader, error) {
 	if r.open != nil {
 		return r.open()
 	}
 	return patch.Open(r.Workspace)
 }
 
-// name returns a change's path as the CLI prints it and accepts it.
-func (r *reviewed) name(c review.Change) string { return r.pathOf(c.Path) }
+// changeName returns a change's path as the CLI prints it and accepts it.
+func (r *reviewed) changeName(c review.Change) string { return r.pathOf(c.Path) }
 
 func (r *reviewed) pathOf(path string) string {
 	if r.prefix != "" {
@@ -77,7 +77,7 @@ func (a *app) reviewed(ref string) (*engine.Engine, *spec.Sandbox, []*reviewed, 
 // review finds the selected changes in a sandbox's workspaces. It prints paths without changes: they
 // may have been mistyped.
 func (a *app) review(ref string, paths []string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
-	e, sb, list, err := a.meant(ref, paths)
+	e, sb, list, err := a.selectChanges(ref, paths)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -87,8 +87,8 @@ func (a *app) review(ref string, paths []string) (*engine.Engine, *spec.Sandbox,
 	return e, sb, list, nil
 }
 
-// meant is review for callers that report such paths themselves.
-func (a *app) meant(ref string, paths []string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
+// selectChanges is review for callers that report such paths themselves.
+func (a *app) selectChanges(ref string, paths []string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
 	e, sb, all, err := a.reviewed(ref)
 	if err != nil {
 		return nil, nil, nil, err
@@ -110,7 +110,7 @@ func (a *app) meant(ref string, paths []string) (*engine.Engine, *spec.Sandbox, 
 		list = append(list, r)
 	}
 	if len(list) == 0 {
-		return nil, nil, nil, spec.Errorf(spec.ErrNotFound, "none of these paths lies in a workspace of %s that is reviewed", sb.Name).
+		return nil, nil, nil, spec.Errorf(spec.ErrNotFound, "none of these paths is in a reviewed workspace of %s", sb.Name).
 			WithHint("paths are those that bothy diff --stat %s prints", sb.Name)
 	}
 	return e, sb, list, nil
@@ -180,7 +180,7 @@ func (a *app) diffed(ref string, paths []string, against string) (*engine.Engine
 	if against == "" {
 		return a.review(ref, paths)
 	}
-	e, sb, list, err := a.meant(ref, paths)
+	e, sb, list, err := a.selectChanges(ref, paths)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -249,7 +249,7 @@ func reasons(flags []risk.Flag) []string {
 	return list
 }
 
-func octal(e beneath.Entry) string {
+func octalMode(e beneath.Entry) string {
 	if e.Form == beneath.Nothing {
 		return ""
 	}
@@ -260,7 +260,7 @@ func octal(e beneath.Entry) string {
 // others are still shown.
 func eachText(list []*reviewed, do func(*reviewed, review.Change, patch.Text) error) error {
 	for _, r := range list {
-		reader, err := r.texts()
+		reader, err := r.readTexts()
 		if err != nil {
 			return err
 		}
@@ -286,8 +286,8 @@ func (a *app) diffJSON(list []*reviewed) error {
 	out := []changed{}
 	err := eachText(list, func(r *reviewed, c review.Change, t patch.Text) error {
 		j := changed{
-			Path: r.name(c), Workspace: r.Source, Kind: string(c.Kind), Form: string(c.New.Form), OldForm: string(c.Old.Form),
-			Mode: octal(c.New), OldMode: octal(c.Old), Size: c.New.Size, OldSize: c.Old.Size,
+			Path: r.changeName(c), Workspace: r.Source, Kind: string(c.Kind), Form: string(c.New.Form), OldForm: string(c.Old.Form),
+			Mode: octalMode(c.New), OldMode: octalMode(c.Old), Size: c.New.Size, OldSize: c.Old.Size,
 			Target: c.New.Target, OldTarget: c.Old.Target, Added: t.Added, Removed: t.Removed, NoText: t.Left,
 			Flags: reasons(c.Flags), Conflict: c.Conflict, Refused: c.Refused, Implied: c.Implied,
 		}
@@ -311,7 +311,7 @@ func (a *app) diffNames(list []*reviewed) error {
 	for _, r := range list {
 		for _, c := range r.changes {
 			if !c.Implied {
-				fmt.Fprintln(a.Out, r.name(c))
+				fmt.Fprintln(a.Out, r.changeName(c))
 			}
 		}
 	}
@@ -343,15 +343,15 @@ func (a *app) diffStat(list []*reviewed) error {
 		how := fmt.Sprintf("+%d -%d", t.Added, t.Removed)
 		switch {
 		case c.Kind == review.Mode:
-			how = fmt.Sprintf("mode %s, was %s", octal(c.New), octal(c.Old))
+			how = fmt.Sprintf("mode %s, was %s", octalMode(c.New), octalMode(c.Old))
 		case c.New.Form == beneath.Directory || c.Kind == review.Deleted && c.Old.Form == beneath.Directory:
 			how = "directory"
 		case t.Left != "":
 			how = fmt.Sprintf("%d bytes, were %d", c.New.Size, c.Old.Size)
 		}
-		line := fmt.Sprintf("%s %s  %s", letter(c.Kind), r.name(c), how)
+		line := fmt.Sprintf("%s %s  %s", letter(c.Kind), r.changeName(c), how)
 		if mode, other := c.Chmod(); other {
-			line += fmt.Sprintf(", mode %03o, was %s", mode, octal(c.Old))
+			line += fmt.Sprintf(", mode %03o, was %s", mode, octalMode(c.Old))
 		}
 		if c.From != "" {
 			line += ", was " + r.pathOf(c.From)

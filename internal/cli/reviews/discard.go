@@ -29,7 +29,7 @@ func (a *app) discardCommand() *cobra.Command {
 						return err
 					}
 				}
-				return (&settlement{app: a}).print()
+				return (&settlement{app: a}).printOutcome()
 			}
 			if !force && !a.CanAsk() {
 				return spec.Errorf(spec.ErrUsage, "discard would throw %s away", what).
@@ -41,11 +41,11 @@ func (a *app) discardCommand() *cobra.Command {
 			t := settlement{app: a, discards: true}
 			for _, r := range list {
 				if err := a.discardIn(e, sb, r, &t); err != nil {
-					_ = t.print()
+					_ = t.printOutcome()
 					return err
 				}
 			}
-			if err := t.print(); err != nil {
+			if err := t.printOutcome(); err != nil {
 				return err
 			}
 			return t.verdict(sb)
@@ -107,6 +107,6 @@ func (a *app) discardIn(e *engine.Engine, sb *spec.Sandbox, r *reviewed, t *sett
 		return nil
 	}
 	done, err := e.Changes().Discard(sb, r.Workspace, r.changes)
-	t.add(r, done)
+	t.addOutcome(r, done)
 	return err
 }

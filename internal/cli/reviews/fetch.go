@@ -31,14 +31,14 @@ func (a *app) fetchCommand() *cobra.Command {
 		Short: "Bring commits of a sandbox into your repository",
 		Long: `Brings the commits of a sandbox made with --workspace clone, or review, into your
 repository: all branches, or BRANCHes, as bothy/SANDBOX/BRANCH. With --workspace review,
-all that are not where yours are. Your own branches and files are not touched. bothy/SANDBOX is what is checked out inside. A sandbox that is
+all that are not where yours are. Your own branches and files are not touched. bothy/SANDBOX is the branch that is checked out inside. A sandbox that is
 stopped is started: git runs inside, and never in what the inside has written here.`,
 		Example: `  bothy fetch claude-app
   git log ..bothy/claude-app
   git diff HEAD...bothy/claude-app
   git merge bothy/claude-app/main`,
 		Args: cmdline.AtLeast(1, "a sandbox"), ValidArgsFunction: a.OneSandbox,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.fetch(cmd, f, args[0], args[1:]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.fetchClones(cmd, f, args[0], args[1:]) },
 	}
 	fs := c.Flags()
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "say what would come, and change nothing")
@@ -48,10 +48,10 @@ stopped is started: git runs inside, and never in what the inside has written he
 	return a.JSONFlag(c)
 }
 
-func (a *app) fetch(cmd *cobra.Command, f *fetchFlags, ref string, branches []string) error {
+func (a *app) fetchClones(cmd *cobra.Command, f *fetchFlags, ref string, branches []string) error {
 	most, err := spec.ParseSize(f.size)
 	if err != nil || most <= 0 {
-		return spec.Errorf(spec.ErrUsage, "--max-size %q is no size", f.size)
+		return spec.Errorf(spec.ErrUsage, "--max-size %q is not a size", f.size)
 	}
 	e, sb, err := a.Existing(ref)
 	if err != nil {
@@ -65,7 +65,7 @@ func (a *app) fetch(cmd *cobra.Command, f *fetchFlags, ref string, branches []st
 	if err != nil {
 		return err
 	}
-	list, err := f.meant(r.Parse, all)
+	list, err := f.selectClones(r.Parse, all)
 	if err != nil {
 		return err
 	}
@@ -83,8 +83,8 @@ func (a *app) fetch(cmd *cobra.Command, f *fetchFlags, ref string, branches []st
 	return a.printFetched(sb, done, f.dryRun)
 }
 
-// meant returns the clones to fetch from.
-func (f *fetchFlags) meant(parse func(string) (spec.Mount, error), all []clone.Clone) ([]clone.Clone, error) {
+// selectClones returns the clones to fetch from.
+func (f *fetchFlags) selectClones(parse func(string) (spec.Mount, error), all []clone.Clone) ([]clone.Clone, error) {
 	if f.in == "" {
 		return all, nil
 	}
@@ -160,7 +160,7 @@ func (a *app) printFetched(sb *spec.Sandbox, list []fetched, dry bool) error {
 	}
 	if refused > 0 {
 		return spec.Errorf(nil, "%s refused, the others are fetched", branchesWere(refused)).
-			WithHint("rename, or mend and commit, what is named above: bothy exec %s git branch -m OLD NEW", sb.Name)
+			WithHint("rename, or mend and commit, the branches above: bothy exec %s git branch -m OLD NEW", sb.Name)
 	}
 	if more {
 		return spec.Errorf(nil, "the sandbox has more than %d branches: the others were not looked at", clone.MaxBranches).
@@ -207,7 +207,7 @@ func (a *app) noteStaying(sb *spec.Sandbox, f fetched) {
 		a.Note("%s not committed in the sandbox, and left there: bothy exec %s git status", cmdline.Counted(*f.Uncommitted, "file"), sb.Name)
 	}
 	if len(f.References) > 0 {
-		a.Note("what is no branch does not come: %s", cmdline.Few(f.References))
+		a.Note("only branches are fetched, not: %s", cmdline.Few(f.References))
 	}
 	switch {
 	case f.Submodules == nil:

@@ -46,7 +46,7 @@ func (q *inquiry) settle(ctx context.Context, f *applyFlags, r *reviewed, over m
 	go func() {
 		s := settled{orders: q.app.orders(f, r, over)}
 		if f.interactive {
-			s.err = q.about(r, s.orders)
+			s.err = q.askOrders(r, s.orders)
 		}
 		answered <- s
 	}()
@@ -64,8 +64,8 @@ func (q *inquiry) settle(ctx context.Context, f *applyFlags, r *reviewed, over m
 	return nil, context.Cause(ctx)
 }
 
-// about asks about the orders for a workspace, and marks the declined ones.
-func (q *inquiry) about(r *reviewed, orders []apply.Order) error {
+// askOrders asks about the orders for a workspace, and marks the declined ones.
+func (q *inquiry) askOrders(r *reviewed, orders []apply.Order) error {
 	reader, err := patch.Open(r.Workspace)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (q *inquiry) about(r *reviewed, orders []apply.Order) error {
 		if o.Implied || o.Refused != "" || o.Conflict != "" && !o.Overwrite {
 			continue // implied by its contents, or reported anyway
 		}
-		yes, err := q.one(r, reader, o)
+		yes, err := q.askChange(r, reader, o)
 		if err != nil {
 			return err
 		}
@@ -87,8 +87,8 @@ func (q *inquiry) about(r *reviewed, orders []apply.Order) error {
 	return nil
 }
 
-// one asks about one change, and limits the order to the selected part.
-func (q *inquiry) one(r *reviewed, reader *patch.Reader, o *apply.Order) (bool, error) {
+// askChange asks about one change, and limits the order to the selected part.
+func (q *inquiry) askChange(r *reviewed, reader *patch.Reader, o *apply.Order) (bool, error) {
 	if q.over {
 		return false, nil
 	}
@@ -109,24 +109,24 @@ func (q *inquiry) one(r *reviewed, reader *patch.Reader, o *apply.Order) (bool, 
 		o.Shown = &text.Digest
 	}
 	if o.Kind != review.Modified || text.Hunks() < 2 {
-		if err := q.show(r, o.Change, text); err != nil {
+		if err := q.showChange(r, o.Change, text); err != nil {
 			return false, err
 		}
-		return q.answer(fmt.Sprintf("apply %s, %s?", r.name(o.Change), o.Kind), o.Flags, false) == yes, nil
+		return q.answer(fmt.Sprintf("apply %s, %s?", r.changeName(o.Change), o.Kind), o.Flags, false) == yes, nil
 	}
-	return q.hunks(r, o, text)
+	return q.askHunks(r, o, text)
 }
 
-// hunks asks about the hunks of a text one by one.
-func (q *inquiry) hunks(r *reviewed, o *apply.Order, text patch.Text) (bool, error) {
+// askHunks asks about the hunks of a text one by one.
+func (q *inquiry) askHunks(r *reviewed, o *apply.Order, text patch.Text) (bool, error) {
 	var wanted []int
 	all := text.Hunks()
 	for n := 0; n < all && !q.over; n++ {
 		part, _ := text.Picked(patch.Only(n))
-		if err := q.show(r, o.Change, part); err != nil {
+		if err := q.showChange(r, o.Change, part); err != nil {
 			return false, err
 		}
-		switch q.answer(fmt.Sprintf("apply this hunk of %s, %d of %d?", r.name(o.Change), n+1, all), o.Flags, true) {
+		switch q.answer(fmt.Sprintf("apply this hunk of %s, %d of %d?", r.changeName(o.Change), n+1, all), o.Flags, true) {
 		case yes:
 			wanted = append(wanted, n)
 		case rest:
@@ -143,8 +143,8 @@ func (q *inquiry) hunks(r *reviewed, o *apply.Order, text patch.Text) (bool, err
 	return len(wanted) > 0, nil
 }
 
-// show prints a change on the terminal.
-func (q *inquiry) show(r *reviewed, c review.Change, text patch.Text) error {
+// showChange prints a change on the terminal.
+func (q *inquiry) showChange(r *reviewed, c review.Change, text patch.Text) error {
 	w := bufio.NewWriter(q.app.Err)
 	p := &patch.Patch{W: w, Prefix: r.prefix, Show: quote.Line}
 	return errors.Join(p.Write(c, text), w.Flush())
@@ -163,7 +163,7 @@ const (
 const (
 	answersMean = `y  yes
 n  no
-q  nothing more: what was agreed to is applied
+q  nothing more: apply the accepted changes
 `
 	hunksMean = `a  this hunk and all that follow in this file
 d  no hunk from here on in this file
@@ -191,7 +191,7 @@ func (q *inquiry) answer(question string, flags []risk.Flag, hunks bool) string 
 				return no
 			}
 			fmt.Fprintln(q.app.Err)
-			q.app.Note("end of input: nothing more is asked, and what was agreed to is applied")
+			q.app.Note("end of input: no more questions, the accepted changes are applied")
 			return no
 		case word == quit:
 			q.over = true

@@ -102,9 +102,9 @@ func TestApplyDeletedWithFlagged(t *testing.T) {
 		} else {
 			done, err := apply.Orders(r.Workspace, orders, false)
 			must(t, err)
-			s.add(r, done)
+			s.addOutcome(r, done)
 		}
-		must(t, s.print())
+		must(t, s.printOutcome())
 		if got := printed(); got != tt.want {
 			t.Errorf("it says\n%swant\n%s", got, tt.want)
 		}
@@ -136,7 +136,7 @@ func TestVerdict(t *testing.T) {
 		a, _ := captured(t)
 		s := settlement{app: a, discards: tt.discards}
 		for _, r := range tt.results {
-			s.put(&reviewed{}, apply.Outcome{Result: r})
+			s.addPath(&reviewed{}, apply.Outcome{Result: r})
 		}
 		err := s.verdict(sb)
 		if tt.says == "" {
@@ -188,7 +188,7 @@ func TestInterruptedAtQuestion(t *testing.T) {
 		a, printed := captured(t)
 		s := settlement{app: a}
 		for _, result := range tt.results {
-			s.put(list[0], apply.Outcome{Change: review.Change{Path: "earlier"}, Result: result})
+			s.addPath(list[0], apply.Outcome{Change: review.Change{Path: "earlier"}, Result: result})
 		}
 		s.breakOff(list)
 		if got := printed(); got != tt.want {

@@ -15,7 +15,7 @@ func captured(t *testing.T) (a *app, printed func() string) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	must(t, err)
 	t.Cleanup(func() { out.Close() })
-	return &app{&cmdline.App{Console: &console.Console{In: os.Stdin, Out: out, Err: out, Command: "bothy"}}}, func() string {
+	return newApp(&cmdline.App{Console: &console.Console{In: os.Stdin, Out: out, Err: out, Command: "bothy"}}), func() string {
 		b, err := os.ReadFile(out.Name())
 		must(t, err)
 		return string(b)

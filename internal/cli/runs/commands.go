@@ -6,19 +6,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/cli/runview"
 )
 
 // app is one invocation of a command of this package.
-type app struct{ *cmdline.App }
+type app struct{ runview.Viewer }
+
+// newApp returns an invocation of a command of this package.
+func newApp(a *cmdline.App) *app { return &app{runview.Viewer{App: a}} }
 
 // Loop returns the command "loop".
-func Loop(a *cmdline.App) *cobra.Command { return loopCommand(&app{a}) }
+func Loop(a *cmdline.App) *cobra.Command { return loopCommand(newApp(a)) }
 
 // Ralph returns the command "ralph".
-func Ralph(a *cmdline.App) *cobra.Command { return ralphCommand(&app{a}) }
+func Ralph(a *cmdline.App) *cobra.Command { return ralphCommand(newApp(a)) }
 
 // Flow returns the command "flow".
-func Flow(a *cmdline.App) *cobra.Command { return flowCommand(&app{a}) }
+func Flow(a *cmdline.App) *cobra.Command { return flowCommand(newApp(a)) }
 
 // Runs returns the command "runs".
-func Runs(a *cmdline.App) *cobra.Command { return runsCommand(&app{a}) }
+func Runs(a *cmdline.App) *cobra.Command { return runsCommand(newApp(a)) }

@@ -2,12 +2,8 @@ package runs
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -23,7 +20,7 @@ func flowApproveCommand(a *app) *cobra.Command {
 	var reject string
 	c := &cobra.Command{
 		Use: "approve [RUN [STEP]]", Short: "Decide what a flow waits for",
-		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several,\nand RUN if several flows wait to be approved. What is approved is what there is now: if it was changed since it was asked about, it is a\nconflict. bothy flow resume goes on, unless a process carries it on: that one hears it.",
+		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several,\nand RUN if several flows wait to be approved. Approval covers the present state: if that has changed since the question, it is a\nconflict. bothy flow resume goes on, unless a process carries the flow on: that one hears it.",
 		Args: cmdline.AtMost(2, "a run, and a step if several wait"), ValidArgsFunction: a.oneRun(run.Flows),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			step := ""
@@ -43,7 +40,7 @@ func flowAnswerCommand(a *app) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use: "answer [RUN [STEP]] TEXT|-f FILE", Short: "Answer what a flow asks",
-		Long: "Answers a question of the flow: TEXT, or what is in --file, is the output of the step, and\nmust pass its checks. STEP must be named if several wait, and RUN\nif several flows do. bothy flow resume goes on.",
+		Long: "Answers a question of the flow: TEXT, or the content of --file, is the output of the step,\nand must pass its checks. STEP must be named if several wait, and RUN\nif several flows do. bothy flow resume goes on.",
 		Args: cmdline.AtMost(3, "a run, a step if several wait, and a text"), ValidArgsFunction: a.oneRun(run.Flows),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var text string
@@ -85,75 +82,28 @@ func (a *app) tellFlowTo(ctx context.Context, named []string, approval bool, say
 	if approval {
 		what = "waits to be approved"
 	}
-	l, err := a.flowMeant(named, func(l *flowRun) bool { return l.waitsFor(approval) }, what)
+	l, err := a.flowMeant(named, func(l *runstate.Flow) bool { return l.WaitsFor(approval) }, what)
 	if err == nil {
-		err = l.open()
+		err = l.CheckOpen()
 	}
 	if err != nil {
 		return err
 	}
-	heard, err := l.tell(ctx, &flow.Person{Plan: &l.plan, Run: l.run, Name: actor()}, say)
+	heard, err := l.RecordAnswer(ctx, &flow.Person{Plan: &l.Plan, Run: l.Run, Name: runstate.Actor()}, say)
 	if err != nil {
-		return l.gone(err)
+		return l.CheckRemoved(err)
 	}
-	if l, err = readFlow(l.engine, l.run); err != nil {
+	if l, err = runstate.ReadFlow(l.Engine, l.Run); err != nil {
 		return err
 	}
 	if a.JSON {
-		return a.PrintJSON(l.view())
+		return a.PrintJSON(l.View())
 	}
-	fmt.Fprintln(a.Out, l.run.ID)
-	if heard && (l.hosted || l.state.Over()) {
+	fmt.Fprintln(a.Out, l.Run.ID)
+	if heard && (l.Hosted || l.State.Over()) {
 		a.Note("kept by the process that carries it on")
 		return nil
 	}
-	a.Note("kept; bothy flow resume %s goes on", l.run.ID)
+	a.Note("kept; bothy flow resume %s goes on", l.Run.ID)
 	return nil
-}
-
-// tell records a person's answer, or has the process that runs the flow take it. Another process may
-// hold the run only briefly, for example to record another answer. Then tell tries again with the
-// new state.
-func (l *flowRun) tell(ctx context.Context, p *flow.Person, say func(*flow.Person) (*flow.State, error)) (heard bool, err error) {
-	for {
-		h, events, err := l.run.Host()
-		switch {
-		case err == nil:
-			defer h.Close()
-			if p.Left() {
-				if heard, err = p.Heard(); heard || err != nil {
-					return heard, err
-				}
-			}
-			p.Host, p.Events = h, events
-			_, err = say(p)
-			return false, errors.Join(err, p.TakeBack())
-		case !errors.Is(err, spec.ErrConflict):
-			return false, errors.Join(err, p.TakeBack())
-		case !p.Left():
-			if p.Events, err = l.run.Events(); err == nil {
-				_, err = say(p)
-			}
-			if err != nil {
-				return false, err
-			}
-		default:
-			if heard, err = p.Heard(); heard || err != nil {
-				return heard, err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return false, ctx.Err()
-		case <-time.After(stopPoll):
-		}
-	}
-}
-
-// gone returns an error that the run was removed, if that is why err happened.
-func (l *flowRun) gone(err error) error {
-	if _, there := os.Lstat(l.run.Dir()); errors.Is(there, fs.ErrNotExist) {
-		return spec.Errorf(spec.ErrNotFound, "the run %s was removed", l.run.ID)
-	}
-	return err
 }

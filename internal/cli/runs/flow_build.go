@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/cli/runview"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/gate"
@@ -97,7 +98,7 @@ func (a *app) writeDraft(p *flowplan.Plan, r *run.Run, s *flow.State) error {
 	if here, err := filepath.Abs("."); err == nil && filepath.Dir(name) == here {
 		name = filepath.Base(name)
 	}
-	a.Note("wrote %s after %s; bothy flow show %s shows its steps", name, roundly(time.Duration(s.Elapsed)), name)
+	a.Note("wrote %s after %s; bothy flow show %s shows its steps", name, runview.Rounded(time.Duration(s.Elapsed)), name)
 	return nil
 }
 

@@ -36,7 +36,7 @@ func (m *flowMaking) branch() error {
 	}
 	if of.Mode() != spec.WorkspaceReview {
 		return spec.Errorf(spec.ErrUsage, "--fork %s: it is in --workspace %s, and the copies keep for review what they change", of.Name, of.Mode()).
-			WithHint("what it has changed in your directories they begin with anyway; for the rest there is bothy fork")
+			WithHint("the copies begin with its changes in your directories anyway; for the rest use bothy fork")
 	}
 	if len(m.paths) == 0 {
 		m.paths = []string{of.Workspaces[0].Source}

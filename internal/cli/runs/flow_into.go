@@ -13,6 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -103,7 +104,7 @@ func (a *app) clearGone(ctx context.Context, e *engine.Engine, dir string) error
 		if !r.Gone() {
 			continue
 		}
-		l, err := readRun(e, r)
+		l, err := runstate.Read(e, r)
 		if err == nil {
 			err = a.removeRun(ctx, l)
 		}

@@ -14,6 +14,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
+	"github.com/bothy-dev/bothy/internal/runstate/runstatetest"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -28,35 +30,35 @@ func TestGone(t *testing.T) {
 	e := &engine.Engine{Store: st}
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	must(t, err)
-	a := &app{&cmdline.App{Console: &console.Console{Out: out, Err: out}}}
+	a := newApp(&cmdline.App{Console: &console.Console{Out: out, Err: out}})
 	into := filepath.Join(t.TempDir(), "place")
-	house(t, st, "other")
+	runstatetest.Sandbox(t, st, "other")
 	for _, has := range []bool{true, false} {
 		flags := &flowFlags{into: into}
 		must(t, a.settleInto(t.Context(), e, flags))
 		plan := flowplan.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"shell": store.NewID()}}
 		if has {
-			plan.Sandboxes["shell"] = house(t, st, "r-shell")
+			plan.Sandboxes["shell"] = runstatetest.Sandbox(t, st, "r-shell")
 		}
 		r, err := run.CreateFlowIn(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
 		must(t, err)
-		past(t, r, event(t, run.Ready, flow.Made{}), event(t, run.Began, nil), event(t, run.Ended, flow.End{Status: run.Failed, Reason: "step"})).Close()
+		runstatetest.Append(t, r, runstatetest.Event(t, run.Ready, flow.Made{}), runstatetest.Event(t, run.Began, nil), runstatetest.Event(t, run.Ended, flow.End{Status: run.Failed, Reason: "step"})).Close()
 		next := map[bool]string{true: "resume ", false: "rm "}[has] // without its sandbox it cannot be resumed
-		if v, err := RunViewOf(e, r); err != nil || v.Next != "bothy flow "+next+r.ID {
+		if v, err := runstate.Summarize(e, r); err != nil || v.Next != "bothy flow "+next+r.ID {
 			t.Errorf("while it is there it is %+v, %v", v, err)
 		}
 		must(t, os.RemoveAll(into)) // a cleanup with find deletes everything old
 		list, err := a.allRuns(e)
 		must(t, err)
-		if len(list) > 0 != has || has && (list[0].Next != "bothy flow rm "+r.ID || list[0].rank() != 1) {
+		if len(list) > 0 != has || has && (list[0].Next != "bothy flow rm "+r.ID || list[0].Rank() != 1) {
 			t.Errorf("with a sandbox: %t; there are %+v", has, list)
 		}
-		l, err := readFlow(e, r)
+		l, err := runstate.ReadFlow(e, r)
 		must(t, err)
-		if l.goesOn() || l.ends() || !strings.Contains(l.state.Detail, "was removed") {
-			t.Errorf("it stands as %+v", l.state)
+		if l.CanResume() || l.CanStop() || !strings.Contains(l.State.Detail, "was removed") {
+			t.Errorf("it stands as %+v", l.State)
 		}
-		if err := l.open(); !errors.Is(err, spec.ErrNotFound) || strings.Contains(spec.Hint(err), "r-shell") != has {
+		if err := l.CheckOpen(); !errors.Is(err, spec.ErrNotFound) || strings.Contains(spec.Hint(err), "r-shell") != has {
 			t.Errorf("who goes on is told %v; %s", err, spec.Hint(err))
 		}
 		if _, err := os.Lstat(into); err == nil {
@@ -67,7 +69,7 @@ func TestGone(t *testing.T) {
 	if list, err := run.ListOf(st.Runs(), ""); err != nil || len(list) > 0 {
 		t.Errorf("there are %v, %v", list, err)
 	}
-	if got := names(t, st); !slices.Equal(got, []string{"other"}) {
+	if got := runstatetest.Names(t, st); !slices.Equal(got, []string{"other"}) {
 		t.Errorf("there are the sandboxes %q", got)
 	}
 	if err := a.settleInto(t.Context(), e, &flowFlags{into: st.Runs()}); !errors.Is(err, spec.ErrUsage) {
@@ -86,10 +88,10 @@ func TestAway(t *testing.T) {
 	a, printed := captured(t)
 	flags := &flowFlags{into: filepath.Join(t.TempDir(), "place")}
 	must(t, a.settleInto(t.Context(), e, flags))
-	plan := flowplan.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"shell": house(t, st, "r-shell")}}
+	plan := flowplan.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"shell": runstatetest.Sandbox(t, st, "r-shell")}}
 	r, err := run.CreateFlowIn(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
 	must(t, err)
-	past(t, r, event(t, run.Ready, flow.Made{}), event(t, run.Began, nil), event(t, run.Ended, flow.End{Status: run.Failed, Reason: "step"})).Close()
+	runstatetest.Append(t, r, runstatetest.Event(t, run.Ready, flow.Made{}), runstatetest.Event(t, run.Began, nil), runstatetest.Event(t, run.Ended, flow.End{Status: run.Failed, Reason: "step"})).Close()
 	about, written := filepath.Join(st.Runs(), r.ID, "run.json"), map[string]any{}
 	must(t, store.ReadJSON(about, &written))
 	written["place"] = map[string]any{"device": 0, "inode": 0}
@@ -97,18 +99,18 @@ func TestAway(t *testing.T) {
 	must(t, os.RemoveAll(r.Dir()))
 
 	must(t, a.settleInto(t.Context(), e, &flowFlags{into: flags.into}))
-	if got := names(t, st); !slices.Equal(got, []string{"r-shell"}) {
+	if got := runstatetest.Names(t, st); !slices.Equal(got, []string{"r-shell"}) {
 		t.Errorf("there are the sandboxes %q", got)
 	}
 	if got := printed(); !strings.Contains(got, flags.into+" is on another file system") || !strings.Contains(got, "mount the disk") {
 		t.Errorf("it says %q", got)
 	}
-	l, err := readFlow(e, r)
+	l, err := runstate.ReadFlow(e, r)
 	must(t, err)
-	if err := l.open(); !errors.Is(err, spec.ErrNotFound) || l.state.Status != run.Failed || l.state.Detail != err.Error() {
-		t.Errorf("it stands as %+v; who goes on is told %v", l.state, err)
+	if err := l.CheckOpen(); !errors.Is(err, spec.ErrNotFound) || l.State.Status != run.Failed || l.State.Detail != err.Error() {
+		t.Errorf("it stands as %+v; who goes on is told %v", l.State, err)
 	}
-	if v, err := RunViewOf(e, r); err != nil || v.Next != "bothy flow resume "+r.ID {
+	if v, err := runstate.Summarize(e, r); err != nil || v.Next != "bothy flow resume "+r.ID {
 		t.Errorf("it is %+v, %v", v, err)
 	}
 }
@@ -140,7 +142,7 @@ func TestWritesInto(t *testing.T) {
 func TestIntoWritten(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
-	e, a, base := &engine.Engine{Store: st}, &app{&cmdline.App{Console: &console.Console{}}}, t.TempDir()
+	e, a, base := &engine.Engine{Store: st}, newApp(&cmdline.App{Console: &console.Console{}}), t.TempDir()
 	proj := filepath.Join(base, "proj")
 	must(t, os.MkdirAll(proj, 0o755))
 	must(t, os.Symlink("../away", filepath.Join(proj, "runs")))
@@ -150,7 +152,7 @@ func TestIntoWritten(t *testing.T) {
 	must(t, a.settleInto(t.Context(), e, flags))
 	_, err = st.Create(sb)
 	must(t, err)
-	if err := (&flowMaking{app: a, engine: e, flags: flags}).fill(t.TempDir()); !errors.Is(err, spec.ErrDenied) {
+	if err := (&flowMaking{app: a, engine: e, flags: flags}).fillInputs(t.TempDir()); !errors.Is(err, spec.ErrDenied) {
 		t.Errorf("with a sandbox that was made meanwhile: %v", err)
 	}
 	for _, into := range []string{proj, filepath.Join(proj, "new"), filepath.Join(proj, "runs"), filepath.Join(proj, "runs", "x")} {

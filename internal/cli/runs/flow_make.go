@@ -29,16 +29,16 @@ type flowMaking struct {
 	request spec.Request
 	id      string
 
-	made map[string]*spec.Sandbox
-	run  *run.Run
-	host *run.Host
+	IsMade map[string]*spec.Sandbox
+	run    *run.Run
+	host   *run.Host
 }
 
-// make makes the run, and then its sandboxes. Their IDs are recorded before they exist, so a crash
+// makeRun makes the run, and then its sandboxes. Their IDs are recorded before they exist, so a crash
 // leaves no orphan.
-func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
+func (m *flowMaking) makeRun(ctx context.Context, cmd *cobra.Command) error {
 	p := &m.flags.plan
-	m.made = map[string]*spec.Sandbox{}
+	m.IsMade = map[string]*spec.Sandbox{}
 	if err := m.branch(); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 		p.Directory = m.paths[0] // resolved when a sandbox exists
 	}
 	rooms := p.Rooms()
-	if err := m.suits(rooms); err != nil {
+	if err := m.checkMode(rooms); err != nil {
 		return err
 	}
 	copies := slices.ContainsFunc(rooms, func(r flowplan.Room) bool { return r.Copy })
@@ -70,11 +70,11 @@ func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 		return 1
 	})
 	for _, room := range rooms {
-		sb, err := m.house(ctx, cmd, room, copies)
+		sb, err := m.makeSandbox(ctx, cmd, room, copies)
 		if err != nil {
 			return err
 		}
-		m.made[room.Name] = sb
+		m.IsMade[room.Name] = sb
 		if room.Copy {
 			if err := m.continues(ctx, sb); err != nil {
 				return err
@@ -84,8 +84,8 @@ func (m *flowMaking) make(ctx context.Context, cmd *cobra.Command) error {
 	return nil
 }
 
-// house makes one of the sandboxes. Before the first one it makes the run.
-func (m *flowMaking) house(ctx context.Context, cmd *cobra.Command, room flowplan.Room, copies bool) (*spec.Sandbox, error) {
+// makeSandbox makes one of the sandboxes. Before the first one it makes the run.
+func (m *flowMaking) makeSandbox(ctx context.Context, cmd *cobra.Command, room flowplan.Room, copies bool) (*spec.Sandbox, error) {
 	req := m.request
 	req.Agent, req.Name, req.Workspaces = room.Agent, m.called(room), m.paths // which a base may have brought
 	if room.Agent == flowplan.Shell {
@@ -125,8 +125,8 @@ func (m *flowMaking) called(room flowplan.Room) string {
 	return cmp.Or(m.flags.Name, m.id) + "-" + room.Name
 }
 
-// suits refuses ways to work on PATH that do not fit the flow's sandboxes.
-func (m *flowMaking) suits(rooms []flowplan.Room) error {
+// checkMode refuses ways to work on PATH that do not fit the flow's sandboxes.
+func (m *flowMaking) checkMode(rooms []flowplan.Room) error {
 	var names []string
 	copies := false
 	for _, r := range rooms {
@@ -173,14 +173,14 @@ func (m *flowMaking) shares(sb *spec.Sandbox) error {
 func (m *flowMaking) create() (err error) {
 	slices.Sort(m.flags.plan.Files)
 	rooms := m.flags.plan.Rooms()
-	m.run, err = run.Named(m.flags.about(), time.Now(), func(id string) (*run.Run, error) {
+	m.run, err = run.Named(m.flags.nameSource(), time.Now(), func(id string) (*run.Run, error) {
 		m.id = id
 		if m.flags.Name == "" {
-			if err := m.free(rooms); err != nil {
+			if err := m.checkNames(rooms); err != nil {
 				return nil, err
 			}
 		}
-		return run.CreateFlowIn(m.engine.Store.Runs(), m.flags.into, id, &m.flags.plan, m.fill)
+		return run.CreateFlowIn(m.engine.Store.Runs(), m.flags.into, id, &m.flags.plan, m.fillInputs)
 	})
 	if err == nil {
 		m.host, _, err = m.run.Host()
@@ -188,9 +188,9 @@ func (m *flowMaking) create() (err error) {
 	return err
 }
 
-// fill puts the inputs into the run's directory. It checks again that no sandbox writes there,
+// fillInputs puts the inputs into the run's directory. It checks again that no sandbox writes there,
 // because one may have been created since the first check. None has been started by now.
-func (m *flowMaking) fill(dir string) error {
+func (m *flowMaking) fillInputs(dir string) error {
 	if m.flags.into != "" {
 		if err := m.engine.Directories().CheckRunFiles(m.flags.into); err != nil {
 			return err
@@ -199,9 +199,9 @@ func (m *flowMaking) fill(dir string) error {
 	return flow.Fill(dir, m.flags.given)
 }
 
-// free checks that the names of the flow's sandboxes are free. Sandboxes of a removed run may still
+// checkNames checks that the names of the flow's sandboxes are free. Sandboxes of a removed run may still
 // have them.
-func (m *flowMaking) free(rooms []flowplan.Room) error {
+func (m *flowMaking) checkNames(rooms []flowplan.Room) error {
 	for _, room := range rooms {
 		_, err := m.engine.Find(m.called(room))
 		switch {
@@ -214,11 +214,11 @@ func (m *flowMaking) free(rooms []flowplan.Room) error {
 	return nil
 }
 
-// undo removes everything that was made, since nothing could be resumed.
-func (m *flowMaking) undo(ctx context.Context) {
+// removeMade removes everything that was made, since nothing could be resumed.
+func (m *flowMaking) removeMade(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	for _, sb := range m.made {
+	for _, sb := range m.IsMade {
 		_ = m.engine.Remove(ctx, sb, true)
 	}
 	if m.host != nil {

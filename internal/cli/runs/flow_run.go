@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/cli/runview"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
@@ -21,6 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -53,7 +55,7 @@ waits for you, 8 if a limit was reached.`,
 	f.addRooms(a, c)
 	fs := c.Flags()
 	fs.StringVar(&f.plan.Agent, "agent", "", "the agent for steps that name none")
-	fs.BoolVar(&f.plan.Remove, "rm", false, "remove the sandboxes when the flow has come to its end: what it put out is kept (default: what the flow says, else false)")
+	fs.BoolVar(&f.plan.Remove, "rm", false, "remove the sandboxes when the flow has ended; its outputs are kept (default: what the flow says, else false)")
 	fs.StringVar(&f.fork.text, "fork", "", "copies begin with what this sandbox has made of PATH, which waits there for review: SANDBOX is now, SANDBOX@CHECKPOINT then (default: with PATH as it is)")
 	cmdline.CompleteFlag(c, "fork", func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		return a.OneSandbox(cmd, nil, word)
@@ -79,27 +81,27 @@ func (f *flowFlags) addRooms(a *app, c *cobra.Command) {
 
 // startFlow runs a flow from a file.
 func (a *app) startFlow(cmd *cobra.Command, f *flowFlags, args []string) error {
-	if err := f.keeps("--rm"); err != nil {
+	if err := f.checkRemoval("--rm"); err != nil {
 		return err
 	}
 	if cmd.Flags().Changed("parallel") && f.plan.Parallel < 1 {
 		return flowplan.TooMany(f.plan.Parallel)
 	}
-	if err := f.read(a, args[0]); err != nil {
+	if err := f.readInputs(a, args[0]); err != nil {
 		return err
 	}
 	if !cmd.Flags().Changed("rm") {
 		f.plan.Remove = f.plan.Flow.Remove
 	}
-	if err := f.keeps("rm: true of the flow"); err != nil {
+	if err := f.checkRemoval("rm: true of the flow"); err != nil {
 		return err
 	}
 	return a.beginFlow(cmd, f, args[1:])
 }
 
-// keeps refuses --rm for sandboxes that hold changes for review. what names the setting that asks
+// checkRemoval refuses --rm for sandboxes that hold changes for review. what names the setting that asks
 // for the removal.
-func (f *flowFlags) keeps(what string) error {
+func (f *flowFlags) checkRemoval(what string) error {
 	if f.plan.Remove && f.Mode != spec.WorkspaceLive {
 		return spec.Errorf(spec.ErrUsage, "%s would throw away what waits in --workspace %s", what, f.Mode).WithHint("--rm=false; use bothy rm when you have taken it")
 	}
@@ -114,7 +116,7 @@ func (a *app) beginFlow(cmd *cobra.Command, f *flowFlags, paths []string) error 
 	}
 	agents, err := flowAgents(e, &f.plan)
 	if err == nil {
-		agents, err = named(&f.plan, agents)
+		agents, err = canonicalAgents(&f.plan, agents)
 	}
 	if err != nil {
 		return err
@@ -139,14 +141,14 @@ func (a *app) beginFlow(cmd *cobra.Command, f *flowFlags, paths []string) error 
 	if err := a.settleInto(ctx, e, f); err != nil {
 		return err
 	}
-	m := &flowMaking{app: a, engine: e, flags: f, agents: agents, paths: paths, request: req, id: run.NewID(f.about(), time.Now())}
-	if err := m.make(ctx, cmd); err != nil {
-		m.undo(ctx)
+	m := &flowMaking{app: a, engine: e, flags: f, agents: agents, paths: paths, request: req, id: run.NewID(f.nameSource(), time.Now())}
+	if err := m.makeRun(ctx, cmd); err != nil {
+		m.removeMade(ctx)
 		return err
 	}
 	defer m.host.Close()
 	names := map[string]string{}
-	for of, sb := range m.made {
+	for of, sb := range m.IsMade {
 		names[of] = sb.Name
 	}
 	ready, err := m.host.Append(run.Ready, run.ActorHost, flow.Made{Sandboxes: names})
@@ -157,7 +159,7 @@ func (a *app) beginFlow(cmd *cobra.Command, f *flowFlags, paths []string) error 
 		a.Note("the flow says parallel: %d, and nothing of it could be done side by side%s", f.plan.Flow.Parallel, m.inTheWay())
 	}
 	a.Note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
-	works := runner.NewFlow(hosting{a, e}, e, cmdline.Snapshots(e), m.made, agents)
+	works := runner.NewFlow(hosting{a, e}, e, cmdline.Snapshots(e), m.IsMade, agents)
 	return a.carryFlow(ctx, e, works, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Runner: works}, []run.Event{ready})
 }
 
@@ -179,9 +181,9 @@ func (a *app) flowBoundable(e *engine.Engine, f *flowFlags, agents map[string]*s
 	return nil
 }
 
-// about returns the name to derive the run's ID from: the first file given, as with Looplia, or else
+// nameSource returns the name to derive the run's ID from: the first file given, as with Looplia, or else
 // the flow.
-func (f *flowFlags) about() string {
+func (f *flowFlags) nameSource() string {
 	if len(f.files) > 0 {
 		_, path := f.fileArg(f.files[0])
 		base := filepath.Base(path)
@@ -201,8 +203,8 @@ func (f *flowFlags) fileArg(word string) (name, path string) {
 	return name, path
 }
 
-// read reads the flow and its inputs.
-func (f *flowFlags) read(a *app, path string) (err error) {
+// readInputs reads the flow and its inputs.
+func (f *flowFlags) readInputs(a *app, path string) (err error) {
 	p := &f.plan
 	if p.Flow, err = a.readFlowFile(path); err != nil {
 		return err
@@ -215,7 +217,7 @@ func (f *flowFlags) read(a *app, path string) (err error) {
 	for _, word := range f.inputs {
 		name, value, ok := strings.Cut(word, "=")
 		if _, twice := p.Values[name]; !ok || twice {
-			return spec.Errorf(spec.ErrUsage, "--input %q is not NAME=VALUE, or stands there twice", word)
+			return spec.Errorf(spec.ErrUsage, "--input %q is not NAME=VALUE, or is given twice", word)
 		}
 		p.Values[name] = value
 	}
@@ -258,15 +260,15 @@ func flowAgents(e *engine.Engine, p *flowplan.Plan) (map[string]*spec.Agent, err
 			return nil, err
 		}
 		if p.ModelOf(n) != "" && len(of.Headless.Model) == 0 {
-			return nil, spec.Errorf(spec.ErrUsage, "step %s: it is not known how %s is told a model", n.ID, of.Title).WithHint("headless: model is what its description lacks, see docs/guide/own-agent.md")
+			return nil, spec.Errorf(spec.ErrUsage, "step %s: it is not known how %s is told a model", n.ID, of.Title).WithHint("add model below headless to its description, see docs/guide/own-agent.md")
 		}
 		agents[p.AgentOf(n)] = of
 	}
 	return agents, nil
 }
 
-// named returns the agents by their own names, and replaces the names that the flow uses for them.
-func named(p *flowplan.Plan, agents map[string]*spec.Agent) (map[string]*spec.Agent, error) {
+// canonicalAgents returns the agents by their own names, and replaces the names that the flow uses for them.
+func canonicalAgents(p *flowplan.Plan, agents map[string]*spec.Agent) (map[string]*spec.Agent, error) {
 	list, called := map[string]*spec.Agent{}, map[string]string{}
 	for as, of := range agents {
 		list[of.Name] = of
@@ -281,13 +283,13 @@ func named(p *flowplan.Plan, agents map[string]*spec.Agent) (map[string]*spec.Ag
 func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flow, c *flow.Carrier, events []run.Event) error {
 	n := notify.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}
 	h := &herald{app: a, engine: e, notice: n, before: events}
-	c.Tell = func(ev run.Event, s *flow.State) { h.hear(ctx, ev, flowLine(ev, s), s) }
+	c.Tell = func(ev run.Event, s *flow.State) { h.handleEvent(ctx, ev, runview.FlowLine(ev, s), s) }
 	if len(a.Settings.Notify) > 0 {
 		c.Call = func(ctx context.Context, q flow.Asking) {
 			n := n
 			n.Event = notify.Asks
 			n.Status, n.Reason, n.Detail, n.Step = string(run.Running), q.Reason, term.Line(q.Detail), q.Step
-			<-h.tell(ctx, n)
+			<-h.Tell(ctx, n)
 		}
 	}
 	c.Rest = func(answered func() bool) {
@@ -303,14 +305,14 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flo
 			a.Note("what %s changed waits: bothy diff %[2]s, bothy apply %[2]s", room, s.Sandboxes[room])
 		}
 	}
-	if err := clearFlow(ctx, e, c.Plan, s); err != nil { // the flow's result stays the same
+	if err := runstate.RemoveEnded(ctx, e, c.Plan, s); err != nil { // the flow's result stays the same
 		a.Note("%v; bothy flow rm %s removes it", err, c.Run.ID)
 	}
 	a.noteNext(e, c, s)
 	if s.Raisable() {
-		a.Note("to go on, with more than what is used: %s", raising(c.Run.Kind, c.Run.ID, s.Reason))
+		a.Note("to go on, with more than is used: %s", runstate.RaiseCommand(c.Run.Kind, c.Run.ID, s.Reason))
 	}
-	ended := a.carried(ctx, e, c.Run, c.Host, noticeOfEnd(n, &s.Result), s.ExitCode())
+	ended := a.carried(ctx, e, c.Run, c.Host, runstate.NoticeOfEnd(n, &s.Result), s.ExitCode())
 	if ended == nil {
 		ended = a.writeDraft(c.Plan, c.Run, s)
 	}
@@ -322,11 +324,10 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *runner.Flo
 
 // noteNext prints how a person can proceed with a flow that has ended.
 func (a *app) noteNext(e *engine.Engine, c *flow.Carrier, s *flow.State) {
-	v := RunView{ID: c.Run.ID, Kind: c.Run.Kind, Status: s.Status, Reason: s.Reason, gone: lacksSandbox(e, c.Plan, s)}
-	next := v.next()
+	next, lost := runstate.NextAtEnd(e, c.Run, c.Plan, s)
 	switch {
 	case next == "":
-	case v.lost():
+	case lost:
 		a.Note("a sandbox of it was removed, and there is nothing to go on with: %s", next)
 	default:
 		a.Note("to go on: %s", next)

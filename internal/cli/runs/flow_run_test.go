@@ -18,11 +18,11 @@ func TestFreeNames(t *testing.T) {
 	_, err = st.Create(&spec.Sandbox{ID: store.NewID(), Name: "one-2026-11-22-0001-shell"})
 	must(t, err)
 	m := &flowMaking{engine: &engine.Engine{Store: st}, flags: &flowFlags{}, id: "one-2026-11-22-0001"}
-	if err := m.free([]flowplan.Room{{Name: "mine"}, {Name: "shell"}}); !errors.Is(err, spec.ErrConflict) {
+	if err := m.checkNames([]flowplan.Room{{Name: "mine"}, {Name: "shell"}}); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("its name is taken: %v", err)
 	}
 	m.id = "one-2026-11-22-0002"
-	must(t, m.free([]flowplan.Room{{Name: "shell"}}))
+	must(t, m.checkNames([]flowplan.Room{{Name: "shell"}}))
 }
 
 // TestNamed checks that an agent which a flow names in two ways has one sandbox.
@@ -33,7 +33,7 @@ func TestNamed(t *testing.T) {
 	}
 	p := &flowplan.Plan{Flow: f, Agent: "claude-code"}
 	claude := &spec.Agent{Name: "claude"}
-	agents, err := named(p, map[string]*spec.Agent{"claude-code": claude, "claude": claude})
+	agents, err := canonicalAgents(p, map[string]*spec.Agent{"claude-code": claude, "claude": claude})
 	if err != nil || len(agents) != 1 || agents["claude"] != claude {
 		t.Fatalf("the agents are %v, %v", agents, err)
 	}

@@ -29,7 +29,7 @@ func TestReviewersBudgetable(t *testing.T) {
 	p := &loopplan.Plan{Limits: loopplan.Limits{Tokens: 9}}
 	w, err := (&provision.Provisioner{Engine: e}).MeteringOf(&spec.Request{Secrets: []string{"models"}}, of)
 	must(t, err)
-	a := &app{&cmdline.App{Console: &console.Console{Err: os.Stderr}}}
+	a := newApp(&cmdline.App{Console: &console.Console{Err: os.Stderr}})
 	must(t, a.loopBudgetable(p, w, []*spec.Agent{of}, nil))
 	if err := a.loopBudgetable(p, w, []*spec.Agent{of}, []*spec.Agent{of}); !errors.Is(err, spec.ErrUsage) {
 		t.Errorf("one that reviews: %v", err)

@@ -20,6 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/review/quote"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
@@ -153,7 +154,7 @@ func (a *app) readKept(dir, name string) ([]byte, time.Time, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no regular file")
+		err = errors.New("it is not a regular file")
 	}
 	if err != nil {
 		return nil, time.Time{}, err
@@ -241,7 +242,7 @@ func (f *loopFlags) addBoxes(ctx context.Context, s task.Store) error {
 // leaveHints leaves messages for the first iteration in addition to the prompt.
 func (f *loopFlags) leaveHints(r *run.Run) error {
 	for _, text := range f.hints {
-		if err := r.Leave(run.Message{Kind: run.Hint, Text: text, Actor: actor()}); err != nil {
+		if err := r.Leave(run.Message{Kind: run.Hint, Text: text, Actor: runstate.Actor()}); err != nil {
 			return err
 		}
 	}

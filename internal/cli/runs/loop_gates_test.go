@@ -20,7 +20,7 @@ func TestProtectTwice(t *testing.T) {
 	f := &loopFlags{gates: filepath.Join(t.TempDir(), "gates.yaml")}
 	must(t, os.WriteFile(f.gates, []byte("protect: [tests, Makefile]\ngates: [{id: a, command: make}]\n"), 0o600))
 	f.plan.Protect = []string{"Makefile"}
-	must(t, f.readGates(&app{&cmdline.App{Console: &console.Console{}, Guard: new(hostpath.Guard)}}))
+	must(t, f.readGates(newApp(&cmdline.App{Console: &console.Console{}, Guard: new(hostpath.Guard)})))
 	if want := []string{"Makefile", "tests"}; !slices.Equal(f.plan.Protect, want) {
 		t.Errorf("protected is %q, not %q", f.plan.Protect, want)
 	}

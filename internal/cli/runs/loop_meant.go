@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -18,17 +19,17 @@ import (
 
 // loopMeant finds the loop that a subcommand acts on, by default the newest. If a process is running
 // another loop, that may be the one the user means: then a name is required.
-func (a *app) loopMeant(named []string) (*loopRun, error) {
-	l, err := openRun(a, loops, strings.Join(named, ""), readLoop)
+func (a *app) loopMeant(named []string) (*runstate.Loop, error) {
+	l, err := openRun(a, loops, strings.Join(named, ""), runstate.ReadLoop)
 	if err != nil || len(named) > 0 {
 		return l, err
 	}
-	list, err := run.ListOf(l.engine.Store.Runs(), run.Loops)
+	list, err := run.ListOf(l.Engine.Store.Runs(), run.Loops)
 	if err != nil {
 		return nil, err
 	}
-	if i := slices.IndexFunc(list, func(r *run.Run) bool { return r.ID != l.run.ID && r.Hosted() }); i >= 0 {
-		return nil, spec.Errorf(spec.ErrUsage, "it may be %s that is meant, which is carried on just now, or %s, which is the newest", list[i].ID, l.run.ID).
+	if i := slices.IndexFunc(list, func(r *run.Run) bool { return r.ID != l.Run.ID && r.Hosted() }); i >= 0 {
+		return nil, spec.Errorf(spec.ErrUsage, "it may be %s that is meant, which is carried on just now, or %s, which is the newest", list[i].ID, l.Run.ID).
 			WithHint("name the run")
 	}
 	return l, nil
@@ -38,7 +39,7 @@ func (a *app) loopMeant(named []string) (*loopRun, error) {
 func iterationArg(cmd *cobra.Command, arg string) (int, error) {
 	n, err := strconv.Atoi(arg)
 	if err != nil || n < 0 {
-		return 0, spec.Errorf(spec.ErrUsage, "%q is no number of an iteration", arg).WithHint("usage: %s", cmd.UseLine())
+		return 0, spec.Errorf(spec.ErrUsage, "%q is not the number of an iteration", arg).WithHint("usage: %s", cmd.UseLine())
 	}
 	return n, nil
 }

@@ -28,11 +28,11 @@ func capable(e *engine.Engine, p *loopplan.Plan) ([]*spec.Agent, error) {
 		}
 		if len(p.Models) > 0 && len(of.Headless.Model) == 0 {
 			return nil, spec.Errorf(spec.ErrUsage, "the description of %s does not say how it is given a model", of.Title).
-				WithHint("model is what is missing there below headless, see docs/guide/own-agent.md; bothy agent show %s prints it", of.Name)
+				WithHint("add model below headless, see docs/guide/own-agent.md; bothy agent show %s prints it", of.Name)
 		}
 		if p.Resume && of.Headless.Session == nil {
 			return nil, spec.Errorf(spec.ErrUsage, "the description of %s does not say how a session is gone on with", of.Title).
-				WithHint("session is what is missing there below headless, see docs/guide/own-agent.md; bothy agent show %s prints it", of.Name)
+				WithHint("add session below headless, see docs/guide/own-agent.md; bothy agent show %s prints it", of.Name)
 		}
 		if err := runner.TakesAll(of, p); err != nil {
 			return nil, err
@@ -50,9 +50,9 @@ type guests struct {
 	agents  []*spec.Agent
 }
 
-// ready checks, before anything is made, that each agent has a credential and, if several take turns,
+// checkReady checks, before anything is made, that each agent has a credential and, if several take turns,
 // that each has a program: a rotation must be complete.
-func (g *guests) ready(ctx context.Context, first *spec.Agent, sb *spec.Sandbox) error {
+func (g *guests) checkReady(ctx context.Context, first *spec.Agent, sb *spec.Sandbox) error {
 	p := g.app.Provisioner(g.engine)
 	all := append([]*spec.Agent{first}, g.agents...)
 	for _, of := range all {
@@ -75,8 +75,8 @@ func (g *guests) ready(ctx context.Context, first *spec.Agent, sb *spec.Sandbox)
 	return nil
 }
 
-// seats returns the seats of the guests: one for each, or with several workers one for each and worker.
-func (g *guests) seats(workers int) (list []loop.Seat) {
+// guestSeats returns the seats of the guests: one for each, or with several workers one for each and worker.
+func (g *guests) guestSeats(workers int) (list []loop.Seat) {
 	for n := range max(workers, 1) {
 		for _, of := range g.agents {
 			s := loop.Seat{Agent: of.Name}
@@ -89,10 +89,10 @@ func (g *guests) seats(workers int) (list []loop.Seat) {
 	return list
 }
 
-// make makes the sandboxes of guests, like the loop's. It calls noted for each before the sandbox
+// makeSandboxes makes the sandboxes of guests, like the loop's. It calls noted for each before the sandbox
 // exists.
-func (g *guests) make(ctx context.Context, cmd *cobra.Command, sb *spec.Sandbox, workers int, noted func(loop.Place) error) (list []loop.Place, err error) {
-	for i, seat := range g.seats(workers) {
+func (g *guests) makeSandboxes(ctx context.Context, cmd *cobra.Command, sb *spec.Sandbox, workers int, noted func(loop.Place) error) (list []loop.Place, err error) {
+	for i, seat := range g.guestSeats(workers) {
 		of := g.agents[i%len(g.agents)]
 		req := g.request
 		req.Agent, req.Name = of.Name, sb.Name+"-"+of.Name
@@ -151,7 +151,7 @@ func placesOf(e *engine.Engine, p *loopplan.Plan, list []loop.Place) (*runner.Pl
 			n = slices.IndexFunc(agents, func(a *spec.Agent) bool { return a.Name == at.Agent })
 		}
 		if n < 0 {
-			return nil, spec.Errorf(spec.ErrConflict, "the sandbox %s is that of %s, who does not work in this loop", at.Sandbox, at.Agent)
+			return nil, spec.Errorf(spec.ErrConflict, "the sandbox %s belongs to %s, which does not work in this loop", at.Sandbox, at.Agent)
 		}
 		all[at.Seat] = runner.Place{Sandbox: sb, Agent: agents[n]}
 	}

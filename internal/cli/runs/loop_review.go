@@ -23,7 +23,7 @@ func loopReviewers(e *engine.Engine, p *loopplan.Plan) (map[string]*spec.Agent, 
 		of, err := runner.Worker(e.Agents, c.Reviewer.Agent)
 		if err == nil && c.Reviewer.Model != "" && len(of.Headless.Model) == 0 {
 			err = spec.Errorf(spec.ErrUsage, "the description of %s does not say how it is given a model", of.Title).
-				WithHint("headless: model is what it lacks, see docs/guide/own-agent.md")
+				WithHint("add model below headless, see docs/guide/own-agent.md")
 		}
 		if err != nil {
 			return nil, &spec.Error{Op: "gate " + c.ID, Err: err, Hint: spec.Hint(err)}

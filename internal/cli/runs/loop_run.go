@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -17,14 +16,15 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/checkpoints"
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/cli/runview"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
-	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/spec"
@@ -98,8 +98,8 @@ func (f *loopFlags) addLoop(c *cobra.Command) {
 	fs.Int64Var(&p.Limits.Tokens, "max-tokens", 0, "let models be asked until they have taken so many tokens, as the gateway counts or the agent, if that is more (default: any)")
 	fs.Float64Var(&p.Limits.USD, "max-cost", 0, "the same in USD (default: any)")
 	fs.DurationVar(&f.iteration, "iteration-timeout", time.Hour, "for the agent in each iteration; 0: any")
-	fs.DurationVar(&f.idle, "activity-timeout", 0, "of an iteration, in which the agent prints nothing, asks nobody and does not compute; 0: any")
-	fs.DurationVar(&f.gate, "gate-timeout", 10*time.Minute, "for each gate that is no reviewer")
+	fs.DurationVar(&f.idle, "activity-timeout", 0, "stop an iteration that is idle for so long: it prints nothing, sends nothing and does not compute; 0: never")
+	fs.DurationVar(&f.gate, "gate-timeout", 10*time.Minute, "for each gate that is not a reviewer")
 	fs.IntVar(&p.Stall.Unchanged, "stall-unchanged", loopplan.UsualStall.Unchanged, "give up when no file was changed in so many iterations; 0: never")
 	fs.IntVar(&p.Stall.SameRed, "stall-gates", loopplan.UsualStall.SameRed, "give up when the same commands have failed with the same output so often; 0: never")
 	fs.IntVar(&p.Stall.SameError, "stall-errors", loopplan.UsualStall.SameError, "give up when the agent has failed in the same way so often; 0: never")
@@ -120,10 +120,10 @@ func (a *app) startLoop(cmd *cobra.Command, f *loopFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.turns(e); err != nil {
+	if err := f.chooseAgents(e); err != nil {
 		return err
 	}
-	path, err := f.read(a, args)
+	path, err := f.readPlan(a, args)
 	if err != nil {
 		return err
 	}
@@ -158,19 +158,19 @@ func (a *app) startLoop(cmd *cobra.Command, f *loopFlags, args []string) error {
 	var h *run.Host
 	sb, err := a.MakeSandbox(ctx, cmd, e, req, func(sb *spec.Sandbox) (err error) {
 		sb.Budget = f.plan.Budget()
-		if err = f.fits(sb); err == nil {
-			err = f.finds(ctx, e)
+		if err = f.checkSandbox(sb); err == nil {
+			err = f.checkTasks(ctx, e)
 		}
 		if err == nil {
 			err = f.houseReviewers(ctx, a, e, sb)
 		}
 		if err == nil {
-			err = invited.ready(ctx, of, sb)
+			err = invited.checkReady(ctx, of, sb)
 		}
 		if err != nil || ctx.Err() != nil {
 			return errors.Join(err, context.Cause(ctx))
 		}
-		if r, err = run.Named(f.about(), time.Now(), func(id string) (*run.Run, error) { return run.Create(e.Store.Runs(), id, &f.plan) }); err == nil {
+		if r, err = run.Named(f.nameSource(), time.Now(), func(id string) (*run.Run, error) { return run.Create(e.Store.Runs(), id, &f.plan) }); err == nil {
 			sb.Loop = r.ID
 			h, _, err = r.Host()
 		}
@@ -196,9 +196,9 @@ func (a *app) startLoop(cmd *cobra.Command, f *loopFlags, args []string) error {
 		_, err := h.Append(loop.Placing, run.ActorHost, loop.Made{Sandbox: sb.Name, Places: []loop.Place{at}})
 		return err
 	}
-	if made.Places, err = invited.make(ctx, cmd, sb, f.plan.Workers, noted); err == nil {
+	if made.Places, err = invited.makeSandboxes(ctx, cmd, sb, f.plan.Workers, noted); err == nil {
 		var hired []loop.Place
-		hired, err = hire(ctx, e, &f.plan, sb, noted)
+		hired, err = makeWorkers(ctx, e, &f.plan, sb, noted)
 		made.Places = append(made.Places, hired...)
 	}
 	var others *runner.Places
@@ -215,19 +215,19 @@ func (a *app) startLoop(cmd *cobra.Command, f *loopFlags, args []string) error {
 	}
 	a.warnBeside(e, r.ID, sb)
 	a.Note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	return a.carryLoop(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, cmdline.Snapshots(e), sb, of, &f.plan, others, r.Originals()), taskQueueOf(e, &f.plan, r)}, []run.Event{ready})
+	return a.carryLoop(ctx, e, &crew{&f.plan, r, h, runner.NewLoop(hosting{a, e}, e, cmdline.Snapshots(e), sb, of, &f.plan, others, r.Originals()), runstate.TaskQueueOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
-// about returns the text to derive the run's ID from.
-func (f *loopFlags) about() string {
-	if f.plan.Prompt == taskPrompt {
+// nameSource returns the text to derive the run's ID from.
+func (f *loopFlags) nameSource() string {
+	if f.plan.Prompt == runstate.TaskPrompt {
 		return "tasks of " + filepath.Base(f.plan.Directory)
 	}
 	return f.plan.Prompt
 }
 
-// turns determines which agent works with which models.
-func (f *loopFlags) turns(e *engine.Engine) error {
+// chooseAgents determines which agent works with which models.
+func (f *loopFlags) chooseAgents(e *engine.Engine) error {
 	name := func(called string) (string, error) {
 		of, err := e.Agents.Called(called)
 		if err != nil {
@@ -266,8 +266,8 @@ func (f *loopFlags) turns(e *engine.Engine) error {
 // maxPrompt bounds a prompt and a template, in bytes.
 const maxPrompt = 1 << 20
 
-// read splits PROMPT and PATH, and reads the files.
-func (f *loopFlags) read(a *app, args []string) (path string, err error) {
+// readPlan splits PROMPT and PATH, and reads the files.
+func (f *loopFlags) readPlan(a *app, args []string) (path string, err error) {
 	if f.file != "" {
 		if len(args) > 1 {
 			return "", spec.Errorf(spec.ErrUsage, "there is a prompt in --file, and one in words")
@@ -280,7 +280,7 @@ func (f *loopFlags) read(a *app, args []string) (path string, err error) {
 	}
 	if f.takeTasks || len(f.labels) > 0 {
 		f.plan.Tasks = &loopplan.Tasks{Labels: f.labels, Tries: f.tries}
-		f.plan.Prompt = cmp.Or(f.plan.Prompt, taskPrompt)
+		f.plan.Prompt = cmp.Or(f.plan.Prompt, runstate.TaskPrompt)
 	}
 	f.plan.Template = loopplan.DefaultTemplate
 	if f.template != "" {
@@ -296,7 +296,7 @@ func (f *loopFlags) read(a *app, args []string) (path string, err error) {
 	}
 	if strings.TrimSpace(f.plan.Prompt) == "" {
 		return "", spec.Errorf(spec.ErrUsage, "the prompt is empty").
-			WithHint("say what is to be done, in words or in a file (-f), or have tasks be done: --tasks")
+			WithHint("give the prompt in words or in a file (-f), or have tasks be done: --tasks")
 	}
 	path = "."
 	if len(args) > 0 {
@@ -308,11 +308,8 @@ func (f *loopFlags) read(a *app, args []string) (path string, err error) {
 	return path, f.plan.Check()
 }
 
-// taskPrompt is the default prompt of a loop that takes tasks.
-const taskPrompt = "Do what follows, and nothing else: what else there is to do in this project comes later."
-
-// finds checks that there is work to do.
-func (f *loopFlags) finds(ctx context.Context, e *engine.Engine) error {
+// checkTasks checks that there is work to do.
+func (f *loopFlags) checkTasks(ctx context.Context, e *engine.Engine) error {
 	t := f.plan.Tasks
 	if t == nil {
 		return nil
@@ -334,14 +331,6 @@ func (f *loopFlags) finds(ctx context.Context, e *engine.Engine) error {
 	return err
 }
 
-// taskQueueOf returns the source of a loop's tasks, or nil if it takes none.
-func taskQueueOf(e *engine.Engine, p *loopplan.Plan, r *run.Run) *taskqueue.Queue {
-	if p.Tasks == nil {
-		return nil
-	}
-	return &taskqueue.Queue{Store: book.Open(e.Store.Tasks(), p.Tasks.Project), Who: taskqueue.Holder(r.ID), Labels: p.Tasks.Labels}
-}
-
 func (a *app) readPrompt(path string) (string, error) {
 	text, err := a.ReadFile(path, maxPrompt)
 	if err != nil {
@@ -350,11 +339,11 @@ func (a *app) readPrompt(path string) (string, error) {
 	return string(text), nil
 }
 
-// fits checks that the plan fits a sandbox to create.
-func (f *loopFlags) fits(sb *spec.Sandbox) error {
+// checkSandbox checks that the plan fits a sandbox to create.
+func (f *loopFlags) checkSandbox(sb *spec.Sandbox) error {
 	m := sb.Workspaces[0]
 	if info, err := os.Stat(m.Source); err != nil || !info.IsDir() {
-		return errors.Join(err, spec.Errorf(spec.ErrUsage, "%s is no directory", m.Source))
+		return errors.Join(err, spec.Errorf(spec.ErrUsage, "%s is not a directory", m.Source))
 	}
 	root, err := hostpath.OpenRealRoot(m.Source)
 	if err != nil {
@@ -403,58 +392,12 @@ func protectable(root *os.Root, path string) error {
 	return nil
 }
 
-// whatNow lists what a person can do once no process runs a loop any more.
-func whatNow(id string, sb *spec.Sandbox, p *loopplan.Plan, s *loop.State) (lines []string) {
-	held := s.Status == run.Waiting && s.Reason == loop.ReasonTasksOpen
-	over := s.Final() || held
-	switch {
-	case !over:
-	case s.Keep == nil && len(s.Workers) == 0: // no work was done
-	case len(sb.Workspaces) == 0:
-	case sb.Reviews(sb.Workspaces[0]):
-		lines = append(lines, fmt.Sprintf("what was done waits in the sandbox: bothy diff %s, bothy apply %s", sb.Name, sb.Name))
-	case sb.Clones(sb.Workspaces[0]):
-		lines = append(lines, fmt.Sprintf("what was committed waits in the sandbox: bothy fetch %s", sb.Name))
-	}
-	switch {
-	case s.Status == run.Limited:
-		lines = append(lines, "to go on, with more than what is used: "+raising(run.Loops, id, s.Reason))
-	case s.Final():
-	case s.Status == run.Waiting && s.Reason == loop.ReasonQuestion:
-		lines = append(lines, fmt.Sprintf("to answer and go on: bothy loop hint %s 'TEXT', bothy loop resume %s", id, id))
-	case held:
-		lines = append(lines, "what the open tasks wait for: "+showTask(p, s.HeldUp[0].Task))
-		lines = append(lines, fmt.Sprintf("to go on when they are closed, or can be taken: bothy loop resume %s", id))
-	default:
-		lines = append(lines, fmt.Sprintf("to go on: bothy loop resume %s", id))
-	}
-	if text := untoldText(id, s); text != "" && s.Status != run.Waiting { // a waiting loop still delivers them
-		lines = append(lines, text)
-	}
-	return lines
-}
-
-// untoldText describes hints that no iteration got, and how they are used later. It is empty without
-// any.
-func untoldText(id string, s *loop.State) string {
-	text := cmdline.Counted(len(s.Hints), "hint") + " that no iteration was told: "
-	switch {
-	case len(s.Hints) == 0:
-		return ""
-	case !s.Final(), s.Status == run.Limited:
-		return text + "for the next one, if you go on"
-	case s.Status == run.Cancelled || len(s.Workers) > 0:
-		return text + "bothy loop run --add-context 'TEXT' has another loop hear it"
-	}
-	return text + fmt.Sprintf("bothy loop rewind %s N goes on from an earlier one, and the next is told", id)
-}
-
 // carryLoop runs a loop, prints its progress, and returns its result.
 func (a *app) carryLoop(ctx context.Context, e *engine.Engine, c *crew, events []run.Event) error {
 	n := notify.Notice{Run: c.run.ID, Kind: c.run.Kind, Directory: c.plan.Directory}
 	h := &herald{app: a, engine: e, notice: n, before: events}
-	s, err := c.carry(ctx, events, func(ev run.Event, s *loop.State) { h.hear(ctx, ev, lineOf(c.plan, ev, s), s) })
-	h.end()
+	s, err := c.carryLoop(ctx, events, func(ev run.Event, s *loop.State) { h.handleEvent(ctx, ev, runview.LoopLine(c.plan, ev, s), s) })
+	h.waitForNotices()
 	c.works.Close(ctx)
 	if err != nil {
 		return err
@@ -463,9 +406,9 @@ func (a *app) carryLoop(ctx context.Context, e *engine.Engine, c *crew, events [
 	if _, err := e.Find(c.plan.Sandbox); errors.Is(err, spec.ErrNotFound) {
 		a.Note("its sandbox was removed, with all that was in no directory of yours: bothy loop rm %s", c.run.ID)
 	} else {
-		for _, line := range whatNow(c.run.ID, c.works.Sandbox, c.plan, s) {
+		for _, line := range runview.NextSteps(c.run.ID, c.works.Sandbox, c.plan, s) {
 			a.Note("%s", line)
 		}
 	}
-	return a.carried(ctx, e, c.run, c.host, noticeOfEnd(n, &s.Result), s.ExitCode())
+	return a.carried(ctx, e, c.run, c.host, runstate.NoticeOfEnd(n, &s.Result), s.ExitCode())
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/snapshot"
-	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -26,21 +26,21 @@ func joinable(p *loopplan.Plan, sb *spec.Sandbox) error {
 	switch sb.Mode() {
 	case spec.WorkspaceLive:
 		return spec.Errorf(spec.ErrUsage, "--parallel %d: all would write to %s at once, and over each other's work", p.Workers, p.Directory).
-			WithHint("give each a layer of its own, from which what is done is brought together: --workspace %s", spec.WorkspaceReview)
+			WithHint("give each a layer of its own, from which the work is brought together: --workspace %s", spec.WorkspaceReview)
 	case spec.WorkspaceClone:
-		return spec.Errorf(spec.ErrUsage, "--parallel %d: clones are brought together by git, and by somebody who can answer its questions", p.Workers).
+		return spec.Errorf(spec.ErrUsage, "--parallel %d: clones are merged by git, and by a person who can answer its questions", p.Workers).
 			WithHint("have files be brought together: --workspace %s", spec.WorkspaceReview)
 	}
 	if len(sb.Private) > 0 {
-		return spec.Errorf(spec.ErrUsage, "--parallel %d: of %s each worker would have its own, and what lies there cannot be brought together", p.Workers, strings.Join(sb.Private, ", ")).
+		return spec.Errorf(spec.ErrUsage, "--parallel %d: each worker would have its own %s, and their contents cannot be merged", p.Workers, strings.Join(sb.Private, ", ")).
 			WithHint("leave --private out, and the setting private")
 	}
 	return nil
 }
 
-// hire makes a sandbox for each worker, like the loop's. It calls noted for each before the sandbox
+// makeWorkers makes a sandbox for each worker, like the loop's. It calls noted for each before the sandbox
 // exists.
-func hire(ctx context.Context, e *engine.Engine, p *loopplan.Plan, sb *spec.Sandbox, noted func(loop.Place) error) (list []loop.Place, err error) {
+func makeWorkers(ctx context.Context, e *engine.Engine, p *loopplan.Plan, sb *spec.Sandbox, noted func(loop.Place) error) (list []loop.Place, err error) {
 	if !p.Parallel() {
 		return nil, nil
 	}
@@ -67,8 +67,8 @@ type crew struct {
 	queue *taskqueue.Queue
 }
 
-// carry runs the loop alone, or with several workers.
-func (c *crew) carry(ctx context.Context, events []run.Event, tell func(run.Event, *loop.State)) (*loop.State, error) {
+// carryLoop runs the loop alone, or with several workers.
+func (c *crew) carryLoop(ctx context.Context, events []run.Event, tell func(run.Event, *loop.State)) (*loop.State, error) {
 	l := &loop.Loop{Plan: c.plan, Run: c.run, Host: c.host, Runner: c.works, Queue: c.queue, Tell: tell}
 	if c.plan.Parallel() {
 		l.Runner = runner.NewTeam(c.works)
@@ -76,68 +76,12 @@ func (c *crew) carry(ctx context.Context, events []run.Event, tell func(run.Even
 	return l.Carry(ctx, events)
 }
 
-// workplaces returns the places of workers. They hold nothing that the checkpoints of the loop's
-// sandbox lack. If the loop never became ready, it returns all places: no agent worked in them.
-func workplaces(s *loop.State) (list []loop.Place) {
-	if !s.Ready {
-		return s.Places
-	}
-	for _, at := range s.Places {
-		if at.Worker > 0 {
-			list = append(list, at)
-		}
-	}
-	return list
-}
-
 // dismiss removes the workers' places of a loop that cannot be resumed.
 func (a *app) dismiss(e *engine.Engine, s *loop.State) {
 	if !s.Final() {
 		return
 	}
-	if err := runner.Unmake(e, workplaces(s)); err != nil {
+	if err := runner.Unmake(e, runstate.Workplaces(s)); err != nil {
 		a.Note("not all sandboxes of workers were removed: %v", err)
 	}
-}
-
-// workerView is the state of a worker in JSON.
-type workerView struct {
-	Worker    int           `json:"worker"`
-	Sandbox   string        `json:"sandbox,omitempty"`
-	Step      string        `json:"step"` // its current activity
-	Iteration int           `json:"iteration"`
-	Agent     string        `json:"agent,omitempty"` // whose turn it is, if not the first agent's
-	Model     string        `json:"model,omitempty"`
-	Task      *loop.Taken   `json:"task,omitempty"`
-	Work      *loop.Work    `json:"work,omitempty"`
-	Keep      *loop.Keep    `json:"kept,omitempty"`
-	Verdict   *loop.Verdict `json:"verdict,omitempty"`
-	Reviewing string        `json:"reviewing,omitempty"`
-	Question  string        `json:"question,omitempty"`
-}
-
-// workersOf returns the state of a loop's workers.
-func workersOf(s *loop.State) (list []workerView) {
-	for i, w := range s.Workers {
-		v := workerView{Worker: i + 1, Step: w.At(), Iteration: w.Iteration, Agent: w.Agent, Model: w.Model, Task: w.Task, Work: w.Work, Keep: w.Keep, Verdict: w.Verdict, Reviewing: w.Reviewing, Question: w.Question}
-		for _, at := range s.Places {
-			if at.Seat == (loop.Seat{Worker: i + 1, Agent: w.Agent}) && !s.Final() { // otherwise it is removed
-				v.Sandbox = at.Sandbox
-			}
-		}
-		list = append(list, v)
-	}
-	return list
-}
-
-// text describes a worker for a row.
-func (v workerView) text() string {
-	if v.Task == nil {
-		return v.Step
-	}
-	text := v.Task.ID + " " + term.Opening(v.Task.Title)
-	if v.Iteration > 0 {
-		text += fmt.Sprintf(", iteration %d", v.Iteration)
-	}
-	return text + ": " + v.Step
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
 )
 
 // notify runs the user's program with a notice about a run. A failure is printed and has no other
@@ -39,36 +40,30 @@ type herald struct {
 	last <-chan struct{} // closed when the last notice was delivered
 }
 
-// hear prints the text of the next event of the run, and sends the notices that it and the state after
+// handleEvent prints the text of the next event of the run, and sends the notices that it and the state after
 // it call for.
-func (h *herald) hear(ctx context.Context, ev run.Event, text string, s patient) {
-	h.app.noteRunEvent(text)
+func (h *herald) handleEvent(ctx context.Context, ev run.Event, text string, s runstate.Patient) {
+	h.app.NoteEvent(text)
 	if ev.Type == run.Began {
-		h.began(ctx)
+		h.noteBegin(ctx)
 		h.before = append(h.before, ev)
 	}
-	h.look(ctx, s)
+	h.noteState(ctx, s)
 }
 
-// began sends the notice that this process now runs the run.
-func (h *herald) began(ctx context.Context) {
+// noteBegin sends the notice that this process now runs the run.
+func (h *herald) noteBegin(ctx context.Context) {
 	n := h.notice
 	n.Event, n.Status = notify.Began, string(run.Running)
 	if slices.ContainsFunc(h.before, func(ev run.Event) bool { return ev.Type == run.Began }) {
 		n.Event = notify.Resumed
 	}
-	h.tell(context.WithoutCancel(ctx), n)
+	h.Tell(context.WithoutCancel(ctx), n)
 }
 
-// patient is a run that may wait for models.
-type patient interface {
-	waiter
-	Denied() bool // reports whether a model failed and none has answered since
-}
-
-// look sends a notice if the state calls for one: once for each wait, and once for its end. Only one
+// noteState sends a notice if the state calls for one: once for each wait, and once for its end. Only one
 // goroutine calls it.
-func (h *herald) look(ctx context.Context, p patient) {
+func (h *herald) noteState(ctx context.Context, p runstate.Patient) {
 	n := h.notice
 	n.Status = "running"
 	d, waits := p.Waits()
@@ -80,13 +75,13 @@ func (h *herald) look(ctx context.Context, p patient) {
 	default:
 		h.waits = d.Since
 		n.Status = string(run.Waiting)
-		n.Event, n.Reason, n.Detail, n.Until = notify.Waits, d.For, delayReason(d), d.Until
+		n.Event, n.Reason, n.Detail, n.Until = notify.Waits, d.For, runstate.DelayReason(d), d.Until
 	}
-	h.tell(context.WithoutCancel(ctx), n) // the user still hears of this if a signal ends the run
+	h.Tell(context.WithoutCancel(ctx), n) // the user still hears of this if a signal ends the run
 }
 
-// tell delivers a notice after the previous one. The returned channel is closed after that.
-func (h *herald) tell(ctx context.Context, n notify.Notice) <-chan struct{} {
+// Tell delivers a notice after the previous one. The returned channel is closed after that.
+func (h *herald) Tell(ctx context.Context, n notify.Notice) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	before, heard := h.last, make(chan struct{})
@@ -101,9 +96,9 @@ func (h *herald) tell(ctx context.Context, n notify.Notice) <-chan struct{} {
 	return heard
 }
 
-// end waits until all notices were delivered, because the notice of the run's result comes after
+// waitForNotices waits until all notices were delivered, because the notice of the run's result comes after
 // them.
-func (h *herald) end() { h.endUnless(func() bool { return false }) }
+func (h *herald) waitForNotices() { h.endUnless(func() bool { return false }) }
 
 // endUnless is end, but returns early once so is true; it polls.
 func (h *herald) endUnless(so func() bool) {
@@ -114,7 +109,7 @@ func (h *herald) endUnless(so func() bool) {
 		select {
 		case <-last:
 			return
-		case <-time.After(stopPoll):
+		case <-time.After(runstate.PollEvery):
 		}
 	}
 }

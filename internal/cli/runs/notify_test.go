@@ -14,22 +14,13 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
-	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate/runstatetest"
 	"github.com/bothy-dev/bothy/internal/settings"
-	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// emptyEngine returns an engine without any sandbox.
-func emptyEngine(t *testing.T) *engine.Engine {
-	t.Helper()
-	st, err := store.Open(filepath.Join(t.TempDir(), "s"))
-	must(t, err)
-	return &engine.Engine{Store: st}
-}
 
 // TestHerald checks that a long wait is reported once, however often it is extended, and the next
 // one again.
@@ -40,20 +31,20 @@ func TestHerald(t *testing.T) {
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	a := &app{&cmdline.App{Console: &console.Console{}}}
+	a := newApp(&cmdline.App{Console: &console.Console{}})
 	a.Settings.Notify = []string{script}
 	now := time.Now().Truncate(time.Second)
 	var want []string
-	h := &herald{app: a, engine: emptyEngine(t), notice: notify.Notice{Run: "r", Kind: run.Loops}}
-	h.began(t.Context())
+	h := &herald{app: a, engine: runstatetest.EmptyEngine(t), notice: notify.Notice{Run: "r", Kind: run.Loops}}
+	h.noteBegin(t.Context())
 	want = append(want, "began running :")
 	h.before = []run.Event{{Type: "ready"}, {Type: "began"}}
-	h.began(t.Context())
+	h.noteBegin(t.Context())
 	want = append(want, "resumed running :")
 	var d run.Delay
 	look := func(ok bool) {
-		h.look(t.Context(), waits{d, ok})
-		h.end()
+		h.noteState(t.Context(), runstatetest.Wait{Delay: d, OK: ok})
+		h.waitForNotices()
 	}
 	tell := func(line string) {
 		until := d.Until.UTC().Format(time.RFC3339)
@@ -109,12 +100,12 @@ func TestEndedIsNobodys(t *testing.T) {
 	out, err := os.Create(filepath.Join(dir, "out"))
 	must(t, err)
 	defer out.Close()
-	a := &app{&cmdline.App{Console: &console.Console{JSON: true, Out: out}}}
+	a := newApp(&cmdline.App{Console: &console.Console{JSON: true, Out: out}})
 	a.Settings.Notify = []string{hook}
 	ended := make(chan error, 1)
 	go func() {
 		n := notify.Notice{Event: notify.Ended, Run: r.ID, Kind: r.Kind, Status: "waiting"}
-		ended <- a.carried(t.Context(), emptyEngine(t), r, h, n, 3)
+		ended <- a.carried(t.Context(), runstatetest.EmptyEngine(t), r, h, n, 3)
 	}()
 	for range 1000 {
 		if _, err = os.Stat(hook + ".runs"); err == nil {
@@ -169,7 +160,7 @@ func TestDocumentedWebhook(t *testing.T) {
 	must(t, err)
 	told := notify.Notice{Event: notify.Ended, Run: "r", Kind: run.Flows, Status: "waiting", Reason: "approval", Detail: "good: \"Is it\"\n@good?", Directory: "/app"}
 	answers <- http.StatusNoContent
-	paths, err := emptyEngine(t).Paths()
+	paths, err := runstatetest.EmptyEngine(t).Paths()
 	must(t, err)
 	must(t, notify.Send(t.Context(), paths, c.Notify, told))
 	if heard := <-calls; heard != (call{told, "application/json"}) {

@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/tasks"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -26,21 +27,21 @@ func ralphCommand(a *app) *cobra.Command {
 		Use:   "ralph --until COMMAND [flags] [PROMPT]",
 		Short: "Loops, as open-ralph's command line begins them",
 		Long: `Begins a loop here as open-ralph's command line does, or speaks to the newest one of this
-directory. There is one thing more to say, when the work is done: --until. What has no
-meaning here is named. bothy loop and bothy task can do more.`,
+directory. There is one thing more to say, when the work is done: --until. Options without
+a meaning here are named. bothy loop and bothy task can do more.`,
 		Example: `  bothy ralph "make the tests pass" --agent claude-code --max-iterations 20 --until 'make test'
   bothy ralph --status --tasks
   bothy ralph --add-context "the auth module first"`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := cmdline.AtMost(1, "a prompt")(cmd, args); err != nil {
 				return spec.Errorf(spec.ErrUsage, "there is more than a prompt: %q", args[1]).
-					WithHint("what stands behind -- is told no agent here: how it is started is in its description, see bothy agent show")
+					WithHint("arguments after -- do not reach the agent: its description says how it is started, see bothy agent show")
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return r.runCommands(cmd, args) },
 	}
-	r.add(c)
+	r.addFlags(c)
 	return c
 }
 
@@ -63,13 +64,13 @@ var ralphIdle = map[string]string{
 	"allow-all":     "an agent may do everything in its sandbox",
 	"no-stream":     "bothy loop watch shows how it goes on",
 	"stream":        "bothy loop watch shows how it goes on",
-	"verbose-tools": "bothy logs --agent shows what it does",
+	"verbose-tools": "bothy logs --agent shows its work",
 	"no-plugins":    "an agent has its own home in the sandbox",
 	"no-commit":     "files are kept by checkpoints, and nothing is committed for you",
 	"questions":     "a loop waits for you when its agent asks",
 }
 
-func (r *ralphCall) add(c *cobra.Command) {
+func (r *ralphCall) addFlags(c *cobra.Command) {
 	fs := c.Flags()
 	r.cmd = c
 	fs.BoolVar(&r.status, "status", false, "show how the newest loop of this directory stands; with --tasks its tasks, too, or those of this project")
@@ -92,7 +93,7 @@ func (r *ralphCall) add(c *cobra.Command) {
 	fs.String("prompt-template", "", "read from a file what the agent is told")
 	fs.Bool("no-questions", false, "do not wait for you when the agent asks")
 	fs.BoolVar(&r.noAllow, "no-allow-all", false, "refused: an agent may do everything in its sandbox")
-	fs.StringVar(&r.activity, "last-activity-timeout", "", "end an iteration in which for so long the agent prints nothing, asks nobody and does not compute")
+	fs.StringVar(&r.activity, "last-activity-timeout", "", "end an iteration that is idle for so long: it prints nothing, sends nothing and does not compute")
 	fs.StringVar(&r.config, "config", "", "refused: agents are described by files of their own, see bothy agent show")
 	fs.BoolVar(&r.initConfig, "init-config", false, "refused likewise")
 	for name, why := range ralphIdle {
@@ -110,8 +111,8 @@ func (r *ralphCall) add(c *cobra.Command) {
 	cmdline.CompleteFlag(c, "agent", r.KnownAgents)
 }
 
-// run translates a line to our commands, and runs them.
-func (r *ralphCall) run(cmd *cobra.Command, args []string) error {
+// runCommands translates a line to our commands, and runs them.
+func (r *ralphCall) runCommands(cmd *cobra.Command, args []string) error {
 	if r.config != "" || r.initConfig {
 		name := "config"
 		if r.initConfig {
@@ -120,7 +121,7 @@ func (r *ralphCall) run(cmd *cobra.Command, args []string) error {
 		return spec.Errorf(spec.ErrUsage, "--%s: an agent is described by a file of its own here, and by no agents.json", name).
 			WithHint("bothy agent show NAME prints one to begin with; docs/guide/own-agent.md tells where it belongs")
 	}
-	words, err := r.words(args)
+	words, err := r.translateFlags(args)
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (r *ralphCall) run(cmd *cobra.Command, args []string) error {
 		if err != nil {
 			return err
 		}
-		lines = r.about(words, here)
+		lines = r.addressLoop(words, here)
 	}
 	root := cmd.Root()
 	root.AddCommand(loopCommand(r.app), tasks.Task(r.App))
@@ -145,9 +146,9 @@ func (r *ralphCall) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// about adds a loop's ID to words. For --status --tasks of a loop without tasks, it also lists the
+// addressLoop adds a loop's ID to words. For --status --tasks of a loop without tasks, it also lists the
 // directory's tasks.
-func (r *ralphCall) about(words []string, here *run.Run) [][]string {
+func (r *ralphCall) addressLoop(words []string, here *run.Run) [][]string {
 	var p loopplan.Plan
 	if _, err := here.Plan(&p); err == nil && r.status && r.tasks && p.Tasks == nil {
 		return [][]string{{"loop", "status", here.ID}, {"task", "ls"}}
@@ -159,8 +160,8 @@ func (r *ralphCall) about(words []string, here *run.Run) [][]string {
 	return [][]string{words}
 }
 
-// words translates a line to words of loop and task. The caller adds the ID of an existing loop.
-func (r *ralphCall) words(args []string) ([]string, error) {
+// translateFlags translates a line to words of loop and task. The caller adds the ID of an existing loop.
+func (r *ralphCall) translateFlags(args []string) ([]string, error) {
 	asks := map[string][]string{
 		"status":        {"loop", "status"},
 		"add-context":   {"loop", "hint"},
@@ -171,7 +172,7 @@ func (r *ralphCall) words(args []string) ([]string, error) {
 	}
 	var asked []string
 	var also string
-	for _, f := range r.given() {
+	for _, f := range r.givenFlags() {
 		switch {
 		case asks[f.Name] != nil:
 			asked = append(asked, f.Name)
@@ -181,7 +182,7 @@ func (r *ralphCall) words(args []string) ([]string, error) {
 	}
 	switch {
 	case len(asked) == 0:
-		return r.begin(args)
+		return r.loopRunWords(args)
 	case len(asked) > 1:
 		return nil, spec.Errorf(spec.ErrUsage, "--%s and --%s exclude each other", asked[0], asked[1])
 	case len(args) > 0:
@@ -200,18 +201,18 @@ func (r *ralphCall) words(args []string) ([]string, error) {
 	return words, nil
 }
 
-// begin returns the words that start a loop.
-func (r *ralphCall) begin(args []string) ([]string, error) {
+// loopRunWords returns the words that start a loop.
+func (r *ralphCall) loopRunWords(args []string) ([]string, error) {
 	switch {
 	case r.noAllow:
-		return nil, spec.Errorf(spec.ErrUsage, "--no-allow-all: an agent may do everything in its sandbox, and nobody is there to ask").
+		return nil, spec.Errorf(spec.ErrUsage, "--no-allow-all: an agent may do everything in its sandbox, and asks no one").
 			WithHint("bothy policy tells what leaves the sandbox; bothy run AGENT . is for working together")
 	case len(r.until) == 0 && r.gates == "":
 		return nil, spec.Errorf(spec.ErrUsage, "nothing says when the work is done, but the agent").
 			WithHint("--until COMMAND, e.g. --until 'make test': the loop ends when it agrees with the agent")
 	}
 	words := []string{"loop", "run"}
-	for _, f := range r.given() {
+	for _, f := range r.givenFlags() {
 		why, idle := ralphIdle[f.Name]
 		switch {
 		case slices.Contains([]string{"agent", "until", "protect", "task-promise"}, f.Name): // handled below, or ignored
@@ -268,8 +269,8 @@ func (r *ralphCall) worker() (string, error) {
 	return a.Name, nil
 }
 
-// given returns the flags of the line, except those set to false.
-func (r *ralphCall) given() (flags []*pflag.Flag) {
+// givenFlags returns the flags of the line, except those set to false.
+func (r *ralphCall) givenFlags() (flags []*pflag.Flag) {
 	r.cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Value.Type() != "bool" || f.Value.String() != "false" {
 			flags = append(flags, f)
@@ -309,7 +310,7 @@ func (r *ralphCall) loopHere(hears bool) (*run.Run, error) {
 		if !hears {
 			break
 		}
-		if l, err := readLoop(e, one); err != nil || !l.state.Final() { // the command reports the error
+		if l, err := runstate.ReadLoop(e, one); err != nil || !l.State.Final() { // the command reports the error
 			return one, nil
 		}
 	}

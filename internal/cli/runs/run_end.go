@@ -10,133 +10,62 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
-	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/notify"
+	"github.com/bothy-dev/bothy/internal/cli/runview"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/runner"
-	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // Ends runs and removes them: stop and rm of loops and flows.
 
-// endedRun says how to end a kind of runs.
-type endedRun interface {
-	fold(events []run.Event) error // computes the state from events
-	open() error                   // refuses to talk to a run that has ended for good
-	undone() error                 // refuses to stop a run that is completed
-	notice() notify.Notice         // the fields that every notice about it has
-	untold() string                // messages that no process will read
-	inUse() []string               // the IDs of the sandboxes in which an agent may still be working
-	needs() []string               // the IDs of the sandboxes without which it cannot be resumed
-	stop(h *run.Host, events []run.Event) error
-	// tidy removes the sandboxes that an ended run does not need any more. It returns the names of those
-	// that stay because a person has started them.
-	tidy(ctx context.Context) (kept []string, err error)
-	// clear removes the sandboxes that belong to the run when it is removed. It returns names likewise.
-	clear(ctx context.Context) (kept []string, err error)
-}
-
-func runStopCommand(a *app, k *runKind, meant func(named []string) (AnyRun, error)) *cobra.Command {
+func runStopCommand(a *app, k *runKind, meant func(named []string) (runstate.Run, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: "stop [RUN]", Short: k.stop, Long: k.stopped, Args: cmdline.AtMost(1, "a run"), ValidArgsFunction: a.oneRun(k.name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := meant(args)
 			if err == nil {
-				err = l.open()
+				err = l.CheckOpen()
 			}
 			if err == nil {
-				err = l.undone()
+				err = l.CheckUndone()
 			}
 			if err != nil {
 				return err
 			}
 			err = a.stopRun(cmd.Context(), l)
-			if r := l.record(); r.ours { // otherwise the process that runs it notifies
-				if text := l.untold(); text != "" {
-					a.Note("%s", text)
+			if r := l.Recorded(); r.Ours { // otherwise the process that runs it notifies
+				if l, ok := l.(*runstate.Loop); ok {
+					if text := runview.UntoldText(r.Run.ID, l.State); text != "" {
+						a.Note("%s", text)
+					}
 				}
-				a.notify(context.WithoutCancel(cmd.Context()), r.engine, noticeOfEnd(l.notice(), l.result()))
+				a.notify(context.WithoutCancel(cmd.Context()), r.Engine, runstate.NoticeOfEnd(l.Notice(), l.Result()))
 			}
 			return err
 		},
 	}
 }
 
-// noticeOfEnd fills a notice of a run that no longer runs.
-func noticeOfEnd(n notify.Notice, r *run.Result) notify.Notice {
-	n.Event, n.Status, n.Reason, n.Detail = notify.Ended, string(r.Status), r.Reason, term.Line(r.Detail)
-	return n
-}
-
-// stopPoll is how often a run is polled for its end.
-const stopPoll = 50 * time.Millisecond
-
 // stopRun ends a run. It leaves a message for the process that runs it, and ends an orphaned run here.
-func (a *app) stopRun(ctx context.Context, l AnyRun) error {
-	r := l.record().run
-	if err := r.Leave(run.Message{Kind: run.Stop, Actor: actor()}); err != nil {
+func (a *app) stopRun(ctx context.Context, l runstate.Run) error {
+	r := l.Recorded().Run
+	if err := r.Leave(run.Message{Kind: run.Stop, Actor: runstate.Actor()}); err != nil {
 		return err
 	}
-	for !l.progress().Final() {
-		if err := cancelRun(l); err != nil {
+	for !l.Progress().Final() {
+		if err := runstate.Cancel(l); err != nil {
 			return err
 		}
-		if l.progress().Final() {
+		if l.Progress().Final() {
 			break
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(stopPoll):
+		case <-time.After(runstate.PollEvery):
 		}
 	}
 	fmt.Fprintln(a.Out, r.ID)
-	return nil
-}
-
-// cancelRun ends an orphaned run. If a process runs it, that one has got the message.
-func cancelRun(l AnyRun) error {
-	r := l.record()
-	h, events, err := r.run.Host()
-	if errors.Is(err, spec.ErrConflict) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	if err := l.fold(events); err != nil {
-		return err
-	}
-	if l.progress().Final() { // it ended just now
-		return r.run.Forget(time.Time{}, run.Stop) // its host exited before it read them
-	}
-	if err := l.undone(); err != nil { // it completed just now
-		return errors.Join(err, r.run.Forget(time.Time{}, run.Stop))
-	}
-	if err := endAll(r.engine, l.inUse()...); err != nil {
-		return err
-	}
-	if err := l.stop(h, events); err != nil {
-		return err
-	}
-	r.ours = true
-	_, err = l.tidy(context.Background())
-	return err
-}
-
-// endAll stops the sandboxes of an orphaned run, since its process may have left an agent running.
-func endAll(e *engine.Engine, ids ...string) error {
-	for _, id := range ids {
-		sb, err := e.Find(id)
-		if err == nil {
-			err = e.Stop(context.Background(), sb, runner.Grace)
-		}
-		if err != nil && !errors.Is(err, spec.ErrNotFound) {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -151,7 +80,7 @@ func runRmCommand(a *app, k *runKind) *cobra.Command {
 				if err != nil {
 					return nil, err
 				}
-				l, err := readRun(e, r)
+				l, err := runstate.Read(e, r)
 				if err != nil {
 					return r, a.removeUnread(r, force, err)
 				}
@@ -172,32 +101,24 @@ func (a *app) removeUnread(r *run.Run, force bool, why error) error {
 	if err := r.Remove(); err != nil {
 		return err
 	}
-	a.Note("%v: what was kept of it is removed; bothy ls shows the sandboxes there are", why)
+	a.Note("%v: its record is removed; bothy ls shows the remaining sandboxes", why)
 	return nil
 }
 
 // removeRun removes a run that no process is running, with the sandboxes that belong to it. They would
 // be orphans without it.
-func (a *app) removeRun(ctx context.Context, l AnyRun) error {
-	h, events, err := l.record().run.Host()
+func (a *app) removeRun(ctx context.Context, l runstate.Run) error {
+	h, events, err := l.Recorded().Run.Host()
 	if err != nil {
 		return err
 	}
 	defer h.Close()
-	if err := l.fold(events); err != nil {
+	if err := l.Fold(events); err != nil {
 		return err
 	}
-	kept, err := eraseRun(ctx, l, h)
+	kept, err := runstate.Erase(ctx, l, h)
 	if err == nil && len(kept) > 0 {
-		a.Note("what somebody has started since stays: bothy rm %s", strings.Join(kept, " "))
+		a.Note("sandboxes that were started since stay: bothy rm %s", strings.Join(kept, " "))
 	}
 	return err
-}
-
-// eraseRun removes a run that this process holds, and the sandboxes that belong to it.
-func eraseRun(ctx context.Context, l AnyRun, h *run.Host) (kept []string, err error) {
-	if kept, err = l.clear(ctx); err != nil {
-		return nil, err
-	}
-	return kept, h.Remove()
 }

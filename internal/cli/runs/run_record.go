@@ -3,73 +3,11 @@ package runs
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// Reads existing runs, whatever their kind.
-
-// runRecord is what the files of every run tell.
-type runRecord struct {
-	engine *engine.Engine
-	run    *run.Run
-	since  time.Time // when it began
-	events []run.Event
-	raised *run.Limits // raised limits; nil: none
-	hosted bool        // a process is running it
-	ours   bool        // this process ended it
-}
-
-func (l *runRecord) record() *runRecord { return l }
-
-// read reads a run. plan receives its plan, and fold its events. The messages are those that no
-// process had recorded by then.
-func (l *runRecord) read(plan any, fold func([]run.Event) error) (mail []run.Message, err error) {
-	if l.since, err = l.run.Plan(plan); err != nil {
-		return nil, l.run.Unreadable(err)
-	}
-	mail, _ = l.run.Mail()    // before the events, which record mail read meanwhile; the host reports errors
-	l.hosted = l.run.Hosted() // also before the events: a host records the end before it exits
-	if l.events, err = l.run.Events(); err != nil {
-		return nil, err
-	}
-	return mail, l.run.Unreadable(fold(l.events))
-}
-
-// noteCrash marks a run that is recorded as running but has no host. made tells whether its
-// sandboxes were made.
-func (l *runRecord) noteCrash(r *run.Result, made bool) {
-	if l.hosted || !r.UnderWay() {
-		return
-	}
-	if *r = run.Crash(); !made {
-		r.Detail = cutInMaking
-	}
-}
-
-// noticeIn returns the fields that every notice about a run in a directory has.
-func (l *runRecord) noticeIn(directory string) notify.Notice {
-	return notify.Notice{Run: l.run.ID, Kind: l.run.Kind, Directory: directory}
-}
-
-// AnyRun is an existing loop or flow. Its adapters are [loopRun] and [flowRun].
-type AnyRun interface {
-	record() *runRecord
-	shownRun
-	endedRun
-	resumedRun
-}
-
-// runState is the state of a run after its events.
-type runState interface {
-	patient
-	ExitCode() int
-	Final() bool // it cannot be resumed
-}
 
 // runKind is a kind of runs, with the words of its commands.
 type runKind struct {
@@ -84,28 +22,20 @@ type runKind struct {
 
 var (
 	loops = &runKind{
-		name: run.Loops, missing: "there is no run",
+		name: run.Loops, missing: "no loops found",
 		list: "List loops, the newest first", titles: "RUN\tSTATUS\tITERATION\tAGENT\tSANDBOX\tDIRECTORY",
 		stop:    "End a loop for good; without RUN the newest",
 		stopped: "Ends a loop at once, with the agent if it works just now. The work stays in the\nsandbox.",
 		remove:  "Remove the records of loops; the sandbox of a loop that was ready stays",
 	}
 	flows = &runKind{
-		name: run.Flows, missing: "there is no run of a flow",
+		name: run.Flows, missing: "no flows found",
 		list: "List runs of flows, the newest first", titles: "RUN\tSTATUS\tSTEPS\tFLOW",
 		stop:    "End a flow for good; without RUN the only one that is not over",
-		stopped: "Ends a flow at once, with the agent or the command that works just now. One that is\ncompleted but for what was skipped is left at that: what it put out stays, and nobody\ncan go on with it.",
+		stopped: "Ends a flow at once, with the agent or the command that works just now. One that is\ncompleted but for skipped steps is left at that: its outputs stay, and it cannot be\nresumed.",
 		remove:  "Remove runs of flows, with their outputs and sandboxes",
 	}
 )
-
-// readRun reads a run of either kind.
-func readRun(e *engine.Engine, r *run.Run) (AnyRun, error) {
-	if r.Kind == run.Flows {
-		return readFlow(e, r)
-	}
-	return readLoop(e, r)
-}
 
 // findRun finds a run by its name, or the newest without one.
 func (a *app) findRun(k *runKind, ref string) (*engine.Engine, *run.Run, error) {

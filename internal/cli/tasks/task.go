@@ -25,8 +25,8 @@ import (
 
 func (a *app) taskCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "task", Aliases: []string{"tasks"}, Short: "What there is to do in a project, and who does it",
-		Long: "Tasks of a project: what there is to do, what waits for what, who has taken what and\nuntil when. They are kept on this machine, where no sandbox can change them, unless it is\nmade with --share-tasks. Fields and rules are those of Beads, whose issues.jsonl can be\nimported and exported.",
+		Use: "task", Aliases: []string{"tasks"}, Short: "Keep the tasks of a project",
+		Long: "Tasks of a project: open work, dependencies, and claims with their deadlines.\nThey are kept on this machine, where no sandbox can change them, unless it is\nmade with --share-tasks. Fields and rules are those of Beads, whose issues.jsonl can be\nimported and exported.",
 	}
 	for _, build := range []func(*taskCall) *cobra.Command{
 		(*taskCall).addCommand, (*taskCall).lsCommand, (*taskCall).showCommand, (*taskCall).readyCommand, (*taskCall).claimCommand,
@@ -44,8 +44,8 @@ type taskCall struct {
 	dir, actor string
 }
 
-// scope adds --project and --json to a command.
-func (t *taskCall) scope(c *cobra.Command) *cobra.Command {
+// addProjectFlags adds --project and --json to a command.
+func (t *taskCall) addProjectFlags(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVarP(&t.dir, "project", "C", "", "the project, a directory (default: the nearest one, here or above, that has tasks; else this one)")
 	cmdline.CompleteFlag(c, "project", cmdline.FileNames)
 	if c.ValidArgsFunction == nil {
@@ -54,20 +54,20 @@ func (t *taskCall) scope(c *cobra.Command) *cobra.Command {
 	return t.JSONFlag(c)
 }
 
-// by also adds --actor, for a command that changes something.
-func (t *taskCall) by(c *cobra.Command) *cobra.Command {
+// addActorFlag also adds --actor, for a command that changes something.
+func (t *taskCall) addActorFlag(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVar(&t.actor, "actor", "", "name of the worker (default: BOTHY_ACTOR, else USER)")
-	return t.scope(c)
+	return t.addProjectFlags(c)
 }
 
-// who returns the name of the caller.
-func (t *taskCall) who() (string, error) {
+// callerName returns the name of the caller.
+func (t *taskCall) callerName() (string, error) {
 	who := cmp.Or(t.actor, os.Getenv("BOTHY_ACTOR"), os.Getenv("USER"), fmt.Sprint("uid-", os.Getuid()))
 	return who, task.CheckWho(who)
 }
 
-// book opens the tasks of the selected project.
-func (t *taskCall) book(ctx context.Context) (*book.Book, error) {
+// openBook opens the tasks of the selected project.
+func (t *taskCall) openBook(ctx context.Context) (*book.Book, error) {
 	state, err := store.Dir()
 	if err != nil {
 		return nil, err
@@ -99,18 +99,18 @@ func RealDir(paths *hostpath.Guard, dir string) (string, error) {
 	}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return "", spec.Errorf(spec.ErrNotFound, "no project %s: there is no such directory", dir)
+		return "", spec.Errorf(spec.ErrNotFound, "no project %s: the directory does not exist", dir)
 	case err != nil:
 		return "", &spec.Error{Op: "find the project " + dir, Err: err}
 	case !info.IsDir():
-		return "", spec.Errorf(spec.ErrUsage, "the project %s is no directory", dir)
+		return "", spec.Errorf(spec.ErrUsage, "the project %s is not a directory", dir)
 	}
 	return path, nil
 }
 
-// view returns the tasks.
-func (t *taskCall) view(ctx context.Context) (*task.Graph, error) {
-	b, err := t.book(ctx)
+// viewTasks returns the tasks.
+func (t *taskCall) viewTasks(ctx context.Context) (*task.Graph, error) {
+	b, err := t.openBook(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +118,9 @@ func (t *taskCall) view(ctx context.Context) (*task.Graph, error) {
 	return b.View(ctx)
 }
 
-// find returns the tasks, and the one with an ID.
-func (t *taskCall) find(ctx context.Context, id string) (*task.Graph, *task.Task, error) {
-	g, err := t.view(ctx)
+// findTask returns the tasks, and the one with an ID.
+func (t *taskCall) findTask(ctx context.Context, id string) (*task.Graph, *task.Task, error) {
+	g, err := t.viewTasks(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -130,11 +130,11 @@ func (t *taskCall) find(ctx context.Context, id string) (*task.Graph, *task.Task
 
 // change changes the tasks, and returns them after the change.
 func (t *taskCall) change(ctx context.Context, f func(g *task.Graph, who string, now time.Time) error) (g *task.Graph, err error) {
-	who, err := t.who()
+	who, err := t.callerName()
 	if err != nil {
 		return nil, err
 	}
-	b, err := t.book(ctx)
+	b, err := t.openBook(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (t *taskCall) change(ctx context.Context, f func(g *task.Graph, who string,
 
 // taskIDs completes the ID of a task that is not closed, or for reopen of one that is.
 func (t *taskCall) taskIDs(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	g, err := t.view(context.Background()) // completion gets no context from Execute's caller
+	g, err := t.viewTasks(context.Background()) // completion gets no context from Execute's caller
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -29,7 +29,7 @@ type taskFields struct {
 	minutes                                                 int
 }
 
-func (f *taskFields) add(c *cobra.Command) {
+func (f *taskFields) addFlags(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVarP(&f.description, "description", "d", "", "the work to do, and its reason")
 	fs.StringVarP(&f.bodyFile, "body-file", "F", "", "read the description from a file, or from standard input: -")
@@ -51,9 +51,9 @@ func (f *taskFields) add(c *cobra.Command) {
 	cmdline.CompleteFlag(c, "body-file", cmdline.FileNames)
 }
 
-// read reads the description if it is in a file. That may take as long as a user types, so it must
+// readDescription reads the description if it is in a file. That may take as long as a user types, so it must
 // not hold the tasks' lock.
-func (f *taskFields) read(cmd *cobra.Command, a *app) (err error) {
+func (f *taskFields) readDescription(cmd *cobra.Command, a *app) (err error) {
 	given := cmd.Flags().Changed
 	switch {
 	case given("description") && given("body-file"):
@@ -64,8 +64,8 @@ func (f *taskFields) read(cmd *cobra.Command, a *app) (err error) {
 	return err
 }
 
-// set puts the given fields into a task. An empty value clears a field.
-func (f *taskFields) set(cmd *cobra.Command, x *task.Task, now time.Time) (err error) {
+// setFields puts the given fields into a task. An empty value clears a field.
+func (f *taskFields) setFields(cmd *cobra.Command, x *task.Task, now time.Time) (err error) {
 	given := cmd.Flags().Changed
 	for name, field := range map[string]struct {
 		to   *string
@@ -95,7 +95,7 @@ func (f *taskFields) set(cmd *cobra.Command, x *task.Task, now time.Time) (err e
 	}
 	if given("metadata") {
 		if !json.Valid([]byte(f.metadata)) {
-			return spec.Errorf(spec.ErrUsage, "--metadata is no JSON")
+			return spec.Errorf(spec.ErrUsage, "--metadata is not JSON")
 		}
 		x.Metadata = json.RawMessage(f.metadata)
 	}
@@ -138,7 +138,7 @@ func ReadError(path string, err error) error {
 func parsePriority(s string) (int, error) {
 	n, err := strconv.Atoi(strings.TrimPrefix(strings.ToUpper(s), "P"))
 	if err != nil || n < 0 || n > 4 {
-		return 0, spec.Errorf(spec.ErrUsage, "%q is no priority", s).WithHint("0 is the most urgent, 2 usual, 4 can wait")
+		return 0, spec.Errorf(spec.ErrUsage, "%q is not a priority", s).WithHint("0 is the most urgent, 2 usual, 4 can wait")
 	}
 	return n, nil
 }
@@ -158,7 +158,7 @@ func parseFuture(flag, s string, now time.Time) (*time.Time, error) {
 	if t, err := time.ParseInLocation(time.DateOnly, s, time.Local); err == nil {
 		return &t, nil
 	}
-	return nil, spec.Errorf(spec.ErrUsage, "--%s %q is no time", flag, s).WithHint("write 2026-12-31, 2026-12-31T18:00:00Z, or 8h")
+	return nil, spec.Errorf(spec.ErrUsage, "--%s %q is not a time", flag, s).WithHint("write 2026-12-31, 2026-12-31T18:00:00Z, or 8h")
 }
 
 // parseLink parses a dependency: [KIND:]ID, where KIND defaults to blocks. IDs may contain colons,
@@ -205,13 +205,13 @@ func (t *taskCall) addCommand() *cobra.Command {
 					return err
 				}
 			}
-			if err := f.read(cmd, t.app); err != nil {
+			if err := f.readDescription(cmd, t.app); err != nil {
 				return err
 			}
 			var added []*task.Task
 			g, err := t.change(cmd.Context(), func(g *task.Graph, who string, now time.Time) (err error) {
 				for i := range list {
-					if err := f.set(cmd, &list[i], now); err != nil {
+					if err := f.setFields(cmd, &list[i], now); err != nil {
 						return err
 					}
 					list[i].Labels = withLabels(list[i].Labels, labels)
@@ -228,14 +228,14 @@ func (t *taskCall) addCommand() *cobra.Command {
 			return t.printIDs(g, added, nil)
 		},
 	}
-	f.add(c)
+	f.addFlags(c)
 	c.Flags().StringVar(&id, "id", "", "give it this ID (default: a short random one)")
 	c.Flags().StringVar(&parent, "parent", "", "make it a part of this task")
 	c.Flags().StringArrayVarP(&labels, "label", "l", nil, "a label; repeatable")
 	c.Flags().StringArrayVar(&deps, "dep", nil, "it depends on [KIND:]ID, e.g. discovered-from:bd-a1b2 (default KIND blocks); repeatable")
 	cmdline.CompleteFlag(c, "parent", t.taskIDs)
 	cmdline.CompleteFlag(c, "dep", t.taskIDs)
-	return t.by(c)
+	return t.addActorFlag(c)
 }
 
 // withLabels adds labels that are missing.

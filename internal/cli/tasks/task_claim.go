@@ -28,12 +28,12 @@ else has the task, or it cannot begin, 5.`,
 		Example: "  bothy task claim --actor worker-1 --lease 10m --json\n  bothy task claim --renew bd-a1b2 --actor worker-1\n  bothy task claim --release bd-a1b2 --actor worker-1",
 		Args:    cmdline.AtMost(1, "the ID of a task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd, args); err != nil {
+			if err := f.checkFlags(cmd, args); err != nil {
 				return err
 			}
 			var x *task.Task
 			g, err := t.change(cmd.Context(), func(g *task.Graph, who string, now time.Time) (err error) {
-				x, err = f.claim(g, args, who, now)
+				x, err = f.claimTask(g, args, who, now)
 				return err
 			})
 			if err != nil {
@@ -45,16 +45,16 @@ else has the task, or it cannot begin, 5.`,
 			return t.showTask(g, x)
 		},
 	}
-	f.add(t, c)
+	f.addFlags(t, c)
 	c.Flags().DurationVar(&f.lease, "lease", task.UsualLease, "for how long, from 1s to 720h")
 	c.Flags().BoolVar(&f.renew, "renew", false, "make a claim of yours last for another lease from now on")
 	c.Flags().BoolVar(&f.release, "release", false, "give a task of yours back")
 	c.Flags().BoolVar(&f.force, "force", false, "with --release, also if another worker has it")
-	return t.by(c)
+	return t.addActorFlag(c)
 }
 
-// check refuses flags that do not go together.
-func (f *claimFlags) check(cmd *cobra.Command, args []string) error {
+// checkFlags refuses flags that do not go together.
+func (f *claimFlags) checkFlags(cmd *cobra.Command, args []string) error {
 	given := cmd.Flags().Changed
 	switch {
 	case f.renew && f.release:
@@ -74,7 +74,7 @@ func (f *claimFlags) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (f *claimFlags) claim(g *task.Graph, args []string, who string, now time.Time) (*task.Task, error) {
+func (f *claimFlags) claimTask(g *task.Graph, args []string, who string, now time.Time) (*task.Task, error) {
 	switch {
 	case f.renew:
 		return g.Renew(args[0], who, f.lease, now)

@@ -77,7 +77,7 @@ func (t *taskCall) depAddCommand() *cobra.Command {
 	c.Flags().StringVar(&gate, "gate", "all", "for waits-for: all parts, or any")
 	cmdline.CompleteFlag(c, "kind", cmdline.OneOf(task.Kinds()...))
 	cmdline.CompleteFlag(c, "gate", cmdline.OneOf("all", "any"))
-	return t.by(c)
+	return t.addActorFlag(c)
 }
 
 func (t *taskCall) depRmCommand() *cobra.Command {
@@ -99,7 +99,7 @@ func (t *taskCall) depRmCommand() *cobra.Command {
 	}
 	c.Flags().StringVarP(&kind, "kind", "t", "", "only the dependency of this kind (default: of all)")
 	cmdline.CompleteFlag(c, "kind", cmdline.OneOf(task.Kinds()...))
-	return t.by(c)
+	return t.addActorFlag(c)
 }
 
 // depNode is a task in a tree of dependencies.
@@ -121,12 +121,12 @@ func (t *taskCall) depTreeCommand() *cobra.Command {
 		Long: "Shows the tasks that a task depends on by kinds that block, and their own; with --reverse\nthe tasks that depend on it. A task that was shown before is not unfolded again.",
 		Args: cmdline.Exactly(1, "the ID of a task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			g, x, err := t.find(cmd.Context(), args[0])
+			g, x, err := t.findTask(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			f := forest{picture{graph: g, now: time.Now()}, reverse, map[string]bool{}}
-			top := f.node(x.ID, "")
+			top := f.printNode(x.ID, "")
 			if t.JSON {
 				return t.PrintJSON(top)
 			}
@@ -138,7 +138,7 @@ func (t *taskCall) depTreeCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&reverse, "reverse", false, "what depends on it")
-	return t.scope(c)
+	return t.addProjectFlags(c)
 }
 
 // forest builds trees of dependencies.
@@ -148,7 +148,7 @@ type forest struct {
 	seen    map[string]bool
 }
 
-func (f *forest) node(id string, kind task.Kind) *depNode {
+func (f *forest) printNode(id string, kind task.Kind) *depNode {
 	n := &depNode{ID: id, Kind: kind, Dependencies: []*depNode{}}
 	head := ""
 	if kind != "" {
@@ -160,20 +160,20 @@ func (f *forest) node(id string, kind task.Kind) *depNode {
 		return n
 	}
 	n.Title, n.State = x.Title, stateWord(x, f.graph.State(x, f.now))
-	n.line = head + f.line(x)
+	n.line = head + f.taskLine(x)
 	if n.Above = f.seen[id]; n.Above {
 		n.line += "  (see above)"
 		return n
 	}
 	f.seen[id] = true
-	for _, d := range f.next(x) {
-		n.Dependencies = append(n.Dependencies, f.node(d.ID, d.Kind))
+	for _, d := range f.nextTasks(x) {
+		n.Dependencies = append(n.Dependencies, f.printNode(d.ID, d.Kind))
 	}
 	return n
 }
 
-// next returns the tasks below one, with the kinds of their dependencies.
-func (f *forest) next(x *task.Task) (list []neededBy) {
+// nextTasks returns the tasks below one, with the kinds of their dependencies.
+func (f *forest) nextTasks(x *task.Task) (list []neededBy) {
 	if f.reverse {
 		for _, d := range f.graph.Dependents(x.ID) {
 			if d.Kind.Blocking() {
@@ -191,11 +191,11 @@ func (f *forest) next(x *task.Task) (list []neededBy) {
 }
 
 func (t *taskCall) depCyclesCommand() *cobra.Command {
-	return t.scope(&cobra.Command{
+	return t.addProjectFlags(&cobra.Command{
 		Use: "cycles", Short: "Look for tasks that wait for each other", Args: cmdline.Exactly(0, "no arguments"),
 		Long: "Looks for tasks that wait for each other. No command makes such; if there are any the exit\ncode is 1.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			g, err := t.view(cmd.Context())
+			g, err := t.viewTasks(cmd.Context())
 			if err != nil {
 				return err
 			}

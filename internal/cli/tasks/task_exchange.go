@@ -22,7 +22,7 @@ func (t *taskCall) importCommand() *cobra.Command {
 	var overwrite, dry bool
 	c := &cobra.Command{
 		Use: "import FILE | -", Short: "Take tasks over: from an issues.jsonl, an export, a prd.json, or boxes in Markdown",
-		Long:    "Takes tasks over from a file with a task a line, or from standard input: those that are\nnew, and those that were changed later than the ones here. All of the file is taken, or\nnothing. What somebody has claimed here stays. The stories of a prd.json become tasks, too,\nand in a file that ends with .md the lines with a box, \"- [ ] TITLE\"; of one that is\nhere, what its entry says otherwise than last time is taken over where nothing was changed\nhere, and none is opened again, or closed without --overwrite.",
+		Long:    "Takes tasks over from a file with a task a line, or from standard input: those that are\nnew, and those that were changed later than the ones here. All of the file is taken, or\nnothing. A claimed task stays as it is. The stories of a prd.json become tasks, too,\nand in a file that ends with .md the lines with a box, \"- [ ] TITLE\"; of one that is\nhere, what its entry says otherwise than last time is taken over where nothing was changed\nhere, and none is opened again, or closed without --overwrite.",
 		Example: "  bothy task import .beads/issues.jsonl\n  bothy task export -C ../other | bothy task import -",
 		Args:    cmdline.Exactly(1, "a file, or -"), ValidArgsFunction: cmdline.FileNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,7 +36,7 @@ func (t *taskCall) importCommand() *cobra.Command {
 				return err
 			}
 			if dry {
-				g, err := t.view(cmd.Context())
+				g, err := t.viewTasks(cmd.Context())
 				if err == nil {
 					err = take(g, "", time.Now())
 				}
@@ -51,7 +51,7 @@ func (t *taskCall) importCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&overwrite, "overwrite", false, "overwrite tasks that were changed later here, too, and close those that a list has as done")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only tell what would be taken over")
-	return t.scope(c)
+	return t.addProjectFlags(c)
 }
 
 // readImport reads tasks from a file or standard input.
@@ -92,7 +92,7 @@ func (a *app) readDated(path string, most int64) ([]byte, time.Time, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", path)
+		err = fmt.Errorf("%s is not a regular file", path)
 	}
 	if err != nil {
 		return nil, time.Time{}, err
@@ -127,11 +127,11 @@ func (t *taskCall) printTaken(taken task.Taken, dry bool) error {
 }
 
 func (t *taskCall) exportCommand() *cobra.Command {
-	return t.scope(&cobra.Command{
+	return t.addProjectFlags(&cobra.Command{
 		Use: "export", Short: "Print all tasks, one a line, as Beads reads them from issues.jsonl",
 		Args: cmdline.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			g, err := t.view(cmd.Context())
+			g, err := t.viewTasks(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -22,20 +22,20 @@ func (t *taskCall) graphCommand() *cobra.Command {
 		Long: "Shows all tasks, or one with its parts and all tasks that these wait for: as a tree of\nwholes and parts, or as a picture for Graphviz (dot) or Mermaid.",
 		Args: cmdline.AtMost(1, "a task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			draw, ok := map[string]func(picture) string{"tree": picture.tree, "dot": picture.dot, "mermaid": picture.mermaid}[format]
+			draw, ok := map[string]func(picture) string{"tree": picture.printTree, "dot": picture.printDot, "mermaid": picture.mermaid}[format]
 			if !ok {
 				return spec.Errorf(spec.ErrUsage, "no format %q", format).WithHint("there are tree, dot and mermaid")
 			}
-			g, err := t.view(cmd.Context())
+			g, err := t.viewTasks(cmd.Context())
 			if err != nil {
 				return err
 			}
 			p := picture{graph: g, now: time.Now()}
-			if p.list, err = drawn(g, args, all); err != nil {
+			if p.list, err = drawnTasks(g, args, all); err != nil {
 				return err
 			}
 			if t.JSON {
-				return t.PrintJSON(p.data())
+				return t.PrintJSON(p.jsonView())
 			}
 			_, err = fmt.Fprint(t.Out, draw(p))
 			return err
@@ -44,11 +44,11 @@ func (t *taskCall) graphCommand() *cobra.Command {
 	c.Flags().StringVar(&format, "format", "tree", "tree, dot or mermaid")
 	c.Flags().BoolVar(&all, "all", false, "closed ones too")
 	cmdline.CompleteFlag(c, "format", cmdline.OneOf("tree", "dot", "mermaid"))
-	return t.scope(c)
+	return t.addProjectFlags(c)
 }
 
-// drawn returns the tasks of a picture: all, or one with its parts and all tasks that these wait for.
-func drawn(g *task.Graph, args []string, all bool) ([]*task.Task, error) {
+// drawnTasks returns the tasks of a picture: all, or one with its parts and all tasks that these wait for.
+func drawnTasks(g *task.Graph, args []string, all bool) ([]*task.Task, error) {
 	keep := func(x *task.Task) bool { return all || x.Status != task.Closed && x.Status != task.Tombstone }
 	list := slices.DeleteFunc(g.All(), func(x *task.Task) bool { return !keep(x) })
 	if len(args) == 0 {
@@ -88,8 +88,8 @@ type edge struct {
 	Kind task.Kind `json:"type"`
 }
 
-// edges returns the dependencies with both ends in the picture.
-func (p picture) edges() []edge {
+// listEdges returns the dependencies with both ends in the picture.
+func (p picture) listEdges() []edge {
 	in := map[string]bool{}
 	for _, x := range p.list {
 		in[x.ID] = true
@@ -105,8 +105,8 @@ func (p picture) edges() []edge {
 	return list
 }
 
-// data is the picture in JSON.
-func (p picture) data() map[string]any {
+// jsonView is the picture in JSON.
+func (p picture) jsonView() map[string]any {
 	type node struct {
 		ID       string `json:"id"`
 		Title    string `json:"title"`
@@ -118,11 +118,11 @@ func (p picture) data() map[string]any {
 	for _, x := range p.list {
 		nodes = append(nodes, node{x.ID, x.Title, stateWord(x, p.graph.State(x, p.now)), x.Priority, x.Type})
 	}
-	return map[string]any{"tasks": nodes, "dependencies": p.edges()}
+	return map[string]any{"tasks": nodes, "dependencies": p.listEdges()}
 }
 
-// tree draws tasks with their parts below them, each with the tasks that it waits for.
-func (p picture) tree() string {
+// printTree draws tasks with their parts below them, each with the tasks that it waits for.
+func (p picture) printTree() string {
 	below := map[string][]*task.Task{}
 	in := map[string]bool{}
 	for _, x := range p.list {
@@ -137,8 +137,8 @@ func (p picture) tree() string {
 	}
 	var b strings.Builder
 	for _, x := range below[""] {
-		fmt.Fprintln(&b, p.line(x))
-		branch(&b, "", below[x.ID], func(c *task.Task) (string, []*task.Task) { return p.line(c), below[c.ID] })
+		fmt.Fprintln(&b, p.taskLine(x))
+		branch(&b, "", below[x.ID], func(c *task.Task) (string, []*task.Task) { return p.taskLine(c), below[c.ID] })
 	}
 	return b.String()
 }
@@ -156,8 +156,8 @@ func branch[T any](b *strings.Builder, indent string, list []T, look func(T) (st
 	}
 }
 
-// line is a task in the tree.
-func (p picture) line(x *task.Task) string {
+// taskLine is a task in the tree.
+func (p picture) taskLine(x *task.Task) string {
 	s := p.graph.State(x, p.now)
 	text := fmt.Sprintf("%s  %s  P%d  %s", stateCell(x, s), x.ID, x.Priority, term.Line(x.Title))
 	if note := noteCell(x, s); note != "" {
@@ -166,8 +166,8 @@ func (p picture) line(x *task.Task) string {
 	return text
 }
 
-// arrow returns how to draw a kind of dependency: its label, and whether the line is thin.
-func arrow(k task.Kind) (label string, thin bool) {
+// arrowStyle returns how to draw a kind of dependency: its label, and whether the line is thin.
+func arrowStyle(k task.Kind) (label string, thin bool) {
 	switch k {
 	case task.Blocks:
 		return "", false
@@ -181,16 +181,16 @@ func arrow(k task.Kind) (label string, thin bool) {
 	return string(k), true
 }
 
-// dot draws for Graphviz. Arrows lead from a task to those that wait for it.
-func (p picture) dot() string {
+// printDot draws for Graphviz. Arrows lead from a task to those that wait for it.
+func (p picture) printDot() string {
 	var b strings.Builder
 	b.WriteString("digraph tasks {\n  rankdir=LR;\n  node [shape=box];\n")
 	for _, x := range p.list {
 		style := map[string]string{"ready": ", penwidth=2", "claimed": ", style=bold", "closed": ", style=dotted"}[stateWord(x, p.graph.State(x, p.now))]
 		fmt.Fprintf(&b, "  %s [label=%s%s];\n", dotText(x.ID), dotText(x.ID+"\n"+x.Title), style)
 	}
-	for _, e := range p.edges() {
-		label, thin := arrow(e.Kind)
+	for _, e := range p.listEdges() {
+		label, thin := arrowStyle(e.Kind)
 		style := ""
 		if thin {
 			style = ", style=dashed"
@@ -219,8 +219,8 @@ func (p picture) mermaid() string {
 		names[x.ID] = fmt.Sprint("t", i)
 		fmt.Fprintf(&b, "  t%d[\"%s<br/>%s\"]\n", i, mermaidText(x.ID), mermaidText(x.Title))
 	}
-	for _, e := range p.edges() {
-		label, thin := arrow(e.Kind)
+	for _, e := range p.listEdges() {
+		label, thin := arrowStyle(e.Kind)
 		line := "-->"
 		if thin {
 			line = "-.->"

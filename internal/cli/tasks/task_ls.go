@@ -23,7 +23,7 @@ type taskFilter struct {
 	quiet                     bool
 }
 
-func (f *taskFilter) add(t *taskCall, c *cobra.Command) {
+func (f *taskFilter) addFlags(t *taskCall, c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringArrayVarP(&f.priorities, "priority", "p", nil, "only of this priority; repeatable")
 	fs.StringArrayVarP(&f.types, "type", "t", nil, "only of this type; repeatable")
@@ -39,7 +39,7 @@ func (f *taskFilter) add(t *taskCall, c *cobra.Command) {
 
 // addList also adds the flags for lists.
 func (f *taskFilter) addList(t *taskCall, c *cobra.Command) {
-	f.add(t, c)
+	f.addFlags(t, c)
 	fs := c.Flags()
 	fs.StringVarP(&f.assignee, "assignee", "a", "", "only theirs")
 	fs.BoolVar(&f.unassigned, "unassigned", false, "only tasks without an assignee")
@@ -72,8 +72,8 @@ func (f *taskFilter) filter(g *task.Graph) (task.Filter, task.Order, error) {
 	return out, task.Order(f.order), nil
 }
 
-// print prints a list, cut to the limit.
-func (f *taskFilter) print(t *taskCall, g *task.Graph, list []*task.Task) error {
+// printList prints a list, cut to the limit.
+func (f *taskFilter) printList(t *taskCall, g *task.Graph, list []*task.Task) error {
 	total := len(list)
 	if f.limit > 0 {
 		list = list[:min(total, f.limit)]
@@ -93,9 +93,9 @@ func (f *taskFilter) print(t *taskCall, g *task.Graph, list []*task.Task) error 
 	return nil
 }
 
-// view returns the tasks, and the filter and order of the flags.
-func (f *taskFilter) view(ctx context.Context, t *taskCall) (g *task.Graph, filter task.Filter, order task.Order, err error) {
-	if g, err = t.view(ctx); err == nil {
+// viewTasks returns the tasks, and the filter and order of the flags.
+func (f *taskFilter) viewTasks(ctx context.Context, t *taskCall) (g *task.Graph, filter task.Filter, order task.Order, err error) {
+	if g, err = t.viewTasks(ctx); err == nil {
 		filter, order, err = f.filter(g)
 	}
 	return g, filter, order, err
@@ -108,7 +108,7 @@ func (t *taskCall) lsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List tasks", Args: cmdline.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			g, filter, order, err := f.view(cmd.Context(), t)
+			g, filter, order, err := f.viewTasks(cmd.Context(), t)
 			if err != nil {
 				return err
 			}
@@ -120,14 +120,14 @@ func (t *taskCall) lsCommand() *cobra.Command {
 				}
 			}
 			task.SortTasks(list, order, now)
-			return f.print(t, g, list)
+			return f.printList(t, g, list)
 		},
 	}
 	f.addList(t, c)
 	c.Flags().StringArrayVarP(&statuses, "status", "s", nil, "only of this status, or in this state: ready, claimed, blocked, ...; repeatable")
 	c.Flags().BoolVar(&all, "all", false, "closed ones too")
 	cmdline.CompleteFlag(c, "status", cmdline.OneOf(append(task.Statuses(), "ready", "claimed")...))
-	return t.scope(c)
+	return t.addProjectFlags(c)
 }
 
 // hasStatus reports whether a task has one of the statuses, or a state of that name. Without
@@ -146,7 +146,7 @@ func (t *taskCall) readyCommand() *cobra.Command {
 		Long: "Lists the tasks that can begin now: open ones that wait for nothing, and those whose claim\nhas run out.",
 		Args: cmdline.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			g, filter, order, err := f.view(cmd.Context(), t)
+			g, filter, order, err := f.viewTasks(cmd.Context(), t)
 			if err != nil {
 				return err
 			}
@@ -155,11 +155,11 @@ func (t *taskCall) readyCommand() *cobra.Command {
 				t.Note("no task is ready%s", whyNone(g))
 				return nil
 			}
-			return f.print(t, g, list)
+			return f.printList(t, g, list)
 		},
 	}
 	f.addList(t, c)
-	return t.scope(c)
+	return t.addProjectFlags(c)
 }
 
 // whyNone counts the tasks that are open but not ready.

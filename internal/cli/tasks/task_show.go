@@ -20,7 +20,7 @@ type neededBy struct {
 }
 
 func (t *taskCall) showCommand() *cobra.Command {
-	return t.scope(&cobra.Command{
+	return t.addProjectFlags(&cobra.Command{
 		Use: "show ID", Aliases: []string{"inspect"}, Short: "Show a task, the tasks that it waits for, and those that wait for it",
 		Args: cmdline.Exactly(1, "the ID of a task"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
@@ -30,7 +30,7 @@ func (t *taskCall) showCommand() *cobra.Command {
 			return t.taskIDs(cmd, args, word)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			g, x, err := t.find(cmd.Context(), args[0])
+			g, x, err := t.findTask(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ func (t *taskCall) showTask(g *task.Graph, x *task.Task) error {
 	row("type", fmt.Sprintf("%s, priority %d", term.Sanitize(x.Type), x.Priority))
 	row("assignee", claimRow(x, s))
 	row("labels", term.Sanitize(strings.Join(x.Labels, ", ")))
-	row("created", dateRow(&x.CreatedAt)+by(x.CreatedBy))
+	row("created", dateRow(&x.CreatedAt)+actorText(x.CreatedBy))
 	row("started", dateRow(x.StartedAt))
 	row("due", dateRow(x.DueAt))
 	row("deferred", dateRow(x.DeferUntil))
@@ -120,7 +120,7 @@ func relation(kind task.Kind, word, of string) (name, also string) {
 	return term.Sanitize(string(kind)) + of, ""
 }
 
-func by(who string) string {
+func actorText(who string) string {
 	if who == "" {
 		return ""
 	}

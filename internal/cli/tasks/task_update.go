@@ -24,11 +24,11 @@ func (t *taskCall) updateCommand() *cobra.Command {
 	var f updateFlags
 	c := &cobra.Command{
 		Use: "update ID", Aliases: []string{"edit"}, Short: "Change fields of a task",
-		Long:    "Changes the fields that are given; an empty text takes one away. What somebody else has\nclaimed keeps its status and assignee unless --force is given.",
+		Long:    "Changes the fields that are given; an empty text takes one away. A task that another\nactor has claimed keeps its status and assignee unless --force is given.",
 		Example: "  bothy task update bd-a1b2 --priority 0 --add-label urgent\n  bothy task update bd-a1b2 --append-notes 'The cause is in tax.go'",
 		Args:    cmdline.Exactly(1, "the ID of a task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.read(cmd, t.app); err != nil {
+			if err := f.readDescription(cmd, t.app); err != nil {
 				return err
 			}
 			var x *task.Task
@@ -45,7 +45,7 @@ func (t *taskCall) updateCommand() *cobra.Command {
 			return t.printIDs(g, []*task.Task{x}, nil)
 		},
 	}
-	f.add(c)
+	f.addFlags(c)
 	fs := c.Flags()
 	fs.StringVar(&f.title, "title", "", "its title")
 	fs.StringVarP(&f.status, "status", "s", "", strings.Join(task.Statuses(), ", ")+"; close and reopen it by those commands")
@@ -57,7 +57,7 @@ func (t *taskCall) updateCommand() *cobra.Command {
 	cmdline.MayBeEmpty(c, "parent", "assignee", "due", "defer", "external-ref", "spec-id") // an empty value clears the field
 	cmdline.CompleteFlag(c, "status", cmdline.OneOf(task.Statuses()...))
 	cmdline.CompleteFlag(c, "parent", t.taskIDs)
-	return t.by(c)
+	return t.addActorFlag(c)
 }
 
 func (f *updateFlags) update(cmd *cobra.Command, g *task.Graph, id, who string, now time.Time) (*task.Task, error) {
@@ -74,7 +74,7 @@ func (f *updateFlags) update(cmd *cobra.Command, g *task.Graph, id, who string, 
 		}
 		x.Labels = slices.DeleteFunc(x.Labels, func(l string) bool { return slices.Contains(f.remove, l) })
 		x.Labels = withLabels(x.Labels, f.labels)
-		return f.set(cmd, x, now)
+		return f.setFields(cmd, x, now)
 	})
 	if err == nil && given("parent") {
 		x, err = g.Move(x.ID, f.parent, who, now)
@@ -110,12 +110,12 @@ func (t *taskCall) closeCommand() *cobra.Command {
 	c.Flags().StringVarP(&end.Reason, "reason", "r", "", "how it ended")
 	c.Flags().StringVar(&end.Session, "session", "", "the session of an agent in which it ended")
 	c.Flags().BoolVar(&end.Force, "force", false, "also if another worker has claimed it, it is blocked, or parts of it are open")
-	return t.by(c)
+	return t.addActorFlag(c)
 }
 
 func (t *taskCall) reopenCommand() *cobra.Command {
-	return t.by(&cobra.Command{
-		Use: "reopen ID...", Short: "Make closed tasks open again, and nobody's",
+	return t.addActorFlag(&cobra.Command{
+		Use: "reopen ID...", Short: "Make closed tasks open again, without an assignee",
 		Args: cmdline.AtLeast(1, "the ID of a task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var list []*task.Task

@@ -1,4 +1,4 @@
-package runs
+package runview
 
 import (
 	"cmp"
@@ -21,11 +21,11 @@ import (
 const maxSpent = 10
 
 // printUsage prints the usage of the last iterations.
-func (l *loopRun) printUsage(a *app) error {
-	if len(l.spent) == 0 {
+func (l shownLoop) printUsage(a *Viewer) error {
+	if len(l.Spent) == 0 {
 		return nil
 	}
-	tasks, turns := l.plan.Tasks != nil, len(l.plan.Models) > 1
+	tasks, turns := l.Plan.Tasks != nil, len(l.Plan.Models) > 1
 	title := []string{"ITERATION"}
 	if tasks {
 		title = append(title, "TASK")
@@ -36,21 +36,21 @@ func (l *loopRun) printUsage(a *app) error {
 	title = append(title, "TOOK", "TOOLS", "FILES")
 	w := a.Table()
 	fmt.Fprintln(w, "\n"+strings.Join(append(title, cmdline.MeterTitles[:]...), "\t"))
-	each := make([]spec.Metered, 0, len(l.spent))
-	for i, p := range l.spent {
+	each := make([]spec.Metered, 0, len(l.Spent))
+	for i, p := range l.Spent {
 		each = append(each, p.Metered)
-		if i < len(l.spent)-maxSpent {
+		if i < len(l.Spent)-maxSpent {
 			continue
 		}
 		row := []string{strconv.Itoa(p.Iteration)}
-		if p.Iteration > l.state.Iteration { // discarded by a rewind
+		if p.Iteration > l.State.Iteration { // discarded by a rewind
 			row[0] += " (put back)"
 		}
 		if tasks {
 			row = append(row, cmdline.Dash(p.Task))
 		}
 		if turns {
-			row = append(row, cmp.Or(p.Agent, l.plan.Agent)+":"+p.Model)
+			row = append(row, cmp.Or(p.Agent, l.Plan.Agent)+":"+p.Model)
 		}
 		row = append(row, workedCells(&p)...)
 		for n, cell := range row {
@@ -61,7 +61,7 @@ func (l *loopRun) printUsage(a *app) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	a.ExplainMetered(&l.state.Metered, each...)
+	a.ExplainMetered(&l.State.Metered, each...)
 	return nil
 }
 
@@ -71,7 +71,7 @@ func workedCells(p *loop.Spent) []string {
 	if p.Seconds == 0 {
 		return []string{"-", "-", "-"}
 	}
-	return []string{roundly(time.Duration(p.Seconds * float64(time.Second))), strconv.Itoa(p.Calls), strconv.Itoa(p.Changes)}
+	return []string{Rounded(time.Duration(p.Seconds * float64(time.Second))), strconv.Itoa(p.Calls), strconv.Itoa(p.Changes)}
 }
 
 // promiseText returns the words by which the agent says that it is done, and that it gives up, if it

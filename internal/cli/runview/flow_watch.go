@@ -1,4 +1,4 @@
-package runs
+package runview
 
 import (
 	"cmp"
@@ -14,32 +14,33 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// pages returns the pages of a watched flow.
-func (l *flowRun) pages(a *app) (look func(context.Context) (watchedPage, error), end func()) {
+// openPages returns the pages of a watched flow.
+func (l shownFlow) openPages(a *Viewer) (look func(context.Context) (watchedPage, error), end func()) {
 	return func(ctx context.Context) (watchedPage, error) {
-		now, err := readFlow(l.engine, l.run)
+		now, err := runstate.ReadFlow(l.Engine, l.Run)
 		if err != nil {
 			return nil, err
 		}
-		p := &flowPage{flowRun: now, tries: triesOf(now.events)}
-		p.traffic = a.trafficOf(ctx, l.engine, slices.Collect(maps.Values(now.plan.Sandboxes)), now.since)
+		p := &flowPage{Flow: now, tries: triesOf(now.Events)}
+		p.traffic = a.trafficOf(ctx, l.Engine, slices.Collect(maps.Values(now.Plan.Sandboxes)), now.Since)
 		return p, nil
 	}, func() {}
 }
 
 // flowPage is one snapshot of a flow.
 type flowPage struct {
-	*flowRun
+	*runstate.Flow
 	tries   map[string]*stepTries
 	traffic outward
 }
 
-func (p *flowPage) live() bool { return p.hosted }
+func (p *flowPage) isHosted() bool { return p.Hosted }
 
 // stepTries sums up the attempts at a step.
 type stepTries struct {
@@ -76,17 +77,17 @@ func triesOf(events []run.Event) map[string]*stepTries {
 	return all
 }
 
-// lines renders the page.
-func (p *flowPage) lines(rows, cols int, now time.Time) []tui.Line {
-	head, foot := p.head(cols, now), p.foot()
+// pageLines renders the page.
+func (p *flowPage) pageLines(rows, cols int, now time.Time) []tui.Line {
+	head, foot := p.headLines(cols, now), p.footLines()
 	room := max(3, rows-len(head)-len(foot)-4)
-	return slices.Concat(head, p.table(room, cols, now), foot)
+	return slices.Concat(head, p.tableLines(room, cols, now), foot)
 }
 
-func (p *flowPage) head(cols int, now time.Time) []tui.Line {
-	s, plan := p.state, &p.plan
-	v := &vitals{id: p.run.ID, now: p.standing(), took: s.Took(s.Status, now), state: s, used: &s.Usage, most: plan.Limits}
-	page := v.head(
+func (p *flowPage) headLines(cols int, now time.Time) []tui.Line {
+	s, plan := p.State, &p.Plan
+	v := &vitals{id: p.Run.ID, now: p.Standing(), took: s.Took(s.Status, now), state: s, used: &s.Usage, most: plan.Limits}
+	page := v.headLines(
 		tui.Text(tui.Dim, term.Sanitize(plan.File+", "+cmp.Or(plan.Directory, "on nothing of this host"))),
 		tui.Text(tui.Plain, term.Opening(cmp.Or(plan.Flow.Description, plan.Flow.Name))),
 	)
@@ -97,7 +98,7 @@ func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 		}
 	}
 	text := fmt.Sprintf("%d of %d", settled, len(s.Steps))
-	if n := p.atWork(); n > 0 && plan.Most() > 1 {
+	if n := p.AtWork(); n > 0 && plan.Most() > 1 {
 		text += fmt.Sprintf(", %d at work", n)
 	}
 	page = append(page, meterLine(cols, "steps", float64(settled), 0, text))
@@ -112,19 +113,19 @@ func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 		}
 		page = append(page, meterLine(cols, list[0].Group, float64(counts[run.Completed]), float64(len(list)), text))
 	}
-	return append(page, v.means(cols, &p.traffic)...)
+	return append(page, v.usageLines(cols, &p.traffic)...)
 }
 
-// table renders the steps in order, and those of an element only while it is under way.
-func (p *flowPage) table(most, cols int, now time.Time) []tui.Line {
+// tableLines renders the steps in order, and those of an element only while it is under way.
+func (p *flowPage) tableLines(most, cols int, now time.Time) []tui.Line {
 	type place struct{ group, element string }
 	elements := map[place]flow.ElementState{}
-	for _, e := range p.state.Elements() {
+	for _, e := range p.State.Elements() {
 		elements[place{e.Group, e.ID}] = e
 	}
 	page := []tui.Line{tui.Text(tui.Dim, fmt.Sprintf("  %7s  %s%5s  %s", "took", cmdline.MeterTitle(cols), "tries", "step"))}
 	at, first, last := 0, -1, place{} // the line in progress, and the first running step
-	for _, st := range p.state.Steps {
+	for _, st := range p.State.Steps {
 		here := place{st.Group, st.Element}
 		e, in := elements[here]
 		if in && last != here {
@@ -137,7 +138,7 @@ func (p *flowPage) table(most, cols int, now time.Time) []tui.Line {
 		if in {
 			indent = "  "
 		}
-		page = append(page, p.step(st, indent, cols, now))
+		page = append(page, p.stepLine(st, indent, cols, now))
 		if st.Status != flow.Pending {
 			at = len(page) - 2 // without the title line
 		}
@@ -193,11 +194,11 @@ func flowMark(s run.Status) (mark tui.Piece, known bool) {
 // element renders the line of an element, with the sums of its steps.
 func (p *flowPage) element(e flow.ElementState, cols int, now time.Time) tui.Line {
 	tries, took := 0, 0.0
-	for _, st := range p.state.Steps {
+	for _, st := range p.State.Steps {
 		if st.Group == e.Group && st.Element == e.ID {
 			tries += st.Attempts
 			if t := p.tries[st.ID]; t != nil {
-				took += p.spent(st, t, now)
+				took += p.stepSeconds(st, t, now)
 			}
 		}
 	}
@@ -213,11 +214,11 @@ func (p *flowPage) element(e flow.ElementState, cols int, now time.Time) tui.Lin
 	return l
 }
 
-// step renders the line of a step.
-func (p *flowPage) step(st *flow.StepState, indent string, cols int, now time.Time) tui.Line {
+// stepLine renders the line of a step.
+func (p *flowPage) stepLine(st *flow.StepState, indent string, cols int, now time.Time) tui.Line {
 	took := 0.0
 	if t := p.tries[st.ID]; t != nil {
-		took = p.spent(st, t, now)
+		took = p.stepSeconds(st, t, now)
 	}
 	mark, ok := flowMark(st.Status)
 	if !ok {
@@ -226,7 +227,7 @@ func (p *flowPage) step(st *flow.StepState, indent string, cols int, now time.Ti
 	l := append(tui.Line{mark}, columnsOf(st.Attempts, took, &st.Metered, cols)...)
 	l = append(l, tui.Plain.Of(indent+st.ID), tui.Dim.Of(timeText(st)))
 	switch {
-	case st.Status == run.Running && !p.hosted:
+	case st.Status == run.Running && !p.Hosted:
 		return append(l, tui.Yellow.Of("  cut short"))
 	case st.Status == run.Running && len(st.Missing) > 0:
 		return append(l, tui.Dim.Of("  after: "+term.Opening(st.Missing[0])))
@@ -234,9 +235,9 @@ func (p *flowPage) step(st *flow.StepState, indent string, cols int, now time.Ti
 	return append(l, tui.Dim.Of(stepText(st)))
 }
 
-// spent returns how long the attempts at a step took, including a running one.
-func (p *flowPage) spent(st *flow.StepState, t *stepTries, now time.Time) float64 {
-	if st.Status == run.Running && p.hosted {
+// stepSeconds returns how long the attempts at a step took, including a running one.
+func (p *flowPage) stepSeconds(st *flow.StepState, t *stepTries, now time.Time) float64 {
+	if st.Status == run.Running && p.Hosted {
 		return t.seconds + max(0, now.Sub(t.began).Seconds())
 	}
 	return t.seconds
@@ -253,17 +254,13 @@ func columnsOf(tries int, took float64, m *spec.Metered, cols int) tui.Line {
 	return append(l, tui.Plain.Of(fmt.Sprintf("%5s  ", count)))
 }
 
-func (p *flowPage) foot() []tui.Line {
-	page := p.traffic.lines()
-	for _, st := range p.state.Questions() {
+func (p *flowPage) footLines() []tui.Line {
+	page := p.traffic.pageLines()
+	for _, st := range p.State.Questions() {
 		page = append(page, tui.Line{tui.Yellow.Of("waits      "), tui.Plain.Of(st.ID + ": " + term.Opening(st.Message))})
 	}
-	v := RunView{ID: p.run.ID, Kind: run.Flows, Status: p.state.Status, Reason: p.state.Reason, Detail: p.state.Detail, Hosted: p.hosted}
-	if p.hosted {
-		v.asks, _ = p.state.Asks()
-	}
-	if v.next() != "" {
-		page = append(page, tui.Line{tui.Yellow.Of("next       "), tui.Plain.Of(v.next())})
+	if next := p.NextCommand(); next != "" {
+		page = append(page, tui.Line{tui.Yellow.Of("next       "), tui.Plain.Of(next)})
 	}
 	return page
 }

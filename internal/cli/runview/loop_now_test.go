@@ -1,11 +1,9 @@
-package runs
+package runview
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/bothy-dev/bothy/internal/cli/tasks"
-	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
@@ -25,7 +23,7 @@ func TestWhatNow(t *testing.T) {
 		{spec.WorkspaceLive, loop.State{Result: run.Result{Status: run.Completed}, Keep: &loop.Keep{}}, ""},
 		{spec.WorkspaceReview, loop.State{Result: run.Result{Status: run.Completed}}, ""},
 		{spec.WorkspaceReview, loop.State{Result: run.Result{Status: run.Completed}, Keep: &loop.Keep{}}, "bothy diff box, bothy apply box"},
-		{spec.WorkspaceReview, loop.State{Result: run.Result{Status: run.Limited, Reason: "tokens"}, Workers: []*loop.State{{}}}, "bothy diff box, bothy apply box\nto go on, with more than what is used: bothy loop resume r-1 --max-tokens N"},
+		{spec.WorkspaceReview, loop.State{Result: run.Result{Status: run.Limited, Reason: "tokens"}, Workers: []*loop.State{{}}}, "bothy diff box, bothy apply box\nto go on, with more than is used: bothy loop resume r-1 --max-tokens N"},
 		{spec.WorkspaceClone, loop.State{Result: run.Result{Status: run.Completed}, Keep: &loop.Keep{}}, "bothy fetch box"},
 		{spec.WorkspaceReview, loop.State{Result: run.Result{Status: run.Stalled, Reason: "unchanged"}}, "to go on: bothy loop resume r-1"},
 		{spec.WorkspaceLive, loop.State{Result: run.Result{Status: run.Waiting, Reason: "question"}}, "bothy loop hint r-1 'TEXT', bothy loop resume r-1"},
@@ -38,19 +36,9 @@ func TestWhatNow(t *testing.T) {
 		{spec.WorkspaceLive, loop.State{Result: run.Result{Status: run.Waiting, Reason: "paused"}, Hints: []string{"a"}}, "to go on: bothy loop resume r-1"},
 	} {
 		sb := &spec.Sandbox{Name: "box", WorkspaceMode: c.mode, Workspaces: []spec.Mount{{Source: "/p", Target: "/p"}}}
-		got := strings.Join(whatNow("r-1", sb, p, &c.s), "\n")
+		got := strings.Join(NextSteps("r-1", sb, p, &c.s), "\n")
 		if got != c.want && (c.want == "" || !strings.HasSuffix(got, c.want)) {
 			t.Errorf("%s, %s: %q, want %q", c.mode, c.s.Status, got, c.want)
 		}
-	}
-}
-
-// TestShowTaskHere checks that the command omits -C in the tasks' own directory.
-func TestShowTaskHere(t *testing.T) {
-	dir, err := tasks.RealDir(new(hostpath.Guard), t.TempDir())
-	must(t, err)
-	t.Chdir(dir)
-	if got := showTask(&loopplan.Plan{Tasks: &loopplan.Tasks{Project: dir}}, "bd-3"); got != "bothy task show bd-3" {
-		t.Error(got)
 	}
 }

@@ -1,4 +1,4 @@
-package runs
+package runview
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
 	"github.com/bothy-dev/bothy/spec"
@@ -27,22 +28,22 @@ const watchEvery = 500 * time.Millisecond
 
 // watchedPage is one snapshot of a run.
 type watchedPage interface {
-	lines(rows, cols int, now time.Time) []tui.Line
-	live() bool // a process is running it
+	pageLines(rows, cols int, now time.Time) []tui.Line
+	isHosted() bool // a process is running it
 }
 
-// watchRun shows a run until no process runs it any more, or the user interrupts.
-func (a *app) watchRun(ctx context.Context, l AnyRun) error {
+// Watch shows a run until no process runs it any more, or the user interrupts.
+func (a *Viewer) Watch(ctx context.Context, l runstate.Run) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
 	defer stop()
 	if a.JSON || !term.IsTerminal(a.Out) {
 		return a.follow(ctx, l)
 	}
-	return a.draw(ctx, l)
+	return a.drawPages(ctx, l)
 }
 
-// pause waits until the next refresh. It returns false if ctx is canceled.
-func pause(ctx context.Context) bool {
+// waitForRefresh waits until the next refresh. It returns false if ctx is canceled.
+func waitForRefresh(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -52,9 +53,9 @@ func pause(ctx context.Context) bool {
 }
 
 // follow prints every event, including past ones.
-func (a *app) follow(ctx context.Context, l AnyRun) error {
-	r, told := l.record().run, 0
-	describe, err := l.narrator()
+func (a *Viewer) follow(ctx context.Context, l runstate.Run) error {
+	r, told := l.Recorded().Run, 0
+	describe, err := shownOf(l).narrator()
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (a *app) follow(ctx context.Context, l AnyRun) error {
 		for _, ev := range events[told:] {
 			text, err := describe(ev)
 			if err == nil {
-				err = a.printRunEvent(ev, text)
+				err = a.printEvent(ev, text)
 			}
 			if err != nil {
 				return err
@@ -78,18 +79,18 @@ func (a *app) follow(ctx context.Context, l AnyRun) error {
 		if err := a.tellRefusal(&refused, l, hosted); err != nil {
 			return err
 		}
-		if !hosted || !pause(ctx) {
+		if !hosted || !waitForRefresh(ctx) {
 			return nil
 		}
 	}
 }
 
 // tellRefusal prints why models do not answer, if that has changed and a process is running the run.
-func (a *app) tellRefusal(r *refusals, l AnyRun, hosted bool) error {
+func (a *Viewer) tellRefusal(r *refusals, l runstate.Run, hosted bool) error {
 	if a.JSON || !hosted {
 		return nil
 	}
-	text := r.tell(l.denied())
+	text := r.Tell(l.Denied())
 	if text == "" {
 		return nil
 	}
@@ -97,9 +98,9 @@ func (a *app) tellRefusal(r *refusals, l AnyRun, hosted bool) error {
 	return err
 }
 
-// draw redraws a page until the run is over.
-func (a *app) draw(ctx context.Context, l AnyRun) error {
-	look, end := l.pages(a)
+// drawPages redraws a page until the run is over.
+func (a *Viewer) drawPages(ctx context.Context, l runstate.Run) error {
+	look, end := shownOf(l).openPages(a)
 	defer end()
 	screen, err := tui.Open(a.Out)
 	if err != nil {
@@ -112,14 +113,14 @@ func (a *app) draw(ctx context.Context, l AnyRun) error {
 			return console.Join([]error{err, screen.Close(nil)})
 		}
 		rows, cols := screen.Size()
-		page = p.lines(rows, cols, time.Now())
-		if !p.live() {
+		page = p.pageLines(rows, cols, time.Now())
+		if !p.isHosted() {
 			return screen.Close(page)
 		}
-		if err := screen.Draw(append(page, nil, tui.Text(tui.Dim, "Ctrl-C leaves; the "+l.record().run.Kind+" goes on"))); err != nil {
+		if err := screen.Draw(append(page, nil, tui.Text(tui.Dim, "Ctrl-C leaves; the "+l.Recorded().Run.Kind+" goes on"))); err != nil {
 			return console.Join([]error{err, screen.Close(nil)})
 		}
-		if !pause(ctx) {
+		if !waitForRefresh(ctx) {
 			return screen.Close(page)
 		}
 	}
@@ -130,13 +131,13 @@ type vitals struct {
 	id    string
 	now   run.Result // as shown to people
 	took  time.Duration
-	state waiter
+	state runstate.Waiter
 	used  *run.Usage
 	most  flowplan.Limits
 }
 
-// style returns the style of a status.
-func (v *vitals) style() tui.Style {
+// statusStyle returns the style of a status.
+func (v *vitals) statusStyle() tui.Style {
 	switch v.now.Status {
 	case run.Running:
 		return tui.Cyan
@@ -150,26 +151,26 @@ func (v *vitals) style() tui.Style {
 	return tui.Yellow
 }
 
-// head returns the first lines, with those about the run in between.
-func (v *vitals) head(about ...tui.Line) []tui.Line {
+// headLines returns the first lines, with those about the run in between.
+func (v *vitals) headLines(about ...tui.Line) []tui.Line {
 	status := string(v.now.Status)
 	if v.now.Reason != "" {
 		status += ", " + v.now.Reason
 	}
 	page := append([]tui.Line{
-		{tui.Bold.Of(v.id), tui.Plain.Of("  "), v.style().Of(status), tui.Dim.Of("  " + v.took.Round(time.Second).String())},
+		{tui.Bold.Of(v.id), tui.Plain.Of("  "), v.statusStyle().Of(status), tui.Dim.Of("  " + v.took.Round(time.Second).String())},
 	}, about...)
 	if v.now.Detail != "" {
-		page = append(page, tui.Text(v.style(), term.Opening(v.now.Detail)))
+		page = append(page, tui.Text(v.statusStyle(), term.Opening(v.now.Detail)))
 	}
 	if d, waits := v.state.Waits(); waits {
-		page = append(page, tui.Text(tui.Yellow, "waits until "+delayText(d)))
+		page = append(page, tui.Text(tui.Yellow, "waits until "+runstate.DelayText(d)))
 	}
 	return append(page, nil)
 }
 
-// means shows the usage and its limits.
-func (v *vitals) means(cols int, t *outward) []tui.Line {
+// usageLines shows the usage and its limits.
+func (v *vitals) usageLines(cols int, t *outward) []tui.Line {
 	tokens, usd := max(v.used.Tokens, t.sum.Counted()), max(v.used.USD, t.sum.USD)
 	used, cost := strconv.FormatInt(tokens, 10), cmdline.UsdCell(spec.BillItem{USD: usd, Unpriced: t.sum.Unpriced})+" USD"
 	if !v.used.Metered.Known() && t.sum.Answers == 0 && tokens == 0 && usd == 0 {

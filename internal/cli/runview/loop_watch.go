@@ -1,4 +1,4 @@
-package runs
+package runview
 
 import (
 	"cmp"
@@ -14,26 +14,27 @@ import (
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// pages returns the pages of a watched loop.
-func (l *loopRun) pages(a *app) (look func(context.Context) (watchedPage, error), end func()) {
-	out := &lookout{queue: taskQueueOf(l.engine, &l.plan, l.run)}
-	return func(ctx context.Context) (watchedPage, error) { return a.look(ctx, l, out) }, out.close
+// openPages returns the pages of a watched loop.
+func (l shownLoop) openPages(a *Viewer) (look func(context.Context) (watchedPage, error), end func()) {
+	out := &lookout{queue: runstate.TaskQueueOf(l.Engine, &l.Plan, l.Run)}
+	return func(ctx context.Context) (watchedPage, error) { return a.readLoopPage(ctx, l.Loop, out) }, out.close
 }
 
 // loopPage is one snapshot of a loop.
 type loopPage struct {
-	*loopRun
+	*runstate.Loop
 	past    []tried
 	traffic outward
 	ahead   *ahead // nil: it takes no tasks, or they are not watched
 }
 
-func (p *loopPage) live() bool { return p.hosted }
+func (p *loopPage) isHosted() bool { return p.Hosted }
 
 // tried is one iteration.
 type tried struct {
@@ -45,23 +46,23 @@ type tried struct {
 	judged *loop.Verdict
 }
 
-// look reads the state of a loop.
-func (a *app) look(ctx context.Context, l *loopRun, out *lookout) (*loopPage, error) {
-	now, err := readLoop(l.engine, l.run)
+// readLoopPage reads the state of a loop.
+func (a *Viewer) readLoopPage(ctx context.Context, l *runstate.Loop, out *lookout) (*loopPage, error) {
+	now, err := runstate.ReadLoop(l.Engine, l.Run)
 	if err != nil {
 		return nil, err
 	}
-	p := &loopPage{loopRun: now}
-	if p.past, err = tries(now.events); err != nil {
+	p := &loopPage{Loop: now}
+	if p.past, err = iterationsOf(now.Events); err != nil {
 		return nil, err
 	}
-	p.ahead = out.look(ctx, now.state, len(now.events))
-	p.traffic = a.trafficOf(ctx, l.engine, now.sandboxes(), l.since)
+	p.ahead = out.tasksAhead(ctx, now.State, len(now.Events))
+	p.traffic = a.trafficOf(ctx, l.Engine, now.Sandboxes(), l.Since)
 	return p, nil
 }
 
-// tries collects the iterations from events.
-func tries(events []run.Event) (list []tried, err error) {
+// iterationsOf collects the iterations from events.
+func iterationsOf(events []run.Event) (list []tried, err error) {
 	s, err := loop.Fold(nil)
 	for _, ev := range events {
 		if err == nil {
@@ -82,14 +83,14 @@ func tries(events []run.Event) (list []tried, err error) {
 			}
 			list = append(list, tried{number: w.Iteration, worker: n, began: ev.Time})
 		case i >= 0:
-			list[i].take(ev.Type, w)
+			list[i].recordResult(ev.Type, w)
 		}
 	}
 	return list, err
 }
 
-// take records the result of an iteration.
-func (t *tried) take(kind string, s *loop.State) {
+// recordResult records the result of an iteration.
+func (t *tried) recordResult(kind string, s *loop.State) {
 	switch kind {
 	case loop.Worked:
 		t.work = s.Work
@@ -100,43 +101,43 @@ func (t *tried) take(kind string, s *loop.State) {
 	}
 }
 
-// under reports whether an iteration is under way: its worker has begun no later one.
-func (p *loopPage) under(i int) bool {
+// isUnderWay reports whether an iteration is under way: its worker has begun no later one.
+func (p *loopPage) isUnderWay(i int) bool {
 	later := func(t tried) bool { return t.worker == p.past[i].worker }
-	return p.hosted && !slices.ContainsFunc(p.past[i+1:], later)
+	return p.Hosted && !slices.ContainsFunc(p.past[i+1:], later)
 }
 
-// lines renders the page.
-func (p *loopPage) lines(rows, cols int, now time.Time) []tui.Line {
-	head := p.head(rows, cols, now)
-	foot := slices.Concat(p.gates(), p.foot())
+// pageLines renders the page.
+func (p *loopPage) pageLines(rows, cols int, now time.Time) []tui.Line {
+	head := p.headLines(rows, cols, now)
+	foot := slices.Concat(p.gateLines(), p.footLines())
 	room := rows - len(head) - len(foot) - 5
-	return slices.Concat(head, p.table(max(3, room), cols, now), foot)
+	return slices.Concat(head, p.tableLines(max(3, room), cols, now), foot)
 }
 
-func (p *loopPage) head(rows, cols int, now time.Time) []tui.Line {
-	s, plan := p.state, &p.plan
+func (p *loopPage) headLines(rows, cols int, now time.Time) []tui.Line {
+	s, plan := p.State, &p.Plan
 	v := &vitals{
-		id: p.run.ID, now: p.standing(), took: s.Took(s.Status, now), state: s, used: &s.Usage,
+		id: p.Run.ID, now: p.Standing(), took: s.Took(s.Status, now), state: s, used: &s.Usage,
 		most: flowplan.Limits{Time: plan.Limits.Time, Tokens: plan.Limits.Tokens, USD: plan.Limits.USD},
 	}
-	page := v.head(
+	page := v.headLines(
 		tui.Text(tui.Dim, plan.Agent+" in "+cmp.Or(s.Sandbox, plan.Sandbox)+", "+term.Sanitize(plan.Directory)),
 		tui.Text(tui.Plain, term.Opening(promptText(plan))),
 	)
 	page = append(page, meterLine(cols, "iteration", float64(s.Iteration), float64(plan.Limits.MaxIterations),
 		fmt.Sprintf("%d of %d", s.Iteration, plan.Limits.MaxIterations)))
 	page = append(page, p.taskLines(max(2, rows/6), cols)...)
-	page = append(page, workerLines(workersOf(s), max(4, rows/3))...)
-	return append(page, v.means(cols, &p.traffic)...)
+	page = append(page, workerLines(runstate.WorkersOf(s), max(4, rows/3))...)
+	return append(page, v.usageLines(cols, &p.traffic)...)
 }
 
 // workerLines describes the workers in at most so many lines. If not all fit, those with a task
 // come first.
-func workerLines(list []workerView, most int) (page []tui.Line) {
+func workerLines(list []runstate.Worker, most int) (page []tui.Line) {
 	idle := 0
 	if len(list) > most {
-		busy := slices.DeleteFunc(slices.Clone(list), func(w workerView) bool { return w.Task == nil })
+		busy := slices.DeleteFunc(slices.Clone(list), func(w runstate.Worker) bool { return w.Task == nil })
 		idle, list = len(list)-len(busy), busy
 	}
 	rest := 0
@@ -144,7 +145,7 @@ func workerLines(list []workerView, most int) (page []tui.Line) {
 		rest, list = len(list)-(most-1), list[:most-1]
 	}
 	for _, w := range list {
-		page = append(page, labelled("worker "+strconv.Itoa(w.Worker), tui.Plain.Of(w.text())))
+		page = append(page, labelled("worker "+strconv.Itoa(w.Worker), tui.Plain.Of(w.Text())))
 	}
 	var more []string
 	if rest > 0 {
@@ -159,11 +160,11 @@ func workerLines(list []workerView, most int) (page []tui.Line) {
 	return page
 }
 
-// table lists the latest iterations, newest first.
-func (p *loopPage) table(most, cols int, now time.Time) []tui.Line {
+// tableLines lists the latest iterations, newest first.
+func (p *loopPage) tableLines(most, cols int, now time.Time) []tui.Line {
 	if len(p.past) == 0 {
-		if b := p.state.Baseline; b != nil {
-			return []tui.Line{tui.Text(tui.Dim, "before the first iteration: "+gatesText(&p.plan, b)), nil}
+		if b := p.State.Baseline; b != nil {
+			return []tui.Line{tui.Text(tui.Dim, "before the first iteration: "+gatesText(&p.Plan, b)), nil}
 		}
 		return []tui.Line{tui.Text(tui.Dim, "the sandbox is made, and the gates are asked"), nil}
 	}
@@ -173,22 +174,22 @@ func (p *loopPage) table(most, cols int, now time.Time) []tui.Line {
 			page = append(page, tui.Text(tui.Dim, fmt.Sprintf("%4s  and %d before", "", i+1)))
 			break
 		}
-		page = append(page, t.line(&p.plan, p.meteredOf(t.number), p.traffic.denied, p.under(i), cols, now))
+		page = append(page, t.iterationLine(&p.Plan, p.meteredOf(t.number), p.traffic.denied, p.isUnderWay(i), cols, now))
 	}
 	return append(page, nil)
 }
 
 // meteredOf returns an iteration's usage until now, with all its attempts.
 func (p *loopPage) meteredOf(iteration int) *spec.Metered {
-	for i := range p.spent {
-		if p.spent[i].Iteration == iteration {
-			return &p.spent[i].Metered
+	for i := range p.Spent {
+		if p.Spent[i].Iteration == iteration {
+			return &p.Spent[i].Metered
 		}
 	}
 	return &spec.Metered{}
 }
 
-func (t *tried) line(p *loopplan.Plan, m *spec.Metered, denied *spec.Limited, under bool, cols int, now time.Time) tui.Line {
+func (t *tried) iterationLine(p *loopplan.Plan, m *spec.Metered, denied *spec.Limited, under bool, cols int, now time.Time) tui.Line {
 	took, changed := "", ""
 	text, style := "cut short", tui.Yellow
 	switch {
@@ -239,11 +240,11 @@ func became(w *loop.Work) (string, tui.Style) {
 	return unsaidText(w), tui.Plain
 }
 
-// gates shows the latest verdict of each gate.
-func (p *loopPage) gates() (page []tui.Line) {
-	v := p.state.LastVerdict()
-	if v == nil && len(p.state.Beneath) > 0 {
-		return []tui.Line{{tui.Yellow.Of("not asked  "), tui.Plain.Of("of what there is: " + beneathText(p.state))}}
+// gateLines shows the latest verdict of each gate.
+func (p *loopPage) gateLines() (page []tui.Line) {
+	v := p.State.LastVerdict()
+	if v == nil && len(p.State.Beneath) > 0 {
+		return []tui.Line{{tui.Yellow.Of("not asked  "), tui.Plain.Of("of what there is: " + BeneathText(p.State))}}
 	}
 	if v == nil {
 		return nil
@@ -258,12 +259,12 @@ func (p *loopPage) gates() (page []tui.Line) {
 			page = append(page, tui.Text(tui.Dim, "           "+line))
 		}
 	}
-	for _, id := range yetToSay(&p.plan, p.state) {
+	for _, id := range yetToSay(&p.Plan, p.State) {
 		style := tui.Dim
-		if p.state.Reviewing == id {
+		if p.State.Reviewing == id {
 			style = tui.Cyan
 		}
-		page = append(page, tui.Line{style.Of(fmt.Sprintf("%-9s  ", reviewerState(p.state, id))), tui.Plain.Of(id), tui.Dim.Of("  " + p.plan.Reviewer(id))})
+		page = append(page, tui.Line{style.Of(fmt.Sprintf("%-9s  ", reviewerState(p.State, id))), tui.Plain.Of(id), tui.Dim.Of("  " + p.Plan.Reviewer(id))})
 	}
 	return page
 }
@@ -274,15 +275,15 @@ func lastLines(text string, most int) []string {
 	return lines[max(0, len(lines)-most):]
 }
 
-func (p *loopPage) foot() []tui.Line {
-	page := p.traffic.lines()
-	if text := stuckText(&p.plan, p.state); text != "" {
+func (p *loopPage) footLines() []tui.Line {
+	page := p.traffic.pageLines()
+	if text := stuckText(&p.Plan, p.State); text != "" {
 		page = append(page, tui.Line{tui.Yellow.Of("stuck      "), tui.Plain.Of(text)})
 	}
-	if p.pause {
+	if p.Pause {
 		page = append(page, tui.Line{tui.Yellow.Of("pause      "), tui.Plain.Of("after this iteration")})
 	}
-	for _, h := range p.state.Hints {
+	for _, h := range p.State.Hints {
 		page = append(page, tui.Line{tui.Cyan.Of("hint       "), tui.Plain.Of(term.Opening(h))})
 	}
 	return page

@@ -1,4 +1,4 @@
-package runs
+package runview
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -21,7 +22,7 @@ import (
 // plainPage returns a page without its colors.
 func plainPage(p watchedPage, rows, cols int, now time.Time) string {
 	var b strings.Builder
-	for _, l := range p.lines(rows, cols, now) {
+	for _, l := range p.pageLines(rows, cols, now) {
 		for _, piece := range l {
 			b.WriteString(piece.Text)
 		}
@@ -49,19 +50,19 @@ func TestWatched(t *testing.T) {
 		t.Helper()
 		events, err := r.Events()
 		must(t, err)
-		p := &loopPage{loopRun: &loopRun{runRecord: runRecord{run: r, hosted: true}}}
-		p.plan = loopplan.Plan{Agent: "mine", Directory: "/app", Prompt: "fix it\nall", Limits: loopplan.Limits{MaxIterations: 10, Tokens: 1000}, Stall: loopplan.Stall{SameRed: 6}}
-		p.state, err = loop.Fold(events)
+		p := &loopPage{Loop: &runstate.Loop{Record: runstate.Record{Run: r, Hosted: true}}}
+		p.Plan = loopplan.Plan{Agent: "mine", Directory: "/app", Prompt: "fix it\nall", Limits: loopplan.Limits{MaxIterations: 10, Tokens: 1000}, Stall: loopplan.Stall{SameRed: 6}}
+		p.State, err = loop.Fold(events)
 		must(t, err)
-		p.spent, err = loop.Ledger(events)
+		p.Spent, err = loop.Ledger(events)
 		must(t, err)
-		p.past, err = tries(events)
+		p.past, err = iterationsOf(events)
 		must(t, err)
-		p.state.Elapsed = spec.Duration(90 * time.Second)
+		p.State.Elapsed = spec.Duration(90 * time.Second)
 		if change != nil {
 			change(p)
 		}
-		return plainPage(p, rows, 60, p.state.Last.Add(5*time.Second))
+		return plainPage(p, rows, 60, p.State.Last.Add(5*time.Second))
 	}
 	if got := page(24, nil); !strings.Contains(got, "the sandbox is made") {
 		t.Errorf("%s", got)
@@ -125,7 +126,7 @@ hint       look at b
 	if got != want {
 		t.Errorf("%s\nis not\n%s", got, want)
 	}
-	if got := page(20, func(p *loopPage) { p.pause = true }); !strings.Contains(got, "\npause      after this iteration\nhint ") {
+	if got := page(20, func(p *loopPage) { p.Pause = true }); !strings.Contains(got, "\npause      after this iteration\nhint ") {
 		t.Errorf("%s", got)
 	}
 	if got := page(200, nil); strings.Contains(got, "before") || strings.Count(got, ", 1 of 2 red") != 5 {
@@ -138,15 +139,15 @@ hint       look at b
 	keep(loop.Took, loop.Taken{ID: "bd-3", Title: "the third"})
 	keep(loop.Iteration, loop.Begun{Iteration: 7})
 	keep(loop.Worked, loop.Work{Iteration: 7, Verdict: spec.VerdictOK, USD: 1.25})
-	got = page(40, func(p *loopPage) { p.plan.Tasks = &loopplan.Tasks{} })
+	got = page(40, func(p *loopPage) { p.Plan.Tasks = &loopplan.Tasks{} })
 	for _, want := range []string{"\ntasks      1 closed, 1 put back\ntask       bd-3 the third\n", "\ncost       1.25"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not there:\n%s", want, got)
 		}
 	}
 	got = page(24, func(p *loopPage) {
-		p.plan.Tasks = &loopplan.Tasks{}
-		p.ahead = &ahead{ready: []taskqueue.Open{{Task: "bd-4", Title: "next"}, {Task: "bd-5", Title: "then"}}, open: []taskqueue.Open{
+		p.Plan.Tasks = &loopplan.Tasks{}
+		p.ahead = &ahead{ready: []taskqueue.Open{{Task: "bd-4", Title: "next"}, {Task: "bd-5", Title: "then"}}, CheckOpen: []taskqueue.Open{
 			{Task: "bd-6", Title: "x", Why: task.ReasonBlocked, By: []string{"bd-3"}}, {Task: "bd-7", Why: task.ReasonHuman}, {Task: "bd-8", Why: task.ReasonHuman},
 		}}
 	})
@@ -161,7 +162,7 @@ tokens `
 	if !strings.Contains(got, want) {
 		t.Errorf("%s\nis not in\n%s", want, got)
 	}
-	got = page(24, func(p *loopPage) { p.plan.Tasks, p.ahead = &loopplan.Tasks{}, &ahead{err: errors.New("locked\nby x")} })
+	got = page(24, func(p *loopPage) { p.Plan.Tasks, p.ahead = &loopplan.Tasks{}, &ahead{err: errors.New("locked\nby x")} })
 	if want := "\ntask       bd-3 the third\nto come    locked ...\n"; !strings.Contains(got, want) {
 		t.Errorf("%s\nis not in\n%s", want, got)
 	}
@@ -189,16 +190,16 @@ func TestUnasked(t *testing.T) {
 			t.Errorf("they say %q, want %q", got, step.want)
 		}
 	}
-	w := &loopPage{loopRun: &loopRun{plan: *p, state: &loop.State{Reviewing: "short", Verdict: &loop.Verdict{Gates: v.Gates[:2]}}}}
+	w := &loopPage{Loop: &runstate.Loop{Plan: *p, State: &loop.State{Reviewing: "short", Verdict: &loop.Verdict{Gates: v.Gates[:2]}}}}
 	var said []string
-	for _, l := range w.gates() {
+	for _, l := range w.gateLines() {
 		said = append(said, l[0].Text+l[1].Text)
 	}
 	if want := []string{"green      make test", "green      good", "asked      short"}; !slices.Equal(said, want) {
 		t.Errorf("the page has %q", said)
 	}
-	w.plan.Tasks, w.state.Reviewing = &loopplan.Tasks{}, ""
-	if said := w.gates(); len(said) != 2 {
+	w.Plan.Tasks, w.State.Reviewing = &loopplan.Tasks{}, ""
+	if said := w.gateLines(); len(said) != 2 {
 		t.Errorf("with no task in hand the page has %q", said)
 	}
 }
@@ -224,7 +225,7 @@ func TestWatchedWorkers(t *testing.T) {
 			s.Workers = append(s.Workers, &loop.State{})
 		}
 		got := ""
-		for _, l := range workerLines(workersOf(s), tt.most) {
+		for _, l := range workerLines(runstate.WorkersOf(s), tt.most) {
 			for _, piece := range l {
 				got += piece.Text
 			}
@@ -283,11 +284,11 @@ func TestFlowPage(t *testing.T) {
 		for i := range events { // makes the page the same each time
 			events[i].Time = time.Unix(int64(i)*30, 0)
 		}
-		p := &flowPage{flowRun: &flowRun{runRecord: runRecord{run: r, hosted: hosted, events: events}, plan: plan}, tries: triesOf(events)}
+		p := &flowPage{Flow: &runstate.Flow{Record: runstate.Record{Run: r, Hosted: hosted, Events: events}, Plan: plan}, tries: triesOf(events)}
 		p.traffic = outward{refused: []string{"x.example (3)"}}
-		p.state, err = flow.Fold(&plan, events)
+		p.State, err = flow.Fold(&plan, events)
 		must(t, err)
-		return plainPage(p, rows, 60, p.state.Last.Add(5*time.Second))
+		return plainPage(p, rows, 60, p.State.Last.Add(5*time.Second))
 	}
 	keep(run.Began, nil)
 	try("plan", 1, true)
@@ -363,19 +364,19 @@ func TestFlowPageBeside(t *testing.T) {
 		_, err := h.Append(kind, run.ActorHost, data)
 		must(t, err)
 	}
-	l := &flowRun{runRecord: runRecord{run: r, hosted: true}, plan: plan}
-	l.events, err = r.Events()
+	l := &runstate.Flow{Record: runstate.Record{Run: r, Hosted: true}, Plan: plan}
+	l.Events, err = r.Events()
 	must(t, err)
-	l.state, err = flow.Fold(&plan, l.events)
+	l.State, err = flow.Fold(&plan, l.Events)
 	must(t, err)
-	now := l.state.Last.Add(5 * time.Second)
-	got := plainPage(&flowPage{flowRun: l, tries: triesOf(l.events)}, 20, 60, now)
+	now := l.State.Last.Add(5 * time.Second)
+	got := plainPage(&flowPage{Flow: l, tries: triesOf(l.Events)}, 20, 60, now)
 	for _, want := range []string{"and 7 before\n·                                    work.8 (n=8, os=linux\\n)\n▶      5s                         1  work.9 (n=9, os=linux\\n)\n▶      5s", "\nnext       bothy flow approve many-2026-11-22-0001\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	if took := l.state.Took(l.state.Status, now); took < 5*time.Second || took > 6*time.Second {
+	if took := l.State.Took(l.State.Status, now); took < 5*time.Second || took > 6*time.Second {
 		t.Errorf("it took %s", took)
 	}
 }

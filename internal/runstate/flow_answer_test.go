@@ -1,4 +1,4 @@
-package runs
+package runstate
 
 import (
 	"context"
@@ -34,16 +34,16 @@ func begunFlow(t *testing.T, text string) (*engine.Engine, *flowplan.Plan, *run.
 }
 
 // flowViewOf returns the state of a flow in JSON.
-func flowViewOf(e *engine.Engine, r *run.Run) (flowView, error) {
-	l, err := readFlow(e, r)
+func flowViewOf(e *engine.Engine, r *run.Run) (FlowView, error) {
+	l, err := ReadFlow(e, r)
 	if err != nil {
-		return flowView{}, err
+		return FlowView{}, err
 	}
-	return l.viewed(), nil
+	return l.View().(FlowView), nil
 }
 
 // asked returns a flow that waits for an approval.
-func asked(t *testing.T) *flowRun {
+func asked(t *testing.T) *Flow {
 	t.Helper()
 	e, plan, r, h := begunFlow(t, "name: two\nsteps:\n- {id: good, approval: {message: Good?}}\n- {id: work, needs: [good], command: 'true'}\n")
 	defer h.Close()
@@ -51,14 +51,14 @@ func asked(t *testing.T) *flowRun {
 	must(t, err)
 	_, err = (&flow.Carrier{Plan: plan, Run: r, Host: h}).Carry(t.Context(), []run.Event{ready})
 	must(t, err)
-	l, err := readFlow(e, r)
+	l, err := ReadFlow(e, r)
 	must(t, err)
 	return l
 }
 
 // person returns the named person who decides.
-func (l *flowRun) person(name string) *flow.Person {
-	return &flow.Person{Plan: &l.plan, Run: l.run, Name: name}
+func personOf(l *Flow, name string) *flow.Person {
+	return &flow.Person{Plan: &l.Plan, Run: l.Run, Name: name}
 }
 
 func approve(p *flow.Person) (*flow.State, error) { return p.Decide("", true, "") }
@@ -66,10 +66,10 @@ func approve(p *flow.Person) (*flow.State, error) { return p.Decide("", true, ""
 func reject(p *flow.Person) (*flow.State, error) { return p.Decide("", false, "no") }
 
 // untilLeft waits until count messages wait.
-func (l *flowRun) untilLeft(t *testing.T, count int) []run.Message {
+func untilLeft(t *testing.T, l *Flow, count int) []run.Message {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		list, err := l.run.Mail()
+		list, err := l.Run.Mail()
 		must(t, err)
 		if len(list) == count {
 			return list
@@ -83,44 +83,44 @@ func (l *flowRun) untilLeft(t *testing.T, count int) []run.Message {
 // answer is recorded when that process releases the run, or it learns that the other one decided.
 func TestTell(t *testing.T) {
 	for name, tt := range map[string]struct {
-		meanwhile func(t *testing.T, l *flowRun, h *run.Host, events []run.Event)
+		meanwhile func(t *testing.T, l *Flow, h *run.Host, events []run.Event)
 		want      string // of the error
 		heard     bool
 	}{
-		"nothing": {func(*testing.T, *flowRun, *run.Host, []run.Event) {}, "", false},
-		"another decides": {func(t *testing.T, l *flowRun, h *run.Host, events []run.Event) {
-			p := l.person("bob")
+		"nothing": {func(*testing.T, *Flow, *run.Host, []run.Event) {}, "", false},
+		"another decides": {func(t *testing.T, l *Flow, h *run.Host, events []run.Event) {
+			p := personOf(l, "bob")
 			p.Host, p.Events = h, events
 			_, err := reject(p)
 			must(t, err)
 		}, "nothing of the run two-2026-11-22-0001 waits to be approved", false},
-		"it is heard": {func(t *testing.T, l *flowRun, h *run.Host, events []run.Event) {
-			l.carryOn(t, h, events)
+		"it is heard": {func(t *testing.T, l *Flow, h *run.Host, events []run.Event) {
+			carryOn(t, l, h, events)
 		}, "", true},
-		"another is heard first": {func(t *testing.T, l *flowRun, h *run.Host, events []run.Event) {
-			p := l.person("bob")
+		"another is heard first": {func(t *testing.T, l *Flow, h *run.Host, events []run.Event) {
+			p := personOf(l, "bob")
 			p.Host, p.Events = h, events
 			_, err := reject(p)
 			must(t, err)
-			must(t, l.run.Take(l.untilLeft(t, 1)[0]))
+			must(t, l.Run.Take(untilLeft(t, l, 1)[0]))
 		}, "good of the run two-2026-11-22-0001 was rejected by bob first", true},
-		"it is stopped": {func(t *testing.T, _ *flowRun, h *run.Host, _ []run.Event) {
+		"it is stopped": {func(t *testing.T, _ *Flow, h *run.Host, _ []run.Event) {
 			_, err := h.Append(run.Ended, "bob", flow.End{Status: run.Cancelled, Reason: "stopped"})
 			must(t, err)
 		}, "nothing of the run two-2026-11-22-0001 waits to be approved", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := asked(t)
-			h, events, err := l.run.Host()
+			h, events, err := l.Run.Host()
 			must(t, err)
 			var heard bool
 			told := make(chan error)
 			go func() {
 				var err error
-				heard, err = l.tell(context.Background(), l.person("ann"), approve)
+				heard, err = l.RecordAnswer(context.Background(), personOf(l, "ann"), approve)
 				told <- err
 			}()
-			l.untilLeft(t, 1)
+			untilLeft(t, l, 1)
 			tt.meanwhile(t, l, h, events)
 			h.Close()
 			err = <-told
@@ -130,18 +130,18 @@ func TestTell(t *testing.T) {
 			if heard != tt.heard {
 				t.Errorf("heard is %t", heard)
 			}
-			l.untilLeft(t, 0)
+			untilLeft(t, l, 0)
 		})
 	}
 }
 
 // carryOn runs a flow that needs no sandbox, and cancels it at once.
-func (l *flowRun) carryOn(t *testing.T, h *run.Host, events []run.Event) {
+func carryOn(t *testing.T, l *Flow, h *run.Host, events []run.Event) {
 	t.Helper()
-	l.untilLeft(t, 1)
+	untilLeft(t, l, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := (&flow.Carrier{Plan: &l.plan, Run: l.run, Host: h}).Carry(ctx, events)
+	_, err := (&flow.Carrier{Plan: &l.Plan, Run: l.Run, Host: h}).Carry(ctx, events)
 	must(t, err)
 }
 
@@ -149,18 +149,18 @@ func (l *flowRun) carryOn(t *testing.T, h *run.Host, events []run.Event) {
 // nothing.
 func TestUnheard(t *testing.T) {
 	l := asked(t)
-	p := l.person("ann")
-	p.Events = l.events
+	p := personOf(l, "ann")
+	p.Events = l.Events
 	_, err := approve(p)
 	must(t, err)
-	l, err = readFlow(l.engine, l.run)
+	l, err = ReadFlow(l.Engine, l.Run)
 	must(t, err)
-	if !l.goesOn() || l.waitsFor(true) || l.state.Reason != "answered" {
-		t.Errorf("it is %s, %s; goes on: %t", l.state.Status, l.state.Reason, l.goesOn())
+	if !l.CanResume() || l.WaitsFor(true) || l.State.Reason != "answered" {
+		t.Errorf("it is %s, %s; goes on: %t", l.State.Status, l.State.Reason, l.CanResume())
 	}
-	v, err := RunViewOf(l.engine, l.run)
+	v, err := Summarize(l.Engine, l.Run)
 	must(t, err)
-	if want := "bothy flow resume " + l.run.ID; v.Next != want {
+	if want := "bothy flow resume " + l.Run.ID; v.Next != want {
 		t.Errorf("next is %q", v.Next)
 	}
 }
@@ -168,9 +168,9 @@ func TestUnheard(t *testing.T) {
 // TestTellRemoved checks the error for an answer to a run that is removed meanwhile.
 func TestTellRemoved(t *testing.T) {
 	l := asked(t)
-	must(t, os.RemoveAll(l.run.Dir()))
-	_, err := l.tell(t.Context(), l.person("ann"), approve)
-	if err = l.gone(err); !errors.Is(err, spec.ErrNotFound) {
+	must(t, os.RemoveAll(l.Run.Dir()))
+	_, err := l.RecordAnswer(t.Context(), personOf(l, "ann"), approve)
+	if err = l.CheckRemoved(err); !errors.Is(err, spec.ErrNotFound) {
 		t.Errorf("it comes to %v", err)
 	}
 }
@@ -179,18 +179,18 @@ func TestTellRemoved(t *testing.T) {
 // not while another process holds the run.
 func TestRecordLags(t *testing.T) {
 	l := asked(t)
-	path := filepath.Join(l.run.Dir(), "validation.json")
+	path := filepath.Join(l.Run.Dir(), "validation.json")
 	good, err := os.ReadFile(path)
 	must(t, err)
-	if !flow.Recorded(l.run, l.state) || !strings.Contains(string(good), `"status": "waiting"`) {
+	if !flow.Recorded(l.Run, l.State) || !strings.Contains(string(good), `"status": "waiting"`) {
 		t.Errorf("it lags at once:\n%s", good)
 	}
-	h, _, err := l.run.Host()
+	h, _, err := l.Run.Host()
 	must(t, err)
 	must(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(good), "waiting", "running")), 0o600))
 	read := func() string {
 		t.Helper()
-		_, err := readFlow(l.engine, l.run)
+		_, err := ReadFlow(l.Engine, l.Run)
 		must(t, err)
 		text, err := os.ReadFile(path)
 		must(t, err)

@@ -1,4 +1,4 @@
-package runs
+package runview
 
 import (
 	"cmp"
@@ -13,21 +13,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/review/quote"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// delayText says until when a run waits and why, for a row.
-func delayText(d run.Delay) string {
-	return d.Until.Local().Format(time.DateTime) + ", " + delayReason(d)
-}
-
-func delayReason(d run.Delay) string {
-	if d.For == run.Overloaded {
-		return "the provider of a model is overloaded"
-	}
-	return "an allowance is used up"
-}
 
 // deniedText says that a model could not be asked, and when the work continues. known says whether the
 // provider told until when.
@@ -52,7 +41,7 @@ func unheardText(ev run.Event, s *loop.State) string {
 	return "gate " + u.Gate + ": " + deniedText("the reviewer's", u.Overloaded, !u.Until.IsZero(), s.Until)
 }
 
-func roundly(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
+func Rounded(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
 
 // soFarText formats a loop's usage; unknown usage is not shown as 0.
 func soFarText(s *loop.State) string {
@@ -67,19 +56,19 @@ func pastLine(p *loopplan.Plan, ev run.Event, s *loop.State) string {
 	if ev.Type == run.Began && s.Iteration > 0 {
 		return "gone on with, by another process"
 	}
-	return lineOf(p, ev, s)
+	return LoopLine(p, ev, s)
 }
 
 // promptText returns the prompt to show.
 func promptText(p *loopplan.Plan) string {
-	if p.Prompt == taskPrompt {
+	if p.Prompt == runstate.TaskPrompt {
 		return "-, but for that of each task"
 	}
 	return p.Prompt
 }
 
-// lineOf describes an event; s is the loop's state after it.
-func lineOf(p *loopplan.Plan, ev run.Event, s *loop.State) string {
+// LoopLine describes an event; s is the loop's state after it.
+func LoopLine(p *loopplan.Plan, ev run.Event, s *loop.State) string {
 	if n, w := s.Of(ev); w != nil {
 		if line := workerLine(p, ev, s, w); line != "" {
 			return fmt.Sprintf("worker %d: %s", n, line)
@@ -106,7 +95,7 @@ func lineOf(p *loopplan.Plan, ev run.Event, s *loop.State) string {
 	case loop.Kept:
 		return at + fmt.Sprintf("checkpoint %d, %s changed", s.Keep.Checkpoint, cmdline.Counted(s.Keep.Changes, "path"))
 	case loop.Judged:
-		return at + gatesText(p, s.Verdict) + doubtText(p, s) + fmt.Sprintf("; %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
+		return at + gatesText(p, s.Verdict) + doubtText(p, s) + fmt.Sprintf("; %s and %s so far", soFarText(s), Rounded(time.Duration(s.Elapsed)))
 	case loop.Reviewing:
 		return at + "gate " + s.Reviewing + " is asked: " + p.Reviewer(s.Reviewing)
 	case loop.ReviewDelayed:
@@ -122,7 +111,7 @@ func lineOf(p *loopplan.Plan, ev run.Event, s *loop.State) string {
 		if json.Unmarshal(ev.Data, &r) != nil {
 			return ""
 		}
-		return at + reviewText(r.Gate) + fmt.Sprintf("; %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
+		return at + reviewText(r.Gate) + fmt.Sprintf("; %s and %s so far", soFarText(s), Rounded(time.Duration(s.Elapsed)))
 	case loop.Guarded:
 		return guardText(ev)
 	case loop.Took:
@@ -142,9 +131,9 @@ func lineOf(p *loopplan.Plan, ev run.Event, s *loop.State) string {
 	case loop.Hinted:
 		return "a hint from " + ev.Actor
 	case run.Raised:
-		return raisedText(ev)
+		return RaisedText(ev)
 	case loop.Cleared:
-		return "hints that nobody was told are taken back, by " + ev.Actor
+		return "unread hints are taken back, by " + ev.Actor
 	case loop.Replaced:
 		if s.Again() {
 			return replacedText(ev) + fmt.Sprintf("; iteration %d is begun again", s.Iteration)
@@ -176,7 +165,7 @@ func workerLine(p *loopplan.Plan, ev run.Event, s, w *loop.State) string {
 	case loop.Kept:
 		return at + fmt.Sprintf("checkpoint %d, %s changed", w.Keep.Checkpoint, cmdline.Counted(w.Keep.Changes, "path"))
 	case loop.Judged:
-		return at + gatesText(p, w.Verdict) + doubtText(p, w) + fmt.Sprintf("; all: %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
+		return at + gatesText(p, w.Verdict) + doubtText(p, w) + fmt.Sprintf("; all: %s and %s so far", soFarText(s), Rounded(time.Duration(s.Elapsed)))
 	case loop.Took:
 		return "task " + w.Task.ID + ": " + term.Opening(w.Task.Title)
 	case loop.Joined:
@@ -276,7 +265,7 @@ func workText(s *loop.State) string {
 // verdictText is workText by the agent's own account.
 func verdictText(s *loop.State) string {
 	w := s.Work
-	took := roundly(time.Duration(w.Seconds * float64(time.Second)))
+	took := Rounded(time.Duration(w.Seconds * float64(time.Second)))
 	switch {
 	case w.Verdict == spec.VerdictLimit:
 		return deniedText("its", w.Overloaded, !w.Until.IsZero(), s.Until)

@@ -1,4 +1,4 @@
-package runs
+package runstate
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
@@ -18,9 +17,9 @@ import (
 // Handles the sandboxes of a completed flow that removes them. They are put away, and recreated if a
 // person resumes the flow to redo skipped or changed steps.
 
-// clearFlow removes the sandboxes of an ended flow if its plan says so. If the flow can still be
+// RemoveEnded removes the sandboxes of an ended flow if its plan says so. If the flow can still be
 // resumed, it puts them away instead.
-func clearFlow(ctx context.Context, e *engine.Engine, p *flowplan.Plan, s *flow.State) error {
+func RemoveEnded(ctx context.Context, e *engine.Engine, p *flowplan.Plan, s *flow.State) error {
 	switch {
 	case !p.Remove:
 		return nil
@@ -55,7 +54,7 @@ func eachPassing(ctx context.Context, p *flowplan.Plan, do func(ctx context.Cont
 	for _, id := range passing(p) {
 		errs = append(errs, do(ctx, id))
 	}
-	return console.Join(errs)
+	return errors.Join(errs...)
 }
 
 // passing returns the IDs of a flow's sandboxes, except those that hold changes waiting for a
@@ -70,30 +69,30 @@ func passing(p *flowplan.Plan) (ids []string) {
 	return ids
 }
 
-// places returns the sandboxes to resume a flow in, or none if nothing is left to do.
-func (l *flowRun) places(ctx context.Context, events []run.Event) (map[string]*spec.Sandbox, error) {
-	stands, err := flow.Stands(&l.plan, l.run.Dir(), events)
+// FindSandboxes returns the sandboxes to resume a flow in, or none if nothing is left to do.
+func (l *Flow) FindSandboxes(ctx context.Context, events []run.Event) (map[string]*spec.Sandbox, error) {
+	stands, err := flow.Stands(&l.Plan, l.Run.Dir(), events)
 	if err != nil || stands {
 		return nil, err
 	}
-	if err := l.anew(ctx); err != nil {
+	if err := l.remakeSandboxes(ctx); err != nil {
 		return nil, err
 	}
-	return l.workplaces()
+	return l.Workplaces()
 }
 
-// anew recreates the sandboxes that are put away, if the others exist.
-func (l *flowRun) anew(ctx context.Context) error {
+// remakeSandboxes recreates the sandboxes that are put away, if the others exist.
+func (l *Flow) remakeSandboxes(ctx context.Context) error {
 	var away []string
-	for _, id := range passing(&l.plan) {
-		if l.engine.Away().Has(id) {
+	for _, id := range passing(&l.Plan) {
+		if l.Engine.Away().Has(id) {
 			away = append(away, id)
-		} else if _, err := l.engine.Find(id); err != nil {
+		} else if _, err := l.Engine.Find(id); err != nil {
 			return nil // the caller reports the missing one
 		}
 	}
 	for _, id := range away {
-		if _, err := l.engine.Anew(ctx, id); err != nil {
+		if _, err := l.Engine.Anew(ctx, id); err != nil {
 			return err
 		}
 	}

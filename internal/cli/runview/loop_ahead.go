@@ -1,4 +1,4 @@
-package runs
+package runview
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 
 // ahead holds these tasks.
 type ahead struct {
-	ready, open []taskqueue.Open // tasks the loop could take now, in order, and the others
-	err         error            // why they could not be read
+	ready, CheckOpen []taskqueue.Open // tasks the loop could take now, in order, and the others
+	err              error            // why they could not be read
 }
 
 // aheadEvery is how often they are reread while the loop is idle: other processes may add tasks.
@@ -31,14 +31,14 @@ type lookout struct {
 	events int
 }
 
-// look returns the tasks to come of a loop in this state, after so many events.
-func (o *lookout) look(ctx context.Context, s *loop.State, events int) *ahead {
+// tasksAhead returns the tasks to come of a loop in this state, after so many events.
+func (o *lookout) tasksAhead(ctx context.Context, s *loop.State, events int) *ahead {
 	if o.queue == nil {
 		return nil
 	}
 	if events != o.events || time.Since(o.at) >= aheadEvery {
 		var now ahead
-		if now.ready, now.open, now.err = loop.TasksAhead(ctx, o.queue, s); ctx.Err() == nil {
+		if now.ready, now.CheckOpen, now.err = loop.TasksAhead(ctx, o.queue, s); ctx.Err() == nil {
 			o.now, o.at, o.events = now, time.Now(), events
 		}
 	}
@@ -58,14 +58,14 @@ func (o *lookout) close() {
 // taskLines shows a loop's progress with its tasks: how many are done, the current ones, and the tasks
 // to come in at most so many lines.
 func (p *loopPage) taskLines(most, cols int) []tui.Line {
-	if p.plan.Tasks == nil {
+	if p.Plan.Tasks == nil {
 		return nil
 	}
-	s := p.state
-	done, hand := len(s.Closed), len(p.inHand())
+	s := p.State
+	done, hand := len(s.Closed), len(p.InHand())
 	text, all := fmt.Sprintf("%d closed, %d put back", done, len(s.Left)), 0
 	if p.ahead != nil && p.ahead.err == nil {
-		rest := len(p.ahead.ready) + len(p.ahead.open)
+		rest := len(p.ahead.ready) + len(p.ahead.CheckOpen)
 		all = done + len(s.Left) + hand + rest
 		text = fmt.Sprintf("%d of %d closed, %d put back, %d to come", done, all, len(s.Left), rest)
 	}
@@ -79,16 +79,16 @@ func (p *loopPage) taskLines(most, cols int) []tui.Line {
 	if p.ahead.err != nil {
 		return append(page, labelled("to come", tui.Yellow.Of(term.Opening(p.ahead.err.Error()))))
 	}
-	return append(page, p.ahead.lines(most)...)
+	return append(page, p.ahead.pageLines(most)...)
 }
 
-// lines lists the tasks to come in at most so many lines.
-func (a *ahead) lines(most int) (page []tui.Line) {
+// pageLines lists the tasks to come in at most so many lines.
+func (a *ahead) pageLines(most int) (page []tui.Line) {
 	var list []tui.Line
 	for _, t := range a.ready {
 		list = append(list, tui.Line{tui.Plain.Of(t.Task + " " + term.Opening(t.Title))})
 	}
-	for _, t := range a.open {
+	for _, t := range a.CheckOpen {
 		list = append(list, tui.Line{tui.Plain.Of(t.Task + " " + term.Opening(t.Title)), tui.Dim.Of("  " + t.Waits())})
 	}
 	if rest := len(list) - most + 1; rest > 1 {

@@ -1,55 +1,42 @@
-package runs
+package runview
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/internal/audit"
-	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/runner"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// printedFlags are the flags of loop log for the agent's output.
-type printedFlags struct {
-	iteration int
-	raw       bool
+// OutputFlags are the flags of loop log for the agent's output.
+type OutputFlags struct {
+	Iteration int
+	Raw       bool
 }
 
-func (f printedFlags) check(cmd *cobra.Command) error {
-	switch given := cmd.Flags().Changed("iteration"); {
-	case given && f.iteration < 1:
-		return spec.Errorf(spec.ErrUsage, "%d is no number of an iteration", f.iteration)
-	case f.raw && !given:
-		return spec.Errorf(spec.ErrUsage, "--raw is for --iteration")
-	}
-	return nil
-}
-
-// loopPrinted prints the agent's output of an iteration.
-func (a *app) loopPrinted(ctx context.Context, l *loopRun, f printedFlags) error {
-	stdout, stderr, err := l.run.Printed(f.iteration)
+// PrintOutput prints the agent's output of an iteration.
+func (a *Viewer) PrintOutput(ctx context.Context, l *runstate.Loop, f OutputFlags) error {
+	stdout, stderr, err := l.Run.Printed(f.Iteration)
 	if errors.Is(err, fs.ErrNotExist) {
-		return spec.Errorf(spec.ErrNotFound, "nothing is kept of what was printed in iteration %d of %s", f.iteration, l.run.ID).
-			WithHint("bothy loop log %s shows which iterations there were; of many only the newest are kept", l.run.ID)
+		return spec.Errorf(spec.ErrNotFound, "no output of iteration %d of %s is kept", f.Iteration, l.Run.ID).
+			WithHint("bothy loop log %s shows which iterations there were; of many only the newest are kept", l.Run.ID)
 	}
 	if err != nil {
 		return err
 	}
-	if f.raw {
+	if f.Raw {
 		return errors.Join(a.copyPrinted(stdout, true), a.copyPrinted(stderr, true))
 	}
-	of, err := runner.Worker(l.engine.Agents, l.workedIn(f.iteration))
+	of, err := runner.Worker(l.Engine.Agents, l.WorkedIn(f.Iteration))
 	if err != nil {
 		return err
 	}
@@ -68,20 +55,8 @@ func (a *app) loopPrinted(ctx context.Context, l *loopRun, f printedFlags) error
 	return a.tellErrors(stderr)
 }
 
-// workedIn returns the agent that worked in an iteration, by the recorded events.
-func (l *loopRun) workedIn(iteration int) string {
-	name := l.plan.Agent
-	for _, ev := range l.events {
-		var b loop.Begun
-		if ev.Type == loop.Iteration && json.Unmarshal(ev.Data, &b) == nil && b.Iteration == iteration && b.Agent != "" {
-			name = b.Agent
-		}
-	}
-	return name
-}
-
 // tellErrors prints the agent's standard error, if any.
-func (a *app) tellErrors(path string) error {
+func (a *Viewer) tellErrors(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -91,7 +66,7 @@ func (a *app) tellErrors(path string) error {
 
 // copyPrinted prints a file without terminal control sequences. With raw, and if the output is not a
 // terminal, it prints the file unchanged.
-func (a *app) copyPrinted(path string, raw bool) error {
+func (a *Viewer) copyPrinted(path string, raw bool) error {
 	f, err := store.OpenRegular(path, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

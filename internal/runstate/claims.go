@@ -1,4 +1,4 @@
-package runs
+package runstate
 
 import (
 	"errors"
@@ -12,20 +12,20 @@ import (
 
 // claimsOf maps the IDs of sandboxes to the runs that need them: those that a process runs, or that
 // can be resumed. The error is about unreadable runs.
-func claimsOf(e *engine.Engine) (map[string]AnyRun, error) {
+func claimsOf(e *engine.Engine) (map[string]Run, error) {
 	list, err := run.ListOf(e.Store.Runs(), "")
 	if err != nil {
 		return nil, err
 	}
-	by := map[string]AnyRun{}
+	by := map[string]Run{}
 	var errs []error
 	for _, r := range list {
-		l, err := readRun(e, r)
+		l, err := Read(e, r)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		for _, id := range l.needs() {
+		for _, id := range l.NeededSandboxes() {
 			by[id] = l
 		}
 	}
@@ -40,21 +40,21 @@ func ClaimIDs(e *engine.Engine) (map[string]string, error) {
 	}
 	ids := map[string]string{}
 	for id, l := range by {
-		ids[id] = l.record().run.ID
+		ids[id] = l.Recorded().Run.ID
 	}
 	return ids, err
 }
 
 // Needing returns a function that finds the run that would end with a sandbox, or nil. An unreadable
 // run is not known to need one. A run that has ended, or stopped at a limit, may lose its sandbox.
-func Needing(e *engine.Engine) func(sb *spec.Sandbox) AnyRun {
-	claims := sync.OnceValue(func() map[string]AnyRun {
+func Needing(e *engine.Engine) func(sb *spec.Sandbox) Run {
+	claims := sync.OnceValue(func() map[string]Run {
 		by, _ := claimsOf(e)
 		return by
 	})
-	return func(sb *spec.Sandbox) AnyRun {
+	return func(sb *spec.Sandbox) Run {
 		l := claims()[sb.ID]
-		if l == nil || !l.record().hosted && (l.progress().Final() || l.result().Status == run.Completed) {
+		if l == nil || !l.Recorded().Hosted && (l.Progress().Final() || l.Result().Status == run.Completed) {
 			return nil
 		}
 		return l
@@ -63,8 +63,8 @@ func Needing(e *engine.Engine) func(sb *spec.Sandbox) AnyRun {
 
 // RunNeeds describes a run that would end with a sandbox: in words for a question, and as the error
 // against the removal.
-func RunNeeds(l AnyRun, sb *spec.Sandbox) (string, error) {
-	r, now := l.record().run, l.standing()
+func RunNeeds(l Run, sb *spec.Sandbox) (string, error) {
+	r, now := l.Recorded().Run, l.Standing()
 	return fmt.Sprintf(", which the %s %s needs to go on (%s)", r.Kind, r.ID, now.Status),
 		spec.Errorf(spec.ErrConflict, "the %s %s needs sandbox %s to go on: it is %s", r.Kind, r.ID, sb.Name, now.Status).
 			WithHint("end the %s first: bothy %s stop %s; or remove the sandbox with what the %s needs: bothy rm -f %s", r.Kind, r.Kind, r.ID, r.Kind, sb.Name)

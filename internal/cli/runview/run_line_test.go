@@ -1,4 +1,4 @@
-package runs
+package runview
 
 import (
 	"os"
@@ -12,6 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
+	"github.com/bothy-dev/bothy/internal/runstate/runstatetest"
 )
 
 // TestOneLine checks that foreign text is one line in every row, so that none of it looks like a
@@ -24,15 +26,15 @@ func TestOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	a := &app{&cmdline.App{Console: &console.Console{Command: "bothy", Out: out, Err: out}}}
+	a := &Viewer{&cmdline.App{Console: &console.Console{Command: "bothy", Out: out, Err: out}}}
 	s := &loop.State{Result: run.Result{Status: run.Waiting, Reason: loop.ReasonQuestion, Detail: forged}, Question: forged, Verdict: &loop.Verdict{Gates: []loop.Gate{{Name: "sh -c '\ntrue'", Why: forged}}}}
-	line := lineOf(&loopplan.Plan{}, run.Event{Type: run.Ended, Time: time.Now()}, s)
-	a.noteRunEvent(line)
-	if err := a.printRunEvent(run.Event{Type: run.Ended, Time: time.Now()}, line); err != nil {
+	line := LoopLine(&loopplan.Plan{}, run.Event{Type: run.Ended, Time: time.Now()}, s)
+	a.NoteEvent(line)
+	if err := a.printEvent(run.Event{Type: run.Ended, Time: time.Now()}, line); err != nil {
 		t.Fatal(err)
 	}
-	l := &loopRun{runRecord: runRecord{engine: emptyEngine(t), run: &run.Run{ID: "which-2026-01-01-0001"}}, plan: loopplan.Plan{Directory: "/tmp/a\nb"}, state: s}
-	if err := a.printStatus(l); err != nil {
+	l := &runstate.Loop{Record: runstate.Record{Engine: runstatetest.EmptyEngine(t), Run: &run.Run{ID: "which-2026-01-01-0001"}}, Plan: loopplan.Plan{Directory: "/tmp/a\nb"}, State: s}
+	if err := a.PrintStatus(l); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(out.Name())

@@ -1,9 +1,8 @@
-package runs
+package runview
 
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy/telemetry"
 	"github.com/bothy-dev/bothy/internal/records"
-	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
 	"github.com/bothy-dev/bothy/spec"
@@ -29,7 +28,7 @@ type outward struct {
 }
 
 // trafficOf asks the sandboxes' gateways for the records since the run began.
-func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, since time.Time) (t outward) {
+func (a *Viewer) trafficOf(ctx context.Context, e *engine.Engine, ids []string, since time.Time) (t outward) {
 	refused, reports := map[string]int64{}, map[string]int64{}
 	var bill spec.Bill
 	for _, id := range ids {
@@ -43,7 +42,7 @@ func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, sin
 			continue
 		}
 		bill.Models = append(bill.Models, b.Models...)
-		t.denies(b.Refusal(since))
+		t.denied = runstate.LaterOf(t.denied, b.Refusal(since))
 		_ = records.Network(e.Store, sb, func(r *spec.NetworkRecord) { // an unreadable log does not hide the rest
 			if r.Verdict != spec.VerdictDeny || r.IsPacket() || !r.Time.After(since) {
 				return
@@ -62,49 +61,11 @@ func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, sin
 	return t
 }
 
-// deniedOf finds the latest failed model request in the bills on the disk. Gateways write these at
-// once, so none has to answer now.
-func deniedOf(e *engine.Engine, ids []string, since time.Time) *spec.Limited {
-	var t outward
-	for _, id := range ids {
-		if sb, err := e.Find(id); err == nil {
-			if b, err := records.WrittenBill(e.Store, sb); err == nil { // the process that counts reports unreadable bills
-				t.denies(b.Refusal(since))
-			}
-		}
-	}
-	return t.denied
-}
-
-// denies records a failed request if it is the latest.
-func (t *outward) denies(l *spec.Limited) {
-	if l != nil && (t.denied == nil || l.At.After(t.denied.At)) {
-		t.denied = l
-	}
-}
-
-// denied returns why models do not answer a loop's agents. It is nil if they do, or if the loop is
-// completed.
-func (l *loopRun) denied() *spec.Limited {
-	if l.state.Status == run.Completed {
-		return nil
-	}
-	return deniedOf(l.engine, l.sandboxes(), l.since)
-}
-
-// denied is the same for a flow.
-func (l *flowRun) denied() *spec.Limited {
-	if l.state.Status == run.Completed {
-		return nil
-	}
-	return deniedOf(l.engine, slices.Collect(maps.Values(l.plan.Sandboxes)), l.since)
-}
-
 // refusals reports failed model requests where no page is shown: when models begin to refuse, when
 // the reason changes, and when they answer again.
 type refusals struct{ last *spec.Limited }
 
-func (r *refusals) tell(now *spec.Limited) string {
+func (r *refusals) Tell(now *spec.Limited) string {
 	was := r.last
 	r.last = now
 	switch {
@@ -125,8 +86,8 @@ func timesEach(hosts map[string]int64) (list []string) {
 	return list
 }
 
-// lines says why models do not answer, and which hosts the sandboxes could not reach.
-func (t *outward) lines() (page []tui.Line) {
+// pageLines says why models do not answer, and which hosts the sandboxes could not reach.
+func (t *outward) pageLines() (page []tui.Line) {
 	if t.denied != nil {
 		page = append(page, tui.Line{tui.Yellow.Of("provider   "), tui.Plain.Of(refusalText(t.denied))})
 	}
@@ -182,7 +143,7 @@ func StatusWord(status int) string {
 	case 403:
 		word = "the account may not do that"
 	case 404:
-		word = "there is no such model, or no such address"
+		word = "it does not know the model or the address"
 	case 413:
 		word = "the question is too large"
 	case 429:

@@ -1,4 +1,4 @@
-package runs
+package runstate
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate/runstatetest"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -18,27 +19,27 @@ import (
 func TestStopTooLate(t *testing.T) {
 	f, err := flowplan.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
-	l := &flowRun{runRecord: runRecord{engine: emptyEngine(t)}, plan: flowplan.Plan{Flow: f}}
-	l.run, err = run.CreateFlow(t.TempDir(), "one-2026-11-22-0001", &l.plan, func(string) error { return nil })
+	l := &Flow{Record: Record{Engine: runstatetest.EmptyEngine(t)}, Plan: flowplan.Plan{Flow: f}}
+	l.Run, err = run.CreateFlow(t.TempDir(), "one-2026-11-22-0001", &l.Plan, func(string) error { return nil })
 	must(t, err)
-	h, _, err := l.run.Host()
+	h, _, err := l.Run.Host()
 	must(t, err)
 	_, err = h.Append(run.Began, run.ActorHost, nil)
 	must(t, err)
 	_, err = h.Append(run.Ended, run.ActorHost, flow.End{Status: run.Completed, Reason: "done"})
 	must(t, err)
-	must(t, l.run.Leave(run.Message{Kind: run.Stop, Actor: "me"}))
-	must(t, cancelRun(l)) // another process holds it still
+	must(t, l.Run.Leave(run.Message{Kind: run.Stop, Actor: "me"}))
+	must(t, Cancel(l)) // another process holds it still
 	h.Close()
-	if err := cancelRun(l); !errors.Is(err, spec.ErrConflict) {
+	if err := Cancel(l); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("%v", err)
 	}
-	events, err := l.run.Events()
+	events, err := l.Run.Events()
 	must(t, err)
-	list, err := l.run.Mail()
+	list, err := l.Run.Mail()
 	must(t, err)
-	if l.state.Status != run.Completed || len(events) != 2 || len(list) != 0 {
-		t.Errorf("it is %s, with %d events and %d messages", l.state.Status, len(events), len(list))
+	if l.State.Status != run.Completed || len(events) != 2 || len(list) != 0 {
+		t.Errorf("it is %s, with %d events and %d messages", l.State.Status, len(events), len(list))
 	}
 }
 
@@ -47,21 +48,21 @@ func TestStopTooLate(t *testing.T) {
 func TestStopSkipped(t *testing.T) {
 	f, err := flowplan.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
-	l := &flowRun{runRecord: runRecord{engine: emptyEngine(t)}, plan: flowplan.Plan{Flow: f}}
-	l.run, err = run.CreateFlow(t.TempDir(), "one-2026-11-22-0001", &l.plan, func(string) error { return nil })
+	l := &Flow{Record: Record{Engine: runstatetest.EmptyEngine(t)}, Plan: flowplan.Plan{Flow: f}}
+	l.Run, err = run.CreateFlow(t.TempDir(), "one-2026-11-22-0001", &l.Plan, func(string) error { return nil })
 	must(t, err)
-	h, _, err := l.run.Host()
+	h, _, err := l.Run.Host()
 	must(t, err)
 	_, err = h.Append(run.Began, run.ActorHost, nil)
 	must(t, err)
 	_, err = h.Append(run.Ended, run.ActorHost, flow.End{Status: run.Completed, Reason: flow.ReasonSkipped})
 	must(t, err)
 	h.Close()
-	must(t, cancelRun(l))
-	if l.state.Status != run.Cancelled || !l.state.Over() {
-		t.Errorf("it is %s", l.state.Status)
+	must(t, Cancel(l))
+	if l.State.Status != run.Cancelled || !l.State.Over() {
+		t.Errorf("it is %s", l.State.Status)
 	}
-	if err := l.undone(); !errors.Is(err, spec.ErrConflict) {
+	if err := l.CheckUndone(); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("then %v", err)
 	}
 }
@@ -73,7 +74,7 @@ func TestStopUnmade(t *testing.T) {
 	must(t, err)
 	f, err := flowplan.Parse("one.yaml", []byte("name: one\nrm: true\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
-	l := &flowRun{runRecord: runRecord{engine: &engine.Engine{Store: st}}, plan: flowplan.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{}}}
+	l := &Flow{Record: Record{Engine: &engine.Engine{Store: st}}, Plan: flowplan.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{}}}
 	for _, name := range []string{"new", "used"} {
 		sb := &spec.Sandbox{ID: store.NewID(), Name: name}
 		d, err := st.Create(sb)
@@ -81,14 +82,14 @@ func TestStopUnmade(t *testing.T) {
 		if name == "used" {
 			must(t, store.WriteJSON(d.Status(), spec.Status{Version: spec.Version, State: spec.Stopped, StartedAt: new(time.Now())}))
 		}
-		l.plan.Sandboxes[name] = sb.ID
+		l.Plan.Sandboxes[name] = sb.ID
 	}
-	l.run, err = run.CreateFlow(st.Runs(), "one-2026-11-22-0001", &l.plan, func(string) error { return nil })
+	l.Run, err = run.CreateFlow(st.Runs(), "one-2026-11-22-0001", &l.Plan, func(string) error { return nil })
 	must(t, err)
-	must(t, cancelRun(l))
+	must(t, Cancel(l))
 	list, err := st.List()
 	must(t, err)
-	if l.state.Status != run.Cancelled || len(list) != 1 || list[0].Name != "used" {
-		t.Errorf("it is %s, and there are %v", l.state.Status, list)
+	if l.State.Status != run.Cancelled || len(list) != 1 || list[0].Name != "used" {
+		t.Errorf("it is %s, and there are %v", l.State.Status, list)
 	}
 }

@@ -1,4 +1,4 @@
-package runs
+package runstate
 
 import (
 	"testing"
@@ -29,10 +29,10 @@ func TestLoopViewUntil(t *testing.T) {
 		_, err := h.Append(kind, run.ActorHost, data)
 		must(t, err)
 	}
-	view := func() loopView {
-		l, err := readLoop(&engine.Engine{Store: st}, r)
+	view := func() LoopView {
+		l, err := ReadLoop(&engine.Engine{Store: st}, r)
 		must(t, err)
-		return l.viewed()
+		return l.View().(LoopView)
 	}
 	keep(run.Began, nil)
 	keep(loop.Took, loop.Taken{ID: "bd-1", By: one})
@@ -60,9 +60,9 @@ func TestLateStop(t *testing.T) {
 	must(t, err)
 	h.Close()
 	must(t, r.Leave(run.Message{Kind: run.Stop, Actor: "ann"}))
-	l := &loopRun{runRecord: runRecord{engine: &engine.Engine{Store: st}, run: r}}
-	must(t, cancelRun(l))
-	if list, err := r.Mail(); err != nil || len(list) != 0 || l.ours || l.state.Status != run.Completed {
-		t.Errorf("%d messages are left, %v; it is %s", len(list), err, l.state.Status)
+	l := &Loop{Record: Record{Engine: &engine.Engine{Store: st}, Run: r}}
+	must(t, Cancel(l))
+	if list, err := r.Mail(); err != nil || len(list) != 0 || l.Ours || l.State.Status != run.Completed {
+		t.Errorf("%d messages are left, %v; it is %s", len(list), err, l.State.Status)
 	}
 }

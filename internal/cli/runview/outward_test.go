@@ -1,4 +1,4 @@
-package runs
+package runview
 
 import (
 	"slices"
@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -47,36 +46,9 @@ func TestRefusalsAreToldOnce(t *testing.T) {
 	}{
 		{nil, ""}, {busy, refusalText(busy)}, {again, ""}, {keyless, refusalText(keyless)}, {nil, "models answer again"}, {nil, ""}, {keyless, refusalText(keyless)},
 	} {
-		if got := r.tell(step.now); got != step.want {
+		if got := r.Tell(step.now); got != step.want {
 			t.Errorf("step %d tells %q", n, got)
 		}
-	}
-}
-
-// TestDenied checks that a run's failed request is read from the sandboxes' bills on the disk: the
-// latest since the run began, without a later answer. Telemetry does not count.
-func TestDenied(t *testing.T) {
-	e := emptyEngine(t)
-	began := time.Now().UTC().Truncate(time.Second)
-	box := func(name string, b spec.Bill) {
-		t.Helper()
-		sb := &spec.Sandbox{ID: store.NewID(), Name: name}
-		_, err := e.Store.Create(sb)
-		must(t, err)
-		must(t, store.WriteJSON(e.Store.Sandbox(sb.ID).Bill(), b))
-	}
-	late := &spec.Limited{At: began.Add(2 * time.Second), Host: "late.example", Status: 401}
-	box("one", spec.Bill{
-		Limited:    &spec.Limited{At: began.Add(time.Second), Host: "early.example", Status: 429},
-		Overloaded: &spec.Limited{At: began.Add(9 * time.Second), Host: "over.example", Status: 529, Over: true},
-	})
-	box("two", spec.Bill{Failed: late})
-	box("old", spec.Bill{Limited: &spec.Limited{At: began.Add(-time.Second), Host: "old.example", Status: 429}})
-	if got := deniedOf(e, []string{"one", "two", "old", "nobody"}, began); got == nil || *got != *late {
-		t.Errorf("%+v", got)
-	}
-	if got := deniedOf(e, []string{"old"}, began); got != nil {
-		t.Errorf("%+v", got)
 	}
 }
 
@@ -85,7 +57,7 @@ func TestOutwardLines(t *testing.T) {
 	at := time.Now()
 	o := outward{refused: []string{"registry.example:443 (2)"}, telemetry: []string{"ab.chatgpt.com:443 (9)"}, denied: &spec.Limited{At: at, Host: "api.example", Status: 529}}
 	var got []string
-	for _, l := range o.lines() {
+	for _, l := range o.pageLines() {
 		line := ""
 		for _, p := range l {
 			line += p.Text

@@ -1,7 +1,6 @@
-package runs
+package runstate
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -21,12 +20,12 @@ func TestFlowAsksAndWaits(t *testing.T) {
 	}
 	check := func(status run.Status, reason, next string, rank int) {
 		t.Helper()
-		v, err := RunViewOf(e, r)
+		v, err := Summarize(e, r)
 		must(t, err)
 		l, err := flowViewOf(e, r)
 		must(t, err)
-		if v.Status != status || v.Reason != reason || v.Next != next || v.rank() != rank || l.Status != status || l.Reason != reason {
-			t.Errorf("%s, %s, next %q, rank %d; its own status is %s, %s", v.Status, v.Reason, v.Next, v.rank(), l.Status, l.Reason)
+		if v.Status != status || v.Reason != reason || v.Next != next || v.Rank() != rank || l.Status != status || l.Reason != reason {
+			t.Errorf("%s, %s, next %q, rank %d; its own status is %s, %s", v.Status, v.Reason, v.Next, v.Rank(), l.Status, l.Reason)
 		}
 	}
 	const approve = "bothy flow approve two-2026-11-22-0001"
@@ -55,9 +54,9 @@ func TestFlowAsksAndWaits(t *testing.T) {
 	if !until().IsZero() {
 		t.Errorf("it was stopped, and waits until %s", until())
 	}
-	l, err := readFlow(e, r)
+	l, err := ReadFlow(e, r)
 	must(t, err)
-	if slices.ContainsFunc(l.rows(), func(row [2]string) bool { return row[0] == "question" }) {
-		t.Errorf("it was stopped, and asks: %v", l.rows())
+	if list := l.State.Questions(); len(list) > 0 {
+		t.Errorf("it was stopped, and asks: %v", list)
 	}
 }
