@@ -26,7 +26,7 @@ var plugged keeper.Network = network{}
 
 // Open makes a network card, and a gateway at its other end.
 func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, error) {
-	mock, err := play(o.Mock)
+	mock, err := playProgram(o.Mock)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,8 +84,8 @@ func sources(docker bool) []netip.Prefix {
 	return list
 }
 
-// play returns the model that answers in place of real servers, if the sandbox has a mock.
-func play(m *keeper.Mock) (*gateway.Mock, error) {
+// playProgram returns the model that answers in place of real servers, if the sandbox has a mock.
+func playProgram(m *keeper.Mock) (*gateway.Mock, error) {
 	if m == nil {
 		return nil, nil
 	}

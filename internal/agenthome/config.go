@@ -39,7 +39,7 @@ func (h Homes) Config(sb *spec.Sandbox, homeInside string) []spec.Mount {
 		}
 		m, err := rules.Show(path, filepath.Join(homeInside, p))
 		switch {
-		case errors.Is(err, spec.ErrNotFound) || shown(sb, m.Target):
+		case errors.Is(err, spec.ErrNotFound) || isShared(sb, m.Target):
 		case err != nil:
 			h.Keepers.Say("%s is not brought into sandbox %s: %v", hostcreds.Host{Home: home}.Short(path), sb.Name, err)
 		default:
@@ -58,8 +58,8 @@ func (h Homes) configured(sb *spec.Sandbox) *spec.Agent {
 	return a
 }
 
-// shown reports whether a share is mounted at a path or above it.
-func shown(sb *spec.Sandbox, path string) bool {
+// isShared reports whether a share is mounted at a path or above it.
+func isShared(sb *spec.Sandbox, path string) bool {
 	return slices.ContainsFunc(slices.Concat(sb.Workspaces, sb.Volumes), func(m spec.Mount) bool {
 		return workspace.Within(m.Target, path)
 	})

@@ -91,7 +91,7 @@ func (h Homes) Refurnish(sb *spec.Sandbox) error {
 	if a == nil {
 		return nil
 	}
-	depends := func(f spec.AgentFile) bool { return lends(f) || len(f.Lent) > 0 }
+	depends := func(f spec.AgentFile) bool { return namesPlaceholder(f) || len(f.Lent) > 0 }
 	if !slices.ContainsFunc(a.Home, depends) {
 		return nil
 	}
@@ -139,7 +139,7 @@ func beginnings(files []spec.AgentFile, lookup lookup) (list []spec.AgentFile) {
 				continue
 			}
 		}
-		if !there && (len(f.Lent) == 0 || slices.ContainsFunc(f.Lent, lookup.lends)) {
+		if !there && (len(f.Lent) == 0 || slices.ContainsFunc(f.Lent, lookup.lendsService)) {
 			list = append(list, f)
 		}
 	}
@@ -148,7 +148,7 @@ func beginnings(files []spec.AgentFile, lookup lookup) (list []spec.AgentFile) {
 
 // atHome calls do with a sandbox's home, and with the words that its files may name.
 func (h Homes) atHome(sb *spec.Sandbox, do func(*os.Root, lookup) error) error {
-	lookup, err := h.words(sb)
+	lookup, err := h.wordsFor(sb)
 	if err != nil {
 		return err
 	}
@@ -163,8 +163,8 @@ func (h Homes) atHome(sb *spec.Sandbox, do func(*os.Root, lookup) error) error {
 // lookup returns the value of a word in a file.
 type lookup func(word string) (string, bool)
 
-// lends reports whether a credential of a service is lent.
-func (l lookup) lends(service string) bool {
+// lendsService reports whether a credential of a service is lent.
+func (l lookup) lendsService(service string) bool {
 	placeholder, _ := l(placeholderWord + service)
 	return placeholder != ""
 }
@@ -179,8 +179,8 @@ func (l lookup) lendingNothing() lookup {
 	}
 }
 
-// lends reports whether a file names a placeholder.
-func lends(f spec.AgentFile) bool { return strings.Contains(f.Text, "{"+placeholderWord) }
+// namesPlaceholder reports whether a file names a placeholder.
+func namesPlaceholder(f spec.AgentFile) bool { return strings.Contains(f.Text, "{"+placeholderWord) }
 
 // placeholderWord begins the words for placeholders of credentials. barredWord begins the words that
 // tell whether the policy denies the sandbox a host.
@@ -189,8 +189,8 @@ const (
 	barredWord      = "barred:"
 )
 
-// words returns the lookup for the text of a file. A service without a lease has an empty placeholder.
-func (h Homes) words(sb *spec.Sandbox) (lookup, error) {
+// wordsFor returns the lookup for the text of a file. A service without a lease has an empty placeholder.
+func (h Homes) wordsFor(sb *spec.Sandbox) (lookup, error) {
 	leases, err := h.Lent.Leases(sb)
 	if err != nil {
 		return nil, err

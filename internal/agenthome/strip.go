@@ -34,7 +34,7 @@ func (h Homes) RemoveLendable(sb *spec.Sandbox, home *os.Root) error {
 	}
 	own, err := h.lendable(sb)
 	if err != nil {
-		return &spec.Error{Op: "look where its agent keeps what it logs in with", Err: err, Hint: spec.Hint(err)}
+		return &spec.Error{Op: "find the login files of its agent", Err: err, Hint: spec.Hint(err)}
 	}
 	for _, pattern := range slices.Concat(own, anybodys) {
 		err := eachLogin(home, ".", strings.Split(pattern, "/"), func(name string) error {
@@ -109,7 +109,7 @@ func (h Homes) lendable(sb *spec.Sandbox) ([]string, error) {
 	}
 	files := slices.Clone(a.Logins)
 	for _, f := range a.Home {
-		if lends(f) {
+		if namesPlaceholder(f) {
 			files = append(files, f.Path)
 		}
 	}

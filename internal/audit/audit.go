@@ -80,19 +80,19 @@ func (l *Log) append(now time.Time, line []byte) error {
 	if l.file.closed {
 		return fmt.Errorf("append to log: %w", os.ErrClosed)
 	}
-	note := l.loss.note(now)
-	err := l.write(note, line)
+	note := l.loss.noteLine(now)
+	err := l.writeLines(note, line)
 	if err == nil {
 		return nil
 	}
-	if l.loss.add(len(line)) {
+	if l.loss.addBytes(len(line)) {
 		return fmt.Errorf("append to log: %w", err)
 	}
 	return nil
 }
 
-// write makes one write of note and line, and tells the loss which bytes arrived.
-func (l *Log) write(note, line []byte) error {
+// writeLines makes one write of note and line, and tells the loss which bytes arrived.
+func (l *Log) writeLines(note, line []byte) error {
 	record := line
 	if len(note) > 0 {
 		record = append(slices.Clip(note), line...)
@@ -101,18 +101,18 @@ func (l *Log) write(note, line []byte) error {
 		return err
 	}
 	lead := 0
-	if l.file.torn() {
+	if l.file.isTorn() {
 		record, lead = append([]byte{'\n'}, record...), 1
 	}
 	n, err := l.file.write(record)
 	if n >= lead+len(note) {
-		l.loss.noted()
+		l.loss.clearNoted()
 	}
 	if n >= len(record)-1 { // everything except the line end, which the next write adds
 		err = nil
 	}
 	if err == nil {
-		l.loss.end()
+		l.loss.endLoss()
 	}
 	return err
 }
@@ -136,7 +136,7 @@ func (l *Log) Retry() error {
 	if !l.loss.ongoing {
 		return nil
 	}
-	if err := l.write(l.loss.note(time.Now()), nil); err != nil {
+	if err := l.writeLines(l.loss.noteLine(time.Now()), nil); err != nil {
 		return fmt.Errorf("append to log: %w", err)
 	}
 	return nil
@@ -149,8 +149,8 @@ func (l *Log) Close() error {
 	if l.file.closed {
 		return nil
 	}
-	if note := l.loss.note(time.Now()); len(note) > 0 {
-		_ = l.write(nil, note) // it was reported when it happened
+	if note := l.loss.noteLine(time.Now()); len(note) > 0 {
+		_ = l.writeLines(nil, note) // it was reported when it happened
 	}
 	return l.file.close()
 }

@@ -56,7 +56,7 @@ func encode(now time.Time, kind string, fields any) ([]byte, error) {
 		out.Truncate(head)
 		_, _ = out.WriteString("}\n")
 	case tail[0] != '{':
-		return nil, fmt.Errorf("fields are %T, which is no object", fields)
+		return nil, fmt.Errorf("fields are %T, which is not an object", fields)
 	default:
 		tail[0] = ',' // the object continues
 	}

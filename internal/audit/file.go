@@ -40,15 +40,15 @@ func (f *file) open() error {
 	if err != nil {
 		return err
 	}
-	if err := f.adopt(opened); err != nil {
+	if err := f.adoptEnd(opened); err != nil {
 		opened.Close()
 		return fmt.Errorf("adopt %s: %w", f.path, err)
 	}
 	return nil
 }
 
-// adopt continues where the last writer stopped.
-func (f *file) adopt(opened *os.File) error {
+// adoptEnd continues where the last writer stopped.
+func (f *file) adoptEnd(opened *os.File) error {
 	info, err := opened.Stat()
 	if err != nil {
 		return err
@@ -71,8 +71,8 @@ func (f *file) adopt(opened *os.File) error {
 	return nil
 }
 
-// torn reports whether the file ends inside a line.
-func (f *file) torn() bool { return f.size > 0 && f.last != '\n' }
+// isTorn reports whether the file ends inside a line.
+func (f *file) isTorn() bool { return f.size > 0 && f.last != '\n' }
 
 // makeRoom makes sure that n bytes can be written, by starting a new file if this one would become too
 // large.

@@ -205,13 +205,13 @@ func TestAppendBeforeRename(t *testing.T) {
 		}
 		return nil
 	}}
-	w := walk{path: path, data: lines.add, fileEnd: lines.end}
+	w := walk{path: path, data: lines.addBytes, fileEnd: lines.endLine}
 	first, err := w.successor()
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.file = first
-	if err := w.drain(t.Context()); err != nil {
+	if err := w.drainFile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	mustCount(t, all, 0, 3)

@@ -12,16 +12,16 @@ type loss struct {
 	ongoing bool
 }
 
-// add counts n lost bytes and reports whether they begin a new row of losses.
-func (l *loss) add(n int) (first bool) {
+// addBytes counts n lost bytes and reports whether they begin a new row of losses.
+func (l *loss) addBytes(n int) (first bool) {
 	first = !l.ongoing
 	l.bytes += int64(n)
 	l.ongoing = true
 	return first
 }
 
-// note returns the line that tells how much was lost, or nothing.
-func (l *loss) note(now time.Time) []byte {
+// noteLine returns the line that tells how much was lost, or nothing.
+func (l *loss) noteLine(now time.Time) []byte {
 	if l.bytes == 0 {
 		return nil
 	}
@@ -32,8 +32,8 @@ func (l *loss) note(now time.Time) []byte {
 	return line
 }
 
-// noted records that the note is on the disk.
-func (l *loss) noted() { l.bytes = 0 }
+// clearNoted records that the note is on the disk.
+func (l *loss) clearNoted() { l.bytes = 0 }
 
-// end records that writing works again.
-func (l *loss) end() { l.bytes, l.ongoing = 0, false }
+// endLoss records that writing works again.
+func (l *loss) endLoss() { l.bytes, l.ongoing = 0, false }

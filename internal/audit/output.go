@@ -39,37 +39,37 @@ func (o *Output) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if err := o.tell(); err != nil {
-		o.lose(len(p), err)
+	if err := o.writeNote(); err != nil {
+		o.countLost(len(p), err)
 		return len(p), nil
 	}
-	n, err := o.fill(p)
+	n, err := o.fillFiles(p)
 	if err != nil {
-		o.lose(len(p)-n, err)
+		o.countLost(len(p)-n, err)
 		return len(p), nil
 	}
-	o.loss.end()
+	o.loss.endLoss()
 	return len(p), nil
 }
 
-// tell writes the note of a loss, if there was one.
-func (o *Output) tell() error {
-	note := o.loss.note(time.Now())
+// writeNote writes the note of a loss, if there was one.
+func (o *Output) writeNote() error {
+	note := o.loss.noteLine(time.Now())
 	if len(note) == 0 {
 		return nil
 	}
-	if o.file.torn() {
+	if o.file.isTorn() {
 		note = append([]byte{'\n'}, note...)
 	}
-	if _, err := o.fill(note); err != nil {
+	if _, err := o.fillFiles(note); err != nil {
 		return err
 	}
-	o.loss.noted()
+	o.loss.clearNoted()
 	return nil
 }
 
-// fill writes p, to as many files as it needs, and returns how much was written.
-func (o *Output) fill(p []byte) (int, error) {
+// fillFiles writes p, to as many files as it needs, and returns how much was written.
+func (o *Output) fillFiles(p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
 		if err := o.file.makeRoom(1); err != nil {
@@ -85,8 +85,8 @@ func (o *Output) fill(p []byte) (int, error) {
 	return done, nil
 }
 
-func (o *Output) lose(n int, err error) {
-	if o.loss.add(n) {
+func (o *Output) countLost(n int, err error) {
+	if o.loss.addBytes(n) {
 		o.err = fmt.Errorf("append to output log: %w", err)
 	}
 }
@@ -107,6 +107,6 @@ func (o *Output) Close() error {
 	if o.file.closed {
 		return nil
 	}
-	_ = o.tell() // Err has the reason already
+	_ = o.writeNote() // Err has the reason already
 	return o.file.close()
 }

@@ -37,7 +37,7 @@ func readEvents(ctx context.Context, path string, follow bool, fn func(Event) er
 		}
 		return nil
 	}}
-	w := walk{path: path, follow: follow, data: lines.add, fileEnd: lines.end}
+	w := walk{path: path, follow: follow, data: lines.addBytes, fileEnd: lines.endLine}
 	if err := w.run(ctx); err != nil {
 		return fmt.Errorf("read log: %w", err)
 	}
@@ -51,24 +51,24 @@ type splitter struct {
 	skip bool   // the line is longer than any event: wait for its end
 }
 
-func (s *splitter) add(p []byte) error {
+func (s *splitter) addBytes(p []byte) error {
 	for {
 		line, after, found := bytes.Cut(p, []byte{'\n'})
 		if !found {
-			s.keep(p)
+			s.keepPart(p)
 			return nil
 		}
-		s.keep(line)
-		if err := s.end(); err != nil {
+		s.keepPart(line)
+		if err := s.endLine(); err != nil {
 			return err
 		}
 		p = after
 	}
 }
 
-// keep adds to the line. maxEvent bounds every line that a Log writes, so a longer line did not come
+// keepPart adds to the line. maxEvent bounds every line that a Log writes, so a longer line did not come
 // from a Log.
-func (s *splitter) keep(p []byte) {
+func (s *splitter) keepPart(p []byte) {
 	if s.skip = s.skip || len(s.rest)+len(p) > maxEvent; s.skip {
 		s.rest = s.rest[:0]
 		return
@@ -76,8 +76,8 @@ func (s *splitter) keep(p []byte) {
 	s.rest = append(s.rest, p...)
 }
 
-// end passes on the line. At the end of a file the line may lack its line end.
-func (s *splitter) end() error {
+// endLine passes on the line. At the end of a file the line may lack its line end.
+func (s *splitter) endLine() error {
 	line, skip := s.rest, s.skip
 	s.rest, s.skip = s.rest[:0], false
 	if skip || len(line) == 0 {

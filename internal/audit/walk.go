@@ -29,7 +29,7 @@ type walk struct {
 func (w *walk) run(ctx context.Context) error {
 	defer func() { w.file.Close() }() // Close of nil is fine
 	for {
-		if err := w.drain(ctx); err != nil {
+		if err := w.drainFile(ctx); err != nil {
 			return err
 		}
 		next, err := w.successor()
@@ -47,14 +47,14 @@ func (w *walk) run(ctx context.Context) error {
 		case !w.follow:
 			return w.fileEnd()
 		}
-		if err := w.wait(ctx); err != nil {
+		if err := w.waitForMore(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// drain passes on the rest of the file.
-func (w *walk) drain(ctx context.Context) error {
+// drainFile passes on the rest of the file.
+func (w *walk) drainFile(ctx context.Context) error {
 	for w.file != nil {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -79,7 +79,7 @@ func (w *walk) drain(ctx context.Context) error {
 // its end.
 func (w *walk) advance(ctx context.Context, next *os.File) error {
 	if w.file != nil {
-		if err := w.drain(ctx); err != nil {
+		if err := w.drainFile(ctx); err != nil {
 			next.Close()
 			return err
 		}
@@ -145,7 +145,7 @@ func (w *walk) choose(old, current *os.File) *os.File {
 	return current
 }
 
-func (w *walk) wait(ctx context.Context) error {
+func (w *walk) waitForMore(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

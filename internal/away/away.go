@@ -26,7 +26,7 @@ const recordSuffix = ".json"
 // Records are the records in one state directory.
 type Records struct{ Store *store.Store }
 
-func (r Records) path(id string) string {
+func (r Records) recordPath(id string) string {
 	return filepath.Join(r.Store.Away(), id+recordSuffix)
 }
 
@@ -55,30 +55,30 @@ func Documents(d store.Sandbox) (map[string][]byte, error) {
 // [spec.ErrNotFound].
 func (r Records) Read(id string) (*Record, error) {
 	rec := &Record{}
-	err := store.ReadJSON(r.path(id), rec)
+	err := store.ReadJSON(r.recordPath(id), rec)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, spec.Errorf(spec.ErrNotFound, "the sandbox %s is not put away", id)
 	case err != nil:
 		return nil, err
 	case rec.Version < 1:
-		return nil, spec.Errorf(spec.ErrConflict, "%s has no version", r.path(id))
+		return nil, spec.Errorf(spec.ErrConflict, "%s has no version", r.recordPath(id))
 	case rec.Sandbox == nil || rec.Sandbox.ID != id:
-		return nil, spec.Errorf(spec.ErrConflict, "%s is not the record of that sandbox", r.path(id))
+		return nil, spec.Errorf(spec.ErrConflict, "%s is not the record of that sandbox", r.recordPath(id))
 	}
 	return rec, nil
 }
 
 // Has reports whether a sandbox is put away.
 func (r Records) Has(id string) bool {
-	_, err := os.Lstat(r.path(id))
+	_, err := os.Lstat(r.recordPath(id))
 	return err == nil
 }
 
 // Forget deletes the record of a sandbox, so that it cannot be made anew. A missing record is not an
 // error.
 func (r Records) Forget(id string) error {
-	err := os.Remove(r.path(id))
+	err := os.Remove(r.recordPath(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (r Records) Write(rec *Record) error {
 	if err := os.MkdirAll(r.Store.Away(), 0o700); err != nil {
 		return err
 	}
-	return errors.Join(store.WriteJSON(r.path(rec.Sandbox.ID), rec), store.SyncDir(r.Store.Path()))
+	return errors.Join(store.WriteJSON(r.recordPath(rec.Sandbox.ID), rec), store.SyncDir(r.Store.Path()))
 }
 
 // Restore writes the recorded documents into the directory of a new sandbox.

@@ -36,13 +36,13 @@ func Settings(named []spec.Named, hasTerminal bool) wire.Caller {
 type host struct{ root string }
 
 func settings(lookup func(string) (string, bool), h host, named []spec.Named, hasTerminal bool) wire.Caller {
-	c := wire.Caller{Named: named, Zone: h.zone(), Umask: h.umask()}
+	c := wire.Caller{Named: named, Zone: h.timeZone(), Umask: h.readUmask()}
 	if list, ok := lookup("PATH"); ok {
-		c.Path = dirs(list)
+		c.Path = fixedDirs(list)
 	}
-	c.Env = plain(lookup, taste)
+	c.Env = plainVariables(lookup, taste)
 	if hasTerminal {
-		c.Terminal = plain(lookup, terminal)
+		c.Terminal = plainVariables(lookup, terminal)
 	}
 	c.Locale = h.locale(lookup)
 	if tz, ok := lookup("TZ"); ok && isZone(tz) {
@@ -51,8 +51,8 @@ func settings(lookup func(string) (string, bool), h host, named []spec.Named, ha
 	return c
 }
 
-// dirs returns the directories of a PATH that mean the same in any working directory.
-func dirs(list string) (out []string) {
+// fixedDirs returns the directories of a PATH that mean the same in any working directory.
+func fixedDirs(list string) (out []string) {
 	seen := map[string]bool{}
 	for _, d := range filepath.SplitList(list) {
 		if !filepath.IsAbs(d) || len(d) > maxPath || !printable(d) {
@@ -66,10 +66,10 @@ func dirs(list string) (out []string) {
 	return out
 }
 
-// plain returns variables with their values, if those are short and plain.
-func plain(lookup func(string) (string, bool), names []string) (out []string) {
+// plainVariables returns variables with their values, if those are short and plain.
+func plainVariables(lookup func(string) (string, bool), names []string) (out []string) {
 	for _, name := range names {
-		if v, ok := lookup(name); ok && len(v) <= maxValue && ascii(v) {
+		if v, ok := lookup(name); ok && len(v) <= maxValue && isASCII(v) {
 			out = append(out, name+"="+v)
 		}
 	}
@@ -79,7 +79,7 @@ func plain(lookup func(string) (string, bool), names []string) (out []string) {
 // isZone reports whether a value of TZ means the same inside: a name or a rule, but not a file of the
 // host, except those that every system has.
 func isZone(tz string) bool {
-	if len(tz) > maxValue || !ascii(tz) {
+	if len(tz) > maxValue || !isASCII(tz) {
 		return false
 	}
 	file := strings.TrimPrefix(tz, ":")
@@ -91,22 +91,22 @@ const (
 	zones     = "/usr/share/zoneinfo/"
 )
 
-// zone returns the name of the host's time zone, or "".
-func (h host) zone() string {
+// timeZone returns the name of the host's time zone, or "".
+func (h host) timeZone() string {
 	target, err := os.Readlink(h.root + localtime)
 	if err != nil {
 		return ""
 	}
 	_, name, ok := strings.Cut(target, "zoneinfo/")
-	if !ok || len(name) > maxValue || !ascii(name) || !filepath.IsLocal(name) {
+	if !ok || len(name) > maxValue || !isASCII(name) || !filepath.IsLocal(name) {
 		return ""
 	}
 	return name
 }
 
-// umask returns the mask of this process. Asking the kernel with umask(2) would change it, for all
+// readUmask returns the mask of this process. Asking the kernel with umask(2) would change it, for all
 // threads.
-func (h host) umask() string {
+func (h host) readUmask() string {
 	text, err := os.ReadFile(h.root + "/proc/self/status")
 	if err != nil {
 		return ""
@@ -128,7 +128,7 @@ func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == ':' })
 }
 
-// ascii reports whether a text is printable ASCII.
-func ascii(s string) bool {
+// isASCII reports whether a text is printable ASCII.
+func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }

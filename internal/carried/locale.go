@@ -32,7 +32,7 @@ func (h host) locale(lookup func(string) (string, bool)) (out []string) {
 		}
 	}
 	if len(out) > 0 {
-		out = append(out, plain(lookup, []string{"LANGUAGE"})...)
+		out = append(out, plainVariables(lookup, []string{"LANGUAGE"})...)
 	}
 	return out
 }
@@ -45,7 +45,7 @@ func (h host) hasLocale(name string) bool {
 	switch {
 	case name == "C" || name == "POSIX" || name == "C.UTF-8":
 		return true
-	case len(name) > maxValue || !ascii(name) || strings.ContainsAny(name, "/ "):
+	case len(name) > maxValue || !isASCII(name) || strings.ContainsAny(name, "/ "):
 		return false
 	}
 	for _, n := range []string{name, normal(name)} {

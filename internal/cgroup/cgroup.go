@@ -72,18 +72,18 @@ func Check(asked spec.Limits) error { return thisHost().checkLimits(asked) }
 // Open returns the group that Path described. It touches nothing and cannot fail. If the group is gone,
 // its methods return errors.
 func Open(path string) *Group {
-	return &Group{host: thisHost(), dirs: split(path)}
+	return &Group{host: thisHost(), dirs: splitDirs(path)}
 }
 
 // Path names everything to remove once the sandbox is gone: the group's directories joined by ":". On
 // cgroup v2 it is one directory. It is empty if there are none.
-func (g *Group) Path() string { return join(g.dirs) }
+func (g *Group) Path() string { return joinDirs(g.dirs) }
 
-func join(dirs []string) string { return strings.Join(dirs, ":") }
+func joinDirs(dirs []string) string { return strings.Join(dirs, ":") }
 
-// split reverses join. A colon alone does not separate two directories, since names on the way may
+// splitDirs reverses join. A colon alone does not separate two directories, since names on the way may
 // contain one; all of them end in the same name.
-func split(path string) []string {
+func splitDirs(path string) []string {
 	if path == "" {
 		return nil
 	}
@@ -93,7 +93,7 @@ func split(path string) []string {
 	for i := range dirs {
 		dirs[i] += "/" + name
 	}
-	if join(dirs) != path {
+	if joinDirs(dirs) != path {
 		return []string{path} // damaged; callers that act on it refuse it
 	}
 	return dirs

@@ -17,21 +17,21 @@ func (h *host) create(id string, asked, def spec.Limits, note func(string) error
 		return nil, nil, fmt.Errorf("create cgroup: %q is not the id of a sandbox", id)
 	}
 	wishes := wishesOf(asked, def)
-	places := h.plan(controllersOf(wishes))
+	places := h.planPlaces(controllersOf(wishes))
 	if err := denied(wishes, places); err != nil {
 		return nil, nil, err
 	}
-	if err := note(join(h.dirsFor(name, places))); err != nil {
+	if err := note(joinDirs(h.dirsFor(name, places))); err != nil {
 		return nil, nil, fmt.Errorf("note where the cgroup will be: %w", err)
 	}
-	return h.build(name, wishes, places)
+	return h.buildGroup(name, wishes, places)
 }
 
 // checkLimits returns the error that create would return for requested limits, as far as it is known
 // without making anything.
 func (h *host) checkLimits(asked spec.Limits) error {
 	wishes := wishesOf(asked, spec.Limits{})
-	return denied(wishes, h.plan(controllersOf(wishes)))
+	return denied(wishes, h.planPlaces(controllersOf(wishes)))
 }
 
 // denied returns the error for the first requested limit without a place.
@@ -47,7 +47,7 @@ func denied(wishes []wish, places map[string]place) error {
 // dirsFor lists the directories that a plan makes for a group.
 func (h *host) dirsFor(name string, places map[string]place) (dirs []string) {
 	for _, p := range places {
-		if dir := filepath.Join(h.home(p), name); p.parent != "" && !slices.Contains(dirs, dir) {
+		if dir := filepath.Join(h.groupHome(p), name); p.parent != "" && !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
 	}
@@ -55,8 +55,8 @@ func (h *host) dirsFor(name string, places map[string]place) (dirs []string) {
 	return dirs
 }
 
-// build carries out a plan. It removes directories in which no limit binds in the end.
-func (h *host) build(name string, wishes []wish, places map[string]place) (*Group, []spec.Enforcement, error) {
+// buildGroup carries out a plan. It removes directories in which no limit binds in the end.
+func (h *host) buildGroup(name string, wishes []wish, places map[string]place) (*Group, []spec.Enforcement, error) {
 	dirs, err := h.makeAll(name, places)
 	if err != nil {
 		h.discard(dirs, nil)
@@ -65,7 +65,7 @@ func (h *host) build(name string, wishes []wish, places map[string]place) (*Grou
 	g := &Group{host: h}
 	var report []spec.Enforcement
 	for _, w := range wishes {
-		e, refused := h.grant(w, places[w.controller], dirs[w.controller])
+		e, refused := h.grantLimit(w, places[w.controller], dirs[w.controller])
 		if w.asked && refused != nil {
 			h.discard(dirs, nil)
 			return nil, nil, w.denied(*refused)
@@ -92,7 +92,7 @@ func (h *host) makeAll(name string, places map[string]place) (map[string]string,
 		if p.parent == "" {
 			continue
 		}
-		dir := filepath.Join(h.home(p), name)
+		dir := filepath.Join(h.groupHome(p), name)
 		err, known := done[dir]
 		if !known {
 			err = h.makeDir(p, dir)
@@ -112,8 +112,8 @@ func (h *host) makeAll(name string, places map[string]place) (map[string]string,
 	return dirs, nil
 }
 
-// grant sets one limit and reports the result; refused is nil if it binds.
-func (h *host) grant(w wish, p place, dir string) (e spec.Enforcement, refused *refusal) {
+// grantLimit sets one limit and reports the result; refused is nil if it binds.
+func (h *host) grantLimit(w wish, p place, dir string) (e spec.Enforcement, refused *refusal) {
 	e = spec.Enforcement{Limit: w.limit, Value: w.value}
 	if p.parent == "" {
 		e.Reason = p.reason

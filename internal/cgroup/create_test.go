@@ -299,7 +299,7 @@ func checkLimits(t *testing.T, g *Group, by map[string]string) {
 		want["pids.max"] = "1424"
 	}
 	for file, value := range want {
-		dir := g.with(file)
+		dir := g.dirWith(file)
 		if got := strings.Join(fields(dir, file), " "); got != value {
 			t.Errorf("%s is %q, want %q", file, got, value)
 		}
@@ -320,7 +320,7 @@ func checkUse(t *testing.T, f *fake, g *Group) {
 			t.Fatal(err)
 		}
 	}
-	again := &Group{host: f.host(), dirs: split(g.Path())}
+	again := &Group{host: f.host(), dirs: splitDirs(g.Path())}
 	pids, err := again.Procs()
 	if want := []int{callerPID, callerPID + 1}; err != nil || g.Path() != "" && !slices.Equal(pids, want) {
 		t.Errorf("Procs() = %v, %v, want %v", pids, err, want)
@@ -404,7 +404,7 @@ func TestCreateReplacesALeftover(t *testing.T) {
 			if err := f.mkdir(filepath.Join(first.dirs[0], "inner")); err != nil {
 				t.Fatal(err)
 			}
-			f.put(first.with("pids.max"), "pids.max", "0") // as after Kill
+			f.put(first.dirWith("pids.max"), "pids.max", "0") // as after Kill
 			second, _, err := f.host().create(testID, spec.Limits{Memory: 1 << 30}, all, unnoted)
 			if err != nil {
 				t.Fatal(err)
@@ -412,7 +412,7 @@ func TestCreateReplacesALeftover(t *testing.T) {
 			if second.Path() != first.Path() {
 				t.Errorf("path %s, want %s", second.Path(), first.Path())
 			}
-			if got := fields(second.with("pids.max"), "pids.max"); got[0] != "1424" {
+			if got := fields(second.dirWith("pids.max"), "pids.max"); got[0] != "1424" {
 				t.Errorf("pids.max is %s", got)
 			}
 			if isDir(filepath.Join(first.dirs[0], "inner")) {
@@ -429,7 +429,7 @@ func TestCreateRefusesAnInhabitedLeftover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.addPID(g.with("memory.usage_in_bytes"), 77)
+	f.addPID(g.dirWith("memory.usage_in_bytes"), 77)
 	_, _, err = f.host().create(testID, spec.Limits{}, all, unnoted)
 	if !errors.Is(err, spec.ErrConflict) || spec.Hint(err) == "" {
 		t.Errorf("error %v, want a conflict with a hint", err)
@@ -593,7 +593,7 @@ func TestNotedBeforeItIsMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, dir := range g.dirs {
-			if !slices.Contains(split(noted), dir) {
+			if !slices.Contains(splitDirs(noted), dir) {
 				t.Errorf("%s: %s was made, and not noted in %q", name, dir, noted)
 			}
 		}

@@ -30,8 +30,8 @@ func isName(name string) bool {
 	return ok && len(id) == 12 && strings.Trim(id, "0123456789abcdef") == ""
 }
 
-// home returns the directory in which the group is made.
-func (h *host) home(p place) string {
+// groupHome returns the directory in which the group is made.
+func (h *host) groupHome(p place) string {
 	if p.version == 2 {
 		return filepath.Join(p.parent, pinPrefix+strconv.Itoa(h.uid))
 	}
@@ -46,13 +46,13 @@ func (h *host) makeDir(p place, dir string) error {
 		return h.makeFresh(dir)
 	}
 	if p.vacate {
-		if err := h.leave(p.parent); err != nil {
+		if err := h.leaveGroup(p.parent); err != nil {
 			return err
 		}
 	}
 	var err error
 	for range 5 {
-		if err = h.ensure(h.home(p)); err != nil {
+		if err = h.ensure(h.groupHome(p)); err != nil {
 			return err
 		}
 		if err = h.makeFresh(dir); !vanished(err) {
@@ -60,7 +60,7 @@ func (h *host) makeDir(p place, dir string) error {
 		}
 	}
 	if err != nil {
-		h.tidy(dir)
+		h.tidyAround(dir)
 	}
 	return err
 }
@@ -68,7 +68,7 @@ func (h *host) makeDir(p place, dir string) error {
 // ensure creates a group unless it exists.
 func (h *host) ensure(dir string) error {
 	if err := h.kernel.mkdir(dir); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("create cgroup %s: %w", dir, bare(err))
+		return fmt.Errorf("create cgroup %s: %w", dir, withoutPath(err))
 	}
 	return nil
 }
@@ -81,17 +81,17 @@ func (h *host) handOn(p place, controller string) error {
 	if err := h.enable(p.parent, controller); err != nil {
 		return err
 	}
-	return h.enable(h.home(p), controller)
+	return h.enable(h.groupHome(p), controller)
 }
 
-// leave moves the calling process out of a group into a leaf below it.
-func (h *host) leave(dir string) error {
+// leaveGroup moves the calling process out of a group into a leaf below it.
+func (h *host) leaveGroup(dir string) error {
 	leaf := filepath.Join(dir, callerName)
 	if err := h.ensure(leaf); err != nil {
 		return err
 	}
 	if err := h.kernel.write(filepath.Join(leaf, "cgroup.procs"), strconv.Itoa(h.pid)); err != nil {
-		return fmt.Errorf("move to cgroup %s: %w", leaf, bare(err))
+		return fmt.Errorf("move to cgroup %s: %w", leaf, withoutPath(err))
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (h *host) enable(dir, controller string) error {
 	}
 	err := h.kernel.write(filepath.Join(dir, "cgroup.subtree_control"), "+"+controller)
 	if err != nil {
-		return fmt.Errorf("hand on the %s controller from cgroup %s: %w", controller, dir, bare(err))
+		return fmt.Errorf("hand on the %s controller from cgroup %s: %w", controller, dir, withoutPath(err))
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (h *host) makeFresh(dir string) error {
 		err = h.kernel.mkdir(dir)
 	}
 	if err != nil {
-		return fmt.Errorf("create cgroup %s: %w", dir, bare(err))
+		return fmt.Errorf("create cgroup %s: %w", dir, withoutPath(err))
 	}
 	if err := h.inheritCPUSet(dir); err != nil {
 		h.kernel.rmdir(dir) //nolint:errcheck // the other error is more useful
@@ -142,7 +142,7 @@ func (h *host) inheritCPUSet(dir string) error {
 			continue
 		}
 		if err := h.kernel.write(filepath.Join(dir, file), strings.TrimSpace(string(value))); err != nil {
-			return fmt.Errorf("set %s of cgroup %s: %w", file, dir, bare(err))
+			return fmt.Errorf("set %s of cgroup %s: %w", file, dir, withoutPath(err))
 		}
 	}
 	return nil
@@ -156,9 +156,9 @@ func isV2(dir string) bool {
 // remove removes a group, and on v2 also its home if that is then empty.
 func (h *host) remove(dir string, deadline time.Time) error {
 	if err := h.removeTree(dir, deadline); err != nil {
-		return fmt.Errorf("remove cgroup %s: %w", dir, bare(err))
+		return fmt.Errorf("remove cgroup %s: %w", dir, withoutPath(err))
 	}
-	h.tidy(dir)
+	h.tidyAround(dir)
 	return nil
 }
 
@@ -198,8 +198,8 @@ func children(dir string) []string {
 	return dirs
 }
 
-// tidy removes the directories around the last group on v2.
-func (h *host) tidy(dir string) {
+// tidyAround removes the directories around the last group on v2.
+func (h *host) tidyAround(dir string) {
 	home := filepath.Dir(dir)
 	if !strings.HasPrefix(filepath.Base(home), pinPrefix) {
 		return
@@ -209,8 +209,8 @@ func (h *host) tidy(dir string) {
 	}
 }
 
-// bare removes the path from an error that names it already.
-func bare(err error) error {
+// withoutPath removes the path from an error that names it already.
+func withoutPath(err error) error {
 	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
 		return pathErr.Err
 	}

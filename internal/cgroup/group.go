@@ -25,7 +25,7 @@ func (g *Group) Add(pid int) error {
 	for _, dir := range g.dirs {
 		err := g.host.kernel.write(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid))
 		if err != nil {
-			return fmt.Errorf("move process %d into cgroup %s: %w", pid, dir, bare(err))
+			return fmt.Errorf("move process %d into cgroup %s: %w", pid, dir, withoutPath(err))
 		}
 	}
 	return nil
@@ -38,10 +38,10 @@ func (g *Group) Add(pid int) error {
 func (g *Group) Memory() (current, limit int64, err error) {
 	dir, m := g.memory()
 	if dir == "" {
-		return 0, 0, g.gone()
+		return 0, 0, g.checkGone()
 	}
 	if limit, err = readNumber(dir, m.bound); err != nil {
-		return 0, 0, fmt.Errorf("read memory of cgroup %s: %w", dir, bare(err))
+		return 0, 0, fmt.Errorf("read memory of cgroup %s: %w", dir, withoutPath(err))
 	}
 	if limit < 0 || limit > math.MaxInt64/2 { // v1 writes "none" as a huge number
 		limit = 0
@@ -55,7 +55,7 @@ func (g *Group) Memory() (current, limit int64, err error) {
 func (g *Group) Taken(enough int64) (int64, error) {
 	dir, m := g.memory()
 	if dir == "" {
-		return 0, g.gone()
+		return 0, g.checkGone()
 	}
 	current, err := readNumber(dir, m.usage)
 	if err == nil && current <= enough {
@@ -66,7 +66,7 @@ func (g *Group) Taken(enough int64) (int64, error) {
 		stat, err = readCounts(dir, "memory.stat")
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read memory of cgroup %s: %w", dir, bare(err))
+		return 0, fmt.Errorf("read memory of cgroup %s: %w", dir, withoutPath(err))
 	}
 	for _, name := range m.droppable {
 		current -= stat[name]
@@ -87,7 +87,7 @@ func (g *Group) memory() (dir string, m memoryNames) {
 		{"memory.current", "memory.max", [2]string{"inactive_file", "active_file"}},
 		{"memory.usage_in_bytes", "memory.limit_in_bytes", [2]string{"total_inactive_file", "total_active_file"}},
 	} {
-		if dir := g.with(m.usage); dir != "" {
+		if dir := g.dirWith(m.usage); dir != "" {
 			return dir, m
 		}
 	}
@@ -106,17 +106,17 @@ func (g *Group) Events() (Events, error) {
 		{"memory.oom_control", "oom_kill", &e.OOMKills},
 		{"pids.events", "max", &e.PidsDenied},
 	} {
-		dir := g.with(c.file)
+		dir := g.dirWith(c.file)
 		if dir == "" {
 			continue
 		}
 		counts, err := readCounts(dir, c.file)
 		if err != nil {
-			return Events{}, fmt.Errorf("read events of cgroup %s: %w", dir, bare(err))
+			return Events{}, fmt.Errorf("read events of cgroup %s: %w", dir, withoutPath(err))
 		}
 		*c.to = counts[c.key]
 	}
-	return e, g.gone()
+	return e, g.checkGone()
 }
 
 // Procs lists the processes in the group, in ascending order. Processes that are not visible in the
@@ -126,7 +126,7 @@ func (g *Group) Procs() ([]int, error) {
 	for _, dir := range g.dirs {
 		pids, err := readPidsBelow(dir)
 		if err != nil {
-			return nil, fmt.Errorf("list processes of cgroup %s: %w", dir, bare(err))
+			return nil, fmt.Errorf("list processes of cgroup %s: %w", dir, withoutPath(err))
 		}
 		all = append(all, pids...)
 	}
@@ -135,8 +135,8 @@ func (g *Group) Procs() ([]int, error) {
 	return slices.DeleteFunc(all, func(pid int) bool { return pid == 0 }), nil
 }
 
-// with finds the directory that has a control file.
-func (g *Group) with(file string) string {
+// dirWith finds the directory that has a control file.
+func (g *Group) dirWith(file string) string {
 	for _, dir := range g.dirs {
 		if _, err := os.Stat(filepath.Join(dir, file)); err == nil {
 			return dir
@@ -145,11 +145,11 @@ func (g *Group) with(file string) string {
 	return ""
 }
 
-// gone reports a directory that no longer exists.
-func (g *Group) gone() error {
+// checkGone reports a directory that no longer exists.
+func (g *Group) checkGone() error {
 	for _, dir := range g.dirs {
 		if _, err := os.Stat(dir); err != nil {
-			return fmt.Errorf("find cgroup %s: %w", dir, bare(err))
+			return fmt.Errorf("find cgroup %s: %w", dir, withoutPath(err))
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ func TestReadings(t *testing.T) {
 				t.Fatal(err)
 			}
 			for file, content := range tt.files {
-				f.put(g.with(file), file, content)
+				f.put(g.dirWith(file), file, content)
 			}
 			current, limit, err := g.Memory()
 			if current != 600 || limit != all.Memory || err != nil {
@@ -117,12 +117,12 @@ func TestPathRoundTrip(t *testing.T) {
 		{"/dbus-:1.2-org@0.service" + name, "/x:/y" + name},
 	} {
 		g := &Group{dirs: dirs}
-		if got := split(g.Path()); !slices.Equal(got, dirs) {
+		if got := splitDirs(g.Path()); !slices.Equal(got, dirs) {
 			t.Errorf("split(%q) = %q", g.Path(), got)
 		}
 	}
 	for _, damaged := range []string{"x", ":", "/", "/a" + name + "/", name + "::" + name, "/a/b:/c/d"} {
-		if got := strings.Join(split(damaged), ":"); got != damaged {
+		if got := strings.Join(splitDirs(damaged), ":"); got != damaged {
 			t.Errorf("split(%q) loses something: %q", damaged, got)
 		}
 	}

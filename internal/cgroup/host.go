@@ -39,7 +39,7 @@ type view struct {
 	v2     string            // path of the caller's group, empty without cgroup v2
 }
 
-func (h *host) view() (view, error) {
+func (h *host) readView() (view, error) {
 	mounts, err := h.mounts()
 	if err != nil {
 		return view{}, err
@@ -110,8 +110,8 @@ func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// dir returns the directory under which a group is visible through the mount.
-func (m mount) dir(group string) (string, bool) {
+// dirOfGroup returns the directory under which a group is visible through the mount.
+func (m mount) dirOfGroup(group string) (string, bool) {
 	if slices.Contains(strings.Split(group, "/"), "..") {
 		return "", false // outside the caller's cgroup namespace
 	}
@@ -133,9 +133,9 @@ func within(path, dir string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || rest[0] == '/')
 }
 
-// ownV1 finds the caller's own group in the hierarchy of a v1 controller. known is false if
+// ownGroupV1 finds the caller's own group in the hierarchy of a v1 controller. known is false if
 // no hierarchy has the controller.
-func (v view) ownV1(controller string) (dir string, known bool) {
+func (v view) ownGroupV1(controller string) (dir string, known bool) {
 	group, known := v.v1[controller]
 	if !known {
 		return "", false
@@ -146,8 +146,8 @@ func (v view) ownV1(controller string) (dir string, known bool) {
 	return dir, true
 }
 
-// ownV2 finds the caller's own group on cgroup v2, and the mount that shows it.
-func (v view) ownV2() (dir, top string) {
+// ownGroupV2 finds the caller's own group on cgroup v2, and the mount that shows it.
+func (v view) ownGroupV2() (dir, top string) {
 	return v.locate(v.v2, func(m mount) bool { return m.kind == "cgroup2" })
 }
 
@@ -157,16 +157,16 @@ func (v view) locate(group string, fits func(mount) bool) (dir, top string) {
 		if group == "" || !fits(m) {
 			continue
 		}
-		if d, ok := m.dir(group); ok {
+		if d, ok := m.dirOfGroup(group); ok {
 			return d, m.point
 		}
 	}
 	return "", ""
 }
 
-// over returns the mount visible at a path: the deepest one, and of several at the same
+// mountOver returns the mount visible at a path: the deepest one, and of several at the same
 // point the last.
-func (v view) over(path string) mount {
+func (v view) mountOver(path string) mount {
 	var best mount
 	for _, m := range v.mounts {
 		if _, ok := within(path, m.point); ok && len(m.point) >= len(best.point) {

@@ -56,7 +56,7 @@ func TestMountDir(t *testing.T) {
 		{"/", "/../sub", ""},
 	}
 	for _, tt := range tests {
-		dir, ok := mount{root: tt.root, point: point}.dir(tt.group)
+		dir, ok := mount{root: tt.root, point: point}.dirOfGroup(tt.group)
 		if ok != (tt.want != "") || ok && dir != tt.want {
 			t.Errorf("group %s through root %s: %q, %v, want %q", tt.group, tt.root, dir, ok, tt.want)
 		}

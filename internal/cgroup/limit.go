@@ -76,7 +76,7 @@ func hostPids(inside int64) int64 {
 
 func pidsMax(n int64) func(*host, int, string) (string, error) {
 	return func(h *host, _ int, dir string) (string, error) {
-		return "", h.set(dir, "pids.max", strconv.FormatInt(n, 10))
+		return "", h.setLimitFile(dir, "pids.max", strconv.FormatInt(n, 10))
 	}
 }
 
@@ -85,12 +85,12 @@ func cpuQuota(cpus float64) func(*host, int, string) (string, error) {
 	quota := max(int64(math.Round(min(cpus, 1e6)*period)), minQuota)
 	return func(h *host, version int, dir string) (string, error) {
 		if version == 2 {
-			return "", h.set(dir, "cpu.max", fmt.Sprintf("%d %d", quota, period))
+			return "", h.setLimitFile(dir, "cpu.max", fmt.Sprintf("%d %d", quota, period))
 		}
-		if err := h.set(dir, "cpu.cfs_period_us", strconv.Itoa(period)); err != nil {
+		if err := h.setLimitFile(dir, "cpu.cfs_period_us", strconv.Itoa(period)); err != nil {
 			return "", err
 		}
-		err := h.set(dir, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
+		err := h.setLimitFile(dir, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
 		if errors.Is(err, unix.EINVAL) && outerQuota(dir) <= float64(quota)/period {
 			return "", nil // v1 refuses more than an outer group allows, and that one applies
 		}
@@ -121,10 +121,10 @@ func memoryMax(n int64) func(*host, int, string) (string, error) {
 		if version == 1 {
 			file, swapFile, swapLimit = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", limit
 		}
-		if err := h.set(dir, file, limit); err != nil {
+		if err := h.setLimitFile(dir, file, limit); err != nil {
 			return "", err
 		}
-		if h.set(dir, swapFile, swapLimit) != nil && h.hasSwap() {
+		if h.setLimitFile(dir, swapFile, swapLimit) != nil && h.hasSwap() {
 			return "swap is not counted on this host, so that memory may still move there", nil
 		}
 		return "", nil
@@ -137,10 +137,10 @@ func (h *host) hasSwap() bool {
 	return err == nil && bytes.Count(data, []byte("\n")) > 1 // the first line is a heading
 }
 
-// set writes a control file of a group.
-func (h *host) set(dir, file, value string) error {
+// setLimitFile writes a control file of a group.
+func (h *host) setLimitFile(dir, file, value string) error {
 	if err := h.kernel.write(filepath.Join(dir, file), value); err != nil {
-		return fmt.Errorf("set %s of cgroup %s: %w", file, dir, bare(err))
+		return fmt.Errorf("set %s of cgroup %s: %w", file, dir, withoutPath(err))
 	}
 	return nil
 }

@@ -42,10 +42,10 @@ func adviceFor(version int) string {
 
 func byVersion(version int) string { return fmt.Sprintf("cgroup v%d", version) }
 
-// plan finds a place for each controller.
-func (h *host) plan(controllers []string) map[string]place {
+// planPlaces finds a place for each controller.
+func (h *host) planPlaces(controllers []string) map[string]place {
 	places := make(map[string]place, len(controllers))
-	v, err := h.view()
+	v, err := h.readView()
 	if err != nil || !v.hasCgroups() {
 		for _, c := range controllers {
 			places[c] = place{refusal: refusal{"no cgroup file system is mounted", adviceMount}}
@@ -54,7 +54,7 @@ func (h *host) plan(controllers []string) map[string]place {
 	}
 	var unified []string
 	for _, c := range controllers {
-		if dir, known := v.ownV1(c); known {
+		if dir, known := v.ownGroupV1(c); known {
 			places[c] = h.placeV1(dir)
 		} else {
 			unified = append(unified, c)

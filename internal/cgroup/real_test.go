@@ -233,7 +233,7 @@ func TestRealQuota(t *testing.T) {
 	}
 	io.WriteString(in, "x")
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		stat, err := readCounts(g.with("cpu.stat"), "cpu.stat")
+		stat, err := readCounts(g.dirWith("cpu.stat"), "cpu.stat")
 		if err == nil && stat["nr_throttled"] > 0 {
 			return
 		}
@@ -245,7 +245,7 @@ func TestRealQuota(t *testing.T) {
 
 func TestRealPidsCap(t *testing.T) {
 	g := newGroup(t, spec.Limits{Memory: 128 << 20, Pids: 10})
-	dir := g.with("pids.max")
+	dir := g.dirWith("pids.max")
 	if dir == "" {
 		t.Skip("this host does not let this user cap processes")
 	}
@@ -327,11 +327,11 @@ func TestRealKillLeavesOthersAlone(t *testing.T) {
 // machine cpu and memory are elsewhere.
 func TestRealUnified(t *testing.T) {
 	h := thisHost()
-	v, err := h.view()
+	v, err := h.readView()
 	if err != nil {
 		t.Skip(err)
 	}
-	own, top := v.ownV2()
+	own, top := v.ownGroupV2()
 	if own == "" {
 		t.Skip("no cgroup v2 here")
 	}
@@ -348,7 +348,7 @@ func TestRealUnified(t *testing.T) {
 		t.Skipf("cgroup %s has nothing to hand on for this user", own)
 	}
 	restoreControl(t, p.parent, controller)
-	dir := filepath.Join(h.home(p), prefix+randomID())
+	dir := filepath.Join(h.groupHome(p), prefix+randomID())
 	if err := h.makeDir(p, dir); err != nil {
 		t.Fatal(err)
 	}
@@ -378,8 +378,8 @@ func TestRealUnified(t *testing.T) {
 	if err := Remove(g.Path()); err != nil {
 		t.Error(err)
 	}
-	if isDir(h.home(p)) && len(children(h.home(p))) == 0 {
-		t.Errorf("%s is still there", h.home(p))
+	if isDir(h.groupHome(p)) && len(children(h.groupHome(p))) == 0 {
+		t.Errorf("%s is still there", h.groupHome(p))
 	}
 }
 

@@ -29,7 +29,7 @@ func Remove(path string) error { return thisHost().removePath(path) }
 func Kill(path string) error { return thisHost().killPath(path) }
 
 func (h *host) removePath(path string) error {
-	dirs, err := h.check(path)
+	dirs, err := h.checkPath(path)
 	if err != nil {
 		return fmt.Errorf("remove cgroup: %w", err)
 	}
@@ -45,7 +45,7 @@ func (h *host) removePath(path string) error {
 }
 
 func (h *host) killPath(path string) error {
-	dirs, err := h.check(path)
+	dirs, err := h.checkPath(path)
 	if err != nil {
 		return fmt.Errorf("kill cgroup: %w", err)
 	}
@@ -90,8 +90,8 @@ func (g *Group) killOnce(pids []int) error {
 	return g.host.kernel.kill(pids, g.Procs)
 }
 
-// check splits a path and makes sure that each directory can only be the group of a sandbox.
-func (h *host) check(path string) ([]string, error) {
+// checkPath splits a path and makes sure that each directory can only be the group of a sandbox.
+func (h *host) checkPath(path string) ([]string, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -100,7 +100,7 @@ func (h *host) check(path string) ([]string, error) {
 		return nil, err
 	}
 	v := view{mounts: mounts}
-	dirs := split(path)
+	dirs := splitDirs(path)
 	for _, dir := range dirs {
 		if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || strings.ContainsRune(dir, 0) {
 			return nil, fmt.Errorf("%q is not a clean absolute path", dir)
@@ -108,7 +108,7 @@ func (h *host) check(path string) ([]string, error) {
 		if !isName(filepath.Base(dir)) {
 			return nil, fmt.Errorf("%q is not the cgroup of a sandbox", dir)
 		}
-		kind := v.over(dir).kind
+		kind := v.mountOver(dir).kind
 		if kind != "cgroup" && kind != "cgroup2" {
 			return nil, fmt.Errorf("%q is not in a cgroup file system: %w", dir, unix.EINVAL)
 		}

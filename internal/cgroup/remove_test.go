@@ -70,12 +70,12 @@ func FuzzCheck(fz *testing.F) {
 		fz.Skip(err)
 	}
 	fz.Fuzz(func(t *testing.T, path string) {
-		dirs, err := h.check(path)
+		dirs, err := h.checkPath(path)
 		if err != nil {
 			return
 		}
 		for _, dir := range dirs {
-			kind := view{mounts: mounts}.over(dir).kind
+			kind := view{mounts: mounts}.mountOver(dir).kind
 			if !isName(filepath.Base(dir)) || filepath.Clean(dir) != dir || !strings.HasPrefix(kind, "cgroup") {
 				t.Errorf("%q passed as part of %q", dir, path)
 			}
@@ -162,7 +162,7 @@ func TestKillForbidsNewProcessesFirst(t *testing.T) {
 	if err := f.host().killPath(g.Path()); err != nil {
 		t.Fatal(err)
 	}
-	if got := fields(g.with("pids.max"), "pids.max"); got[0] != "0" {
+	if got := fields(g.dirWith("pids.max"), "pids.max"); got[0] != "0" {
 		t.Errorf("pids.max is %s", got)
 	}
 }

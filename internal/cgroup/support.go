@@ -16,7 +16,7 @@ func Support() []Controller { return thisHost().support() }
 
 func (h *host) support() []Controller {
 	names := []string{cpuController, memoryController, pidsController}
-	places := h.plan(names)
+	places := h.planPlaces(names)
 	report := make([]Controller, 0, len(names))
 	for _, name := range names {
 		p := places[name]

@@ -15,7 +15,7 @@ func (h *host) placeV2(v view, controllers []string) map[string]place {
 	if len(controllers) == 0 {
 		return nil
 	}
-	own, top := v.ownV2()
+	own, top := v.ownGroupV2()
 	if own == "" {
 		return allRefused(controllers, v.withoutV2(controllers))
 	}
@@ -26,7 +26,7 @@ func (h *host) placeV2(v view, controllers []string) map[string]place {
 		if slices.Contains(best.have, c) {
 			places[c] = place{version: 2, parent: best.dir, vacate: best.vacate}
 		} else {
-			places[c] = place{version: 2, refusal: h.why(offers, c)}
+			places[c] = place{version: 2, refusal: h.whyRefused(offers, c)}
 		}
 	}
 	return places
@@ -74,14 +74,14 @@ func (h *host) offers(own, top string, wanted []string) []offer {
 	}
 	var all []offer
 	for dir := own; ; dir = filepath.Dir(dir) {
-		all = append(all, h.offer(dir, dir == own, wanted))
+		all = append(all, h.offerOf(dir, dir == own, wanted))
 		if dir == top {
 			return all
 		}
 	}
 }
 
-func (h *host) offer(dir string, own bool, wanted []string) offer {
+func (h *host) offerOf(dir string, own bool, wanted []string) offer {
 	o := offer{dir: dir, has: fields(dir, "cgroup.controllers")}
 	control := filepath.Join(dir, "cgroup.subtree_control")
 	// To move a process the kernel requires write access to the processes of the group that encloses
@@ -123,8 +123,8 @@ func (h *host) occupied(dir string, own bool) (busy, vacate bool) {
 	return len(pids) > 0, false
 }
 
-// why picks, of all reasons against a controller, the one closest to a remedy.
-func (h *host) why(offers []offer, controller string) refusal {
+// whyRefused picks, of all reasons against a controller, the one closest to a remedy.
+func (h *host) whyRefused(offers []offer, controller string) refusal {
 	top := offers[len(offers)-1]
 	if !slices.Contains(top.has, controller) && isRoot(top.dir) {
 		return noController(controller)

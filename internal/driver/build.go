@@ -27,7 +27,7 @@ func Build(programs ...string) (string, error) {
 	for _, path := range programs {
 		id, err := linkerID(path)
 		if err == nil && id == "" { // linked without an identifier
-			id, err = hash(path)
+			id, err = hashFile(path)
 		}
 		if err != nil {
 			return "", fmt.Errorf("tell which build %s is of: %w", path, err)
@@ -69,7 +69,7 @@ func OtherBuild(pid int, path string) bool {
 	return err == nil && own != id
 }
 
-func hash(path string) (string, error) {
+func hashFile(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err

@@ -43,7 +43,7 @@ func TestLinkerID(t *testing.T) {
 	if id, err := linkerID(text); id != "" || err != nil {
 		t.Errorf("%q, %v", id, err)
 	}
-	if sum, err := hash(text); len(sum) != 64 || err != nil {
+	if sum, err := hashFile(text); len(sum) != 64 || err != nil {
 		t.Errorf("%q, %v", sum, err)
 	}
 }

@@ -17,7 +17,7 @@ func (e *Engine) Away() away.Records { return away.Records{Store: e.Store} }
 // PutAway writes the record from which a stopped sandbox can be made anew, and then removes the sandbox.
 func (e *Engine) PutAway(ctx context.Context, sb *spec.Sandbox) error {
 	if err := e.writeAway(sb); err != nil {
-		return &spec.Error{Op: "write down what it takes to make " + sb.Name + " anew", Err: err, Hint: spec.Hint(err)}
+		return &spec.Error{Op: "record how to make " + sb.Name + " anew", Err: err, Hint: spec.Hint(err)}
 	}
 	return e.Remove(ctx, sb, true)
 }

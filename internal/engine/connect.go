@@ -61,7 +61,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 		lock, err := store.TryLock(d.Lock())
 		switch {
 		case err == nil:
-			c, err := e.start(ctx, sb, lock, nil)
+			c, err := e.startKeeper(ctx, sb, lock, nil)
 			lock.Unlock()
 			if err == nil {
 				e.TellRunning(sb)

@@ -28,7 +28,7 @@ func (e *Engine) AddCopy(ctx context.Context, sb *spec.Sandbox, last func() erro
 			return err
 		}
 	}
-	return e.add(ctx, sb, fill...)
+	return e.addSandbox(ctx, sb, fill...)
 }
 
 // AddForCommand adds a sandbox that [ForCommand] has described. It begins with the contents of its

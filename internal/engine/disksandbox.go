@@ -19,8 +19,8 @@ const justNow = 2 * time.Minute
 // diskSandboxes are the sandboxes as parts of the disk's use.
 type diskSandboxes struct{ *Engine }
 
-// list returns the size of each sandbox, and why it is kept.
-func (e diskSandboxes) list(m *quota.Meter) ([]rootfs.Item, error) {
+// listItems returns the size of each sandbox, and why it is kept.
+func (e diskSandboxes) listItems(m *quota.Meter) ([]rootfs.Item, error) {
 	infos, err := e.List()
 	if err != nil {
 		return nil, err
@@ -109,5 +109,5 @@ func (e diskSandboxes) removeStopped(sb *spec.Sandbox) error {
 	if _, err := e.release(sb, d, d.ReadStatus()); err != nil {
 		return err
 	}
-	return e.erase(sb)
+	return e.eraseFiles(sb)
 }

@@ -191,11 +191,11 @@ func (e *Engine) Existing(wish *spec.Sandbox) (*spec.Sandbox, error) {
 // create adds a new sandbox that begins with the contents of its template. The caller holds the
 // names lock.
 func (e *Engine) create(ctx context.Context, sb *spec.Sandbox, more []func(store.Sandbox) error) error {
-	return e.add(ctx, sb, append([]func(store.Sandbox) error{e.Templates().Begin(ctx, sb), e.Changes().MakeClones(ctx, sb)}, more...)...)
+	return e.addSandbox(ctx, sb, append([]func(store.Sandbox) error{e.Templates().Begin(ctx, sb), e.Changes().MakeClones(ctx, sb)}, more...)...)
 }
 
-// add adds a sandbox. The caller holds the names lock.
-func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.Sandbox) error) error {
+// addSandbox adds a sandbox. The caller holds the names lock.
+func (e *Engine) addSandbox(ctx context.Context, sb *spec.Sandbox, fill ...func(store.Sandbox) error) error {
 	if err := e.CheckRoom(); err != nil {
 		return err
 	}
@@ -234,11 +234,11 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 		return err
 	}
 	if sb.Remove {
-		fill = append([]func(store.Sandbox) error{e.makers.begin(sb.ID, store.Sandbox.MakerLock)}, fill...)
+		fill = append([]func(store.Sandbox) error{e.makers.beginMaking(sb.ID, store.Sandbox.MakerLock)}, fill...)
 	}
 	if _, err = e.Store.Create(sb, fill...); err != nil {
-		e.makers.end(sb.ID)
-		e.making.end(sb.ID)
+		e.makers.endMaking(sb.ID)
+		e.making.endMaking(sb.ID)
 	}
 	return err
 }

@@ -271,7 +271,7 @@ func TestSweep(t *testing.T) {
 	put(alive, "over", true, true)
 	put(alive, "about", true, false)
 	for id := range dead.makers.locks { // the kernel does that for a killed maker
-		dead.makers.end(id)
+		dead.makers.endMaking(id)
 	}
 	must(t, e.Create(t.Context(), wish("/srv/last")))
 	if got := names(t, e); !slices.Equal(got, []string{"about", "kept", "shell-last"}) {

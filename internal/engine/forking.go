@@ -13,12 +13,12 @@ import (
 // start otherwise, because it would have its files alone. [Engine.Forked] removes the mark. If this
 // process ends before, [Engine.Sweep] removes the fork, unless it was started.
 func (e *Engine) Forking(sb *spec.Sandbox) func(store.Sandbox) error {
-	return e.makers.begin(sb.ID, store.Sandbox.MakerLock)
+	return e.makers.beginMaking(sb.ID, store.Sandbox.MakerLock)
 }
 
 // Forked marks a fork as complete. It does nothing for a fork that was removed.
 func (e *Engine) Forked(sb *spec.Sandbox) error {
-	defer e.makers.end(sb.ID)
+	defer e.makers.endMaking(sb.ID)
 	err := os.Remove(e.Store.Sandbox(sb.ID).MakerLock())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

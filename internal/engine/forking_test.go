@@ -29,11 +29,11 @@ func TestHalfFork(t *testing.T) {
 		case "started":
 			now := time.Now()
 			must(t, store.WriteJSON(e.Store.Sandbox(fork.ID).Status(), spec.Status{State: spec.Stopped, StartedAt: &now}))
-			maker.makers.end(fork.ID)
+			maker.makers.endMaking(fork.ID)
 		case "whole":
 			must(t, maker.Forked(fork))
 		default:
-			maker.makers.end(fork.ID) // the kernel does that for a killed maker
+			maker.makers.endMaking(fork.ID) // the kernel does that for a killed maker
 			if _, err := e.Connect(t.Context(), fork); !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "half a fork") {
 				t.Errorf("half made: %v", err)
 			}

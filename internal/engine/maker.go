@@ -13,18 +13,18 @@ type makers struct {
 	locks map[string]*store.Lock // by the sandboxes' ids
 }
 
-// begin takes a lock of a sandbox before the sandbox appears.
-func (m *makers) begin(id string, path func(store.Sandbox) string) func(store.Sandbox) error {
+// beginMaking takes a lock of a sandbox before the sandbox appears.
+func (m *makers) beginMaking(id string, path func(store.Sandbox) string) func(store.Sandbox) error {
 	return func(d store.Sandbox) error {
 		lock, err := store.TryLock(path(d))
 		if err == nil {
-			m.keep(id, lock)
+			m.keepLock(id, lock)
 		}
 		return err
 	}
 }
 
-func (m *makers) keep(id string, lock *store.Lock) {
+func (m *makers) keepLock(id string, lock *store.Lock) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.locks == nil {
@@ -33,14 +33,14 @@ func (m *makers) keep(id string, lock *store.Lock) {
 	m.locks[id] = lock
 }
 
-func (m *makers) has(id string) bool {
+func (m *makers) hasLock(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.locks[id] != nil
 }
 
-// end releases a sandbox's lock, if this process holds it.
-func (m *makers) end(id string) {
+// endMaking releases a sandbox's lock, if this process holds it.
+func (m *makers) endMaking(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if lock := m.locks[id]; lock != nil {

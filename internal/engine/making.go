@@ -17,15 +17,15 @@ import (
 // and its first start (if it gets one) are one step. They wait for [Engine.Made], for
 // [Engine.TakeBack], or for the end of this process.
 func (e *Engine) Making(sb *spec.Sandbox) func(store.Sandbox) error {
-	return e.making.begin(sb.ID, store.Sandbox.MakingLock)
+	return e.making.beginMaking(sb.ID, store.Sandbox.MakingLock)
 }
 
 // Made marks a sandbox as finished. It does nothing for a sandbox that this process does not make.
 func (e *Engine) Made(sb *spec.Sandbox) error {
-	if !e.making.has(sb.ID) {
+	if !e.making.hasLock(sb.ID) {
 		return nil
 	}
-	defer e.making.end(sb.ID)
+	defer e.making.endMaking(sb.ID)
 	err := os.Remove(e.Store.Sandbox(sb.ID).MakingLock())
 	if errors.Is(err, fs.ErrNotExist) { // the sandbox was removed
 		err = nil
@@ -34,13 +34,13 @@ func (e *Engine) Made(sb *spec.Sandbox) error {
 }
 
 // Unmade releases the creation lock; the next caller finishes the sandbox.
-func (e *Engine) Unmade(sb *spec.Sandbox) { e.making.end(sb.ID) }
+func (e *Engine) Unmade(sb *spec.Sandbox) { e.making.endMaking(sb.ID) }
 
 // Adopt waits for the maker of a sandbox. If the maker was killed, or called Unmade, the caller
 // becomes its maker. If the sandbox was taken back, the error is ErrNotFound. A caller that needs
 // this very sandbox sets needed, and then it is not taken back meanwhile.
 func (e *Engine) Adopt(ctx context.Context, sb *spec.Sandbox, needed bool) (adopted bool, err error) {
-	if e.making.has(sb.ID) {
+	if e.making.hasLock(sb.ID) {
 		return true, nil
 	}
 	lock, wanted, err := waitForMaker(ctx, e.Keepers(), sb, needed)
@@ -48,7 +48,7 @@ func (e *Engine) Adopt(ctx context.Context, sb *spec.Sandbox, needed bool) (adop
 		defer wanted.Unlock()
 	}
 	if lock != nil {
-		e.making.keep(sb.ID, lock)
+		e.making.keepLock(sb.ID, lock)
 	}
 	if err == nil && !e.Store.Has(sb.ID) {
 		err = keeperclient.ErrRemoved(sb)
@@ -59,7 +59,7 @@ func (e *Engine) Adopt(ctx context.Context, sb *spec.Sandbox, needed bool) (adop
 // afterMaking waits until a sandbox may be started. The sandbox is not taken back until the caller
 // calls started.
 func (e *Engine) afterMaking(ctx context.Context, sb *spec.Sandbox) (started func(), err error) {
-	if e.making.has(sb.ID) {
+	if e.making.hasLock(sb.ID) {
 		return func() {}, nil
 	}
 	lock, wanted, err := waitForMaker(ctx, e.Keepers(), sb, true)
@@ -105,8 +105,8 @@ func waitForMaker(ctx context.Context, k keeperclient.Keepers, sb *spec.Sandbox,
 // TakeBack removes a sandbox that this process makes, if it is not needed: it was never started,
 // and no caller waits for it. Otherwise TakeBack leaves it as it is.
 func (e *Engine) TakeBack(sb *spec.Sandbox) error {
-	defer e.making.end(sb.ID)
-	if !e.making.has(sb.ID) {
+	defer e.making.endMaking(sb.ID)
+	if !e.making.hasLock(sb.ID) {
 		return nil
 	}
 	d := e.Store.Sandbox(sb.ID)
@@ -128,7 +128,7 @@ func (e *Engine) TakeBack(sb *spec.Sandbox) error {
 	}
 	err := e.Store.Remove(sb.ID)
 	if err == nil {
-		e.makers.end(sb.ID)
+		e.makers.endMaking(sb.ID)
 	}
 	return err
 }

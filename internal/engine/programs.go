@@ -58,12 +58,12 @@ func (p programs) checkUntouched(paths func() (*hostpath.Guard, error)) error {
 	return nil
 }
 
-// build identifies the build of the programs: see [driver.Build].
-func (p programs) build() (string, error) { return driver.Build(p.keeper, p.guest) }
+// buildID identifies the build of the programs: see [driver.Build].
+func (p programs) buildID() (string, error) { return driver.Build(p.keeper, p.guest) }
 
-// tell tells the keeper about the programs of its build.
-func (p programs) tell(l *launch.Settings) (err error) {
+// addTo tells the keeper about the programs of its build.
+func (p programs) addTo(l *launch.Settings) (err error) {
 	l.Bothy, l.Guest = fmt.Sprintf("/proc/self/fd/%d", keeper.BothyFD), p.guest
-	l.Build, err = p.build()
+	l.Build, err = p.buildID()
 	return err
 }

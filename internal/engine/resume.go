@@ -32,7 +32,7 @@ func (e *Engine) Resume(ctx context.Context, sb *spec.Sandbox, lock *store.Lock,
 	}
 	ctx, cancel := context.WithTimeout(ctx, keeperclient.StartTimeout+time.Duration(size/slowRead)*time.Second)
 	defer cancel()
-	c, err := e.start(ctx, sb, lock, from)
+	c, err := e.startKeeper(ctx, sb, lock, from)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (e *Engine) Builds() *rootfs.Builds { return &rootfs.Builds{Images: e.Image
 
 // Disk returns the accounts of the state directory's disk.
 func (e *Engine) Disk() *rootfs.Disk {
-	return &rootfs.Disk{Images: e.Images(), Builds: e.Builds(), Sandboxes: diskSandboxes{e}.list, Agents: e.Programs().ListDisk}
+	return &rootfs.Disk{Images: e.Images(), Builds: e.Builds(), Sandboxes: diskSandboxes{e}.listItems, Agents: e.Programs().ListDisk}
 }
 
 // OwnerKey seals exported files.

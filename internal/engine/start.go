@@ -31,9 +31,9 @@ import (
 // killTime bounds the wait for a killed process to be gone.
 const killTime = 5 * time.Second
 
-// start launches a keeper for a sandbox whose lock the caller holds. It returns a conversation with the
+// startKeeper launches a keeper for a sandbox whose lock the caller holds. It returns a conversation with the
 // keeper. Programs resume from a memory image, unless from is nil.
-func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock, from *Memory) (*unixconn.Conn, error) {
+func (e *Engine) startKeeper(ctx context.Context, sb *spec.Sandbox, lock *store.Lock, from *Memory) (*unixconn.Conn, error) {
 	d := e.Store.Sandbox(sb.ID)
 	sb, err := e.Store.Load(sb.ID) // it may have been changed before the lock was taken
 	if err != nil {
@@ -52,7 +52,7 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock, 
 			WithHint("raise the hard limit: ulimit -n %d", keeper.OpenFiles)
 	}
 	sayCrash(e.Keepers(), sb, d)
-	if err := e.clean(sb, d); err != nil {
+	if err := e.cleanCrash(sb, d); err != nil {
 		return nil, err
 	}
 	finish := e.Whole // finishes a restore that was interrupted, or refuses its result
@@ -105,7 +105,7 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock, 
 		}
 		e.Credentials().WriteHome(sb, n)
 		if err = context.Cause(ctx); err == nil {
-			conn, err = e.spawn(ctx, sb, launch, group, lock)
+			conn, err = e.spawnKeeper(ctx, sb, launch, group, lock)
 		}
 	}
 	if err != nil {
@@ -126,10 +126,10 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock, 
 	return conn, nil
 }
 
-// spawn starts the keeper in its own namespaces and waits until it is ready. The pid namespace makes
+// spawnKeeper starts the keeper in its own namespaces and waits until it is ready. The pid namespace makes
 // sure that no process survives the keeper. The socket that it was launched over is the first
 // conversation with it.
-func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l launch.Settings, group *cgroup.Group, lock *store.Lock) (_ *unixconn.Conn, err error) {
+func (e *Engine) spawnKeeper(ctx context.Context, sb *spec.Sandbox, l launch.Settings, group *cgroup.Group, lock *store.Lock) (_ *unixconn.Conn, err error) {
 	d := e.Store.Sandbox(sb.ID)
 	p, err := findPrograms()
 	if err == nil {
@@ -138,7 +138,7 @@ func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l launch.Settings,
 	if err != nil {
 		return nil, err
 	}
-	if err := p.tell(&l); err != nil {
+	if err := p.addTo(&l); err != nil {
 		return nil, err
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

@@ -29,17 +29,17 @@ const askAgain = 50 * time.Millisecond
 // Stop ends a sandbox and keeps its state. It kills processes that do not end within grace; without
 // grace it kills them at once. A sandbox that does not run is not an error.
 func (e *Engine) Stop(ctx context.Context, sb *spec.Sandbox, grace time.Duration) error {
-	lock, lost, err := e.halt(ctx, sb, max(grace, time.Millisecond))
+	lock, lost, err := e.haltSandbox(ctx, sb, max(grace, time.Millisecond))
 	if lock != nil {
 		lock.Unlock()
 	}
 	return errors.Join(lost, err)
 }
 
-// halt is end for a stop, with the usual grace if none is given. lost is the error of state that could
+// haltSandbox is end for a stop, with the usual grace if none is given. lost is the error of state that could
 // not be saved; the stop itself did not fail then.
-func (e *Engine) halt(ctx context.Context, sb *spec.Sandbox, grace time.Duration) (lock *store.Lock, lost, err error) {
-	lock, err = e.end(ctx, sb, stopping(grace), func(said error) {
+func (e *Engine) haltSandbox(ctx context.Context, sb *spec.Sandbox, grace time.Duration) (lock *store.Lock, lost, err error) {
+	lock, err = e.endSandbox(ctx, sb, stopping(grace), func(said error) {
 		if !errors.Is(said, spec.ErrStopping) {
 			lost = said
 		}
@@ -51,7 +51,7 @@ func (e *Engine) halt(ctx context.Context, sb *spec.Sandbox, grace time.Duration
 // the caller releases the lock. lost is the error of a sandbox that has stopped without saving all
 // of its state. If the sandbox was removed meanwhile, the error is ErrNotFound.
 func (e *Engine) Halt(ctx context.Context, sb *spec.Sandbox) (lock *store.Lock, lost, err error) {
-	lock, lost, err = e.halt(ctx, sb, 0)
+	lock, lost, err = e.haltSandbox(ctx, sb, 0)
 	if err == nil && lock == nil {
 		err = keeperclient.ErrRemoved(sb)
 	}
@@ -62,10 +62,10 @@ func (e *Engine) Halt(ctx context.Context, sb *spec.Sandbox) (lock *store.Lock, 
 	return lock, lost, err
 }
 
-// end asks the keeper to end the sandbox and waits until it is gone. It returns the sandbox's lock, so
+// endSandbox asks the keeper to end the sandbox and waits until it is gone. It returns the sandbox's lock, so
 // that no other process starts it before the caller is done. The lock is nil if the sandbox was removed
 // meanwhile. end calls failed, which may be nil, with an error that the keeper answers.
-func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, failed func(error)) (*store.Lock, error) {
+func (e *Engine) endSandbox(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, failed func(error)) (*store.Lock, error) {
 	d := e.Store.Sandbox(sb.ID)
 	ctx, done := context.WithTimeout(ctx, endTimeout)
 	defer done()
@@ -84,7 +84,7 @@ func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, failed
 				_, err := e.release(sb, d, d.ReadStatus())
 				return lock, err
 			}
-			return lock, e.clean(sb, d)
+			return lock, e.cleanCrash(sb, d)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil // another process removed it
@@ -114,9 +114,9 @@ func stopping(grace time.Duration) wire.Ask {
 	return wire.Ask{Op: wire.OpStop, Grace: spec.Duration(grace), Timeout: int((grace + time.Second - 1) / time.Second)}
 }
 
-// clean removes the remains of a crash from a sandbox without a keeper, and records the crash. The
+// cleanCrash removes the remains of a crash from a sandbox without a keeper, and records the crash. The
 // caller holds the lock.
-func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
+func (e *Engine) cleanCrash(sb *spec.Sandbox, d store.Sandbox) error {
 	if err := d.CheckStatus(); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func lostSince(st spec.Status) string {
 	if at := st.Root.SavedAt; at != nil {
 		since = "since " + at.Local().Format(time.DateTime)
 	}
-	return "what was changed outside the home and the shared directories " + since + " is lost"
+	return "every change outside the home and the shared directories " + since + " is lost"
 }
 
 // release frees the host's resources that a sandbox without a keeper may still hold. It leaves a control
@@ -216,16 +216,16 @@ func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error
 			return err
 		}
 	}
-	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpDestroy}, nil)
+	lock, err := e.endSandbox(ctx, sb, wire.Ask{Op: wire.OpDestroy}, nil)
 	if lock != nil {
 		defer lock.Unlock()
 		if err == nil {
-			err = e.erase(sb)
+			err = e.eraseFiles(sb)
 		}
 	}
 	if err == nil {
-		e.makers.end(sb.ID)
-		e.making.end(sb.ID)
+		e.makers.endMaking(sb.ID)
+		e.making.endMaking(sb.ID)
 	}
 	return err
 }

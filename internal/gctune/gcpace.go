@@ -25,8 +25,8 @@ type pace struct {
 	set  int       // percent
 }
 
-// next returns the percentage after a collection that left live bytes.
-func (p *pace) next(now time.Time, live uint64) int {
+// nextPercent returns the percentage after a collection that left live bytes.
+func (p *pace) nextPercent(now time.Time, live uint64) int {
 	busy := !p.last.IsZero() && now.Sub(p.last) <= time.Duration(p.set/usual)*often
 	p.last, p.set = now, usual
 	if busy && live < small {
@@ -40,18 +40,18 @@ func (p *pace) next(now time.Time, live uint64) int {
 func Follow() {
 	p := &pace{set: usual}
 	var m runtime.MemStats // runtime/metrics has an init function that every start would pay for
-	each(func() {
+	afterEachGC(func() {
 		runtime.ReadMemStats(&m)
 		before := p.set
 		live := m.NextGC * usual / uint64(usual+before) // or less: the heap has a minimum size
-		if n := p.next(time.Now(), live); n != before {
+		if n := p.nextPercent(time.Now(), live); n != before {
 			debug.SetGCPercent(n)
 		}
 	})
 }
 
-// each calls f after every collection, never twice at once.
-func each(f func()) {
+// afterEachGC calls f after every collection, never twice at once.
+func afterEachGC(f func()) {
 	type mark struct{ _ [16]byte } // not a tiny allocation, which shares its block with others
 	var again func(int)
 	again = func(int) {

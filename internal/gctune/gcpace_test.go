@@ -25,7 +25,7 @@ func TestPace(t *testing.T) {
 		{2 * time.Second, 0, usual},
 	} {
 		at = at.Add(c.after)
-		if got := p.next(at, c.live); got != c.want {
+		if got := p.nextPercent(at, c.live); got != c.want {
 			t.Errorf("collection %d: %d %%, want %d", i, got, c.want)
 		}
 	}
@@ -33,7 +33,7 @@ func TestPace(t *testing.T) {
 
 func TestEach(t *testing.T) {
 	called := make(chan struct{}, 100)
-	each(func() { called <- struct{}{} })
+	afterEachGC(func() { called <- struct{}{} })
 	for range 3 {
 		runtime.GC()
 		<-called

@@ -105,5 +105,5 @@ func (d Directories) CheckMounted(sb *spec.Sandbox) error {
 		return nil
 	}
 	return spec.Errorf(spec.ErrConflict, "%s %s on the host: sandbox %s still works on the directory that it was started on", source, what, sb.Name).
-		WithHint("to have it work on what is there now, stop it first: bothy stop %s", sb.Name)
+		WithHint("to have it work on the present directory, stop it first: bothy stop %s", sb.Name)
 }

@@ -17,7 +17,7 @@ import (
 // CheckRunFiles refuses a directory (by its real path) for the files of runs if a sandbox can write there.
 func (d Directories) CheckRunFiles(dir string) error {
 	if workspace.Within(d.Keepers.Store.Path(), dir) {
-		return spec.Errorf(spec.ErrUsage, "%s lies in the state directory", dir).WithHint("runs are there anyway: leave --into out")
+		return spec.Errorf(spec.ErrUsage, "%s is in the state directory", dir).WithHint("runs are there anyway: leave --into out")
 	}
 	list, err := d.Keepers.Store.List()
 	if err != nil {

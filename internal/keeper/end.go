@@ -78,12 +78,12 @@ func (k *Keeper) lostStart(err error) error {
 // mayHaveRun is the error for a program whose start was not confirmed.
 func mayHaveRun(sandbox string, err error) error {
 	return (&spec.Error{Class: spec.ErrMayHaveRun, Op: "the command may have run", Err: err}).
-		WithHint("look at what it does before you run it again; bothy logs --source events %s tells what became of the sandbox", sandbox)
+		WithHint("read the command before you run it again; bothy logs --source events %s tells what became of the sandbox", sandbox)
 }
 
 // stopFor stops the sandbox for its own misbehaviour. Callers that wait for a program are told why.
 func (k *Keeper) stopFor(why string) {
-	hint := "what was written is kept, and the next command starts it again, with some room to clean up in"
+	hint := "written files are kept, and the next command starts it again, with some room to clean up in"
 	if k.spec.Limits.Disk == 0 {
 		hint += "; or let sandboxes have more: disk in config.yaml"
 	}
@@ -209,7 +209,7 @@ func (k *Keeper) explainLoss(err error) error {
 	if at := k.saver.savedLayer().SavedAt; at != nil {
 		since = "since " + at.Local().Format(time.DateTime)
 	}
-	return (&spec.Error{Op: "stop sandbox " + k.spec.Name, Err: fmt.Errorf("it is stopped, but what was changed outside the home and the shared directories %s is lost: %w", since, err)}).
+	return (&spec.Error{Op: "stop sandbox " + k.spec.Name, Err: fmt.Errorf("it is stopped, but every change outside the home and the shared directories %s is lost: %w", since, err)}).
 		WithHint("%s", hint)
 }
 

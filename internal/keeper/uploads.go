@@ -13,12 +13,12 @@ import (
 func openUploads(dir store.Sandbox, log *slog.Logger) (*uploadlimit.Ledger, error) {
 	before, err := dir.ReadUploads()
 	if err != nil {
-		return nil, &spec.Error{Op: "read what was sent by rules with max_upload", Err: err, Hint: "to count anew, remove " + dir.Uploads()}
+		return nil, &spec.Error{Op: "read the uploads under rules with max_upload", Err: err, Hint: "to count anew, remove " + dir.Uploads()}
 	}
 	return uploadlimit.New(before, func(list []spec.Upload) error {
 		err := dir.WriteUploads(list)
 		if err != nil {
-			log.Warn("write what was sent by rules with max_upload", "err", err)
+			log.Warn("write the uploads under rules with max_upload", "err", err)
 		}
 		return err
 	}), nil

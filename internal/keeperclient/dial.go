@@ -16,11 +16,11 @@ import (
 
 // Dial returns a conversation with the keeper of a running sandbox, by its ID. It does not start the sandbox,
 // and does not wait.
-func (k Keepers) Dial(id string) (*unixconn.Conn, error) { return dial(k.Store.Sandbox(id)) }
+func (k Keepers) Dial(id string) (*unixconn.Conn, error) { return dialControl(k.Store.Sandbox(id)) }
 
-// dial reaches the control socket through the directory's file descriptor: a socket's path may have
+// dialControl reaches the control socket through the directory's file descriptor: a socket's path may have
 // only 107 bytes.
-func dial(d store.Sandbox) (*unixconn.Conn, error) { return dialAt(d, d.Control()) }
+func dialControl(d store.Sandbox) (*unixconn.Conn, error) { return dialAt(d, d.Control()) }
 
 // dialAt is dial for one of the places of the control socket.
 func dialAt(d store.Sandbox, socket string) (*unixconn.Conn, error) {
@@ -35,16 +35,16 @@ func dialAt(d store.Sandbox, socket string) (*unixconn.Conn, error) {
 		return nil, err
 	}
 	c := unixconn.New(uc)
-	if err := greet(uc, c); err != nil {
+	if err := awaitHello(uc, c); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// greet waits for the keeper's hello: a keeper that is just ending accepts connections that it will
+// awaitHello waits for the keeper's hello: a keeper that is just ending accepts connections that it will
 // never answer.
-func greet(uc *net.UnixConn, c *unixconn.Conn) error {
+func awaitHello(uc *net.UnixConn, c *unixconn.Conn) error {
 	_ = uc.SetReadDeadline(time.Now().Add(HelloTimeout))
 	defer func() { _ = uc.SetReadDeadline(time.Time{}) }()
 	var g wire.Greeting

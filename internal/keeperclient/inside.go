@@ -19,7 +19,7 @@ func (k Keepers) Inside(ctx context.Context, sb *spec.Sandbox) (wire.KeeperStatu
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	for again := time.Now().Add(HelloTimeout); ; {
-		st, err := k.ask(ctx, sb)
+		st, err := k.askStatus(ctx, sb)
 		if err == nil {
 			return st, nil
 		}
@@ -36,9 +36,9 @@ func (k Keepers) Inside(ctx context.Context, sb *spec.Sandbox) (wire.KeeperStatu
 	}
 }
 
-// ask asks for the status of Inside once.
-func (k Keepers) ask(ctx context.Context, sb *spec.Sandbox) (st wire.KeeperStatus, err error) {
-	c, err := dial(k.Store.Sandbox(sb.ID))
+// askStatus asks for the status of Inside once.
+func (k Keepers) askStatus(ctx context.Context, sb *spec.Sandbox) (st wire.KeeperStatus, err error) {
+	c, err := dialControl(k.Store.Sandbox(sb.ID))
 	if err != nil {
 		return st, err
 	}

@@ -73,7 +73,7 @@ func (k Keepers) fallsSilent(ctx context.Context, sb *spec.Sandbox) bool {
 			return false
 		case <-time.After(HelloTimeout):
 		}
-		c, err := dial(k.Store.Sandbox(sb.ID))
+		c, err := dialControl(k.Store.Sandbox(sb.ID))
 		if err == nil {
 			c.Close()
 		}

@@ -59,7 +59,7 @@ func (k Keepers) tellPatiently(ctx context.Context, sb *spec.Sandbox, limit time
 	waiting, ends := Patience{Limit: limit}, 0
 	defer k.Patiently("sandbox %s does not answer yet; waiting for it", sb.Name)()
 	for {
-		c, err := dial(d)
+		c, err := dialControl(d)
 		switch {
 		case err == nil:
 			done := k.WhileAnswering(ctx, sb, c)

@@ -31,7 +31,7 @@ func (k Keepers) Watch(ctx context.Context, sb *spec.Sandbox) error {
 		case <-time.After(pingEvery):
 		}
 		fails++
-		if lives(ctx, d) {
+		if isAlive(ctx, d) {
 			fails = 0
 		}
 		if fails == pingFails-1 && IsAskable(d) {
@@ -73,11 +73,11 @@ func IsAskable(d store.Sandbox) bool {
 	return control == nil || aside == nil
 }
 
-// lives reports whether a keeper answers, wherever its socket is.
-func lives(ctx context.Context, d store.Sandbox) bool {
+// isAlive reports whether a keeper answers, wherever its socket is.
+func isAlive(ctx context.Context, d store.Sandbox) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingEvery)
 	defer cancel()
-	if c, err := dial(d); err == nil {
+	if c, err := dialControl(d); err == nil {
 		return Request(ctx, c, wire.Ask{Op: wire.OpPing}) == nil
 	}
 	c, err := dialAt(d, d.Aside())

@@ -67,16 +67,16 @@ func (r Rules) rewritePolicy(sb *spec.Sandbox, edit func(*policyfile.File) error
 	if _, err := f.Prune(time.Now()); err != nil {
 		return err
 	}
-	if err := r.fits(sb, f); err != nil {
+	if err := r.checkEffect(sb, f); err != nil {
 		return err
 	}
 	return store.WriteFile(path, f.Encode())
 }
 
-// fits refuses rules of a sandbox that cannot take effect, because the user's file is invalid. If
+// checkEffect refuses rules of a sandbox that cannot take effect, because the user's file is invalid. If
 // they were written, they would take effect some day by surprise, and until then be shown as if
 // they did. fits never refuses rules because of the project's file.
-func (r Rules) fits(sb *spec.Sandbox, own *policyfile.File) error {
+func (r Rules) checkEffect(sb *spec.Sandbox, own *policyfile.File) error {
 	if sb == nil {
 		return nil // the user's file depends on no other, and every change of it was checked
 	}

@@ -51,7 +51,7 @@ func Unpublish(sb *spec.Sandbox, p spec.Port, at []spec.Port) error {
 	})
 	if len(sb.Ports) == n {
 		return spec.Errorf(spec.ErrNotFound, "sandbox %s publishes nothing as %s", sb.Name, p).
-			WithHint("bothy ports %s lists what it does", sb.Name)
+			WithHint("bothy ports %s lists its ports", sb.Name)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func Send(ctx context.Context, paths *hostpath.Guard, argv []string, n Notice) e
 	cmd.WaitDelay = time.Second // a child may hold its output open
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return spec.Errorf(nil, "tell %s that the run %s is %s: %w: %s", argv[0], n.Run, n.Status, err, lastLine(strings.TrimSpace(string(out)))).
-			WithHint("the setting notify says what is told")
+			WithHint("the setting notify names the program")
 	}
 	return nil
 }

@@ -31,14 +31,14 @@ var humble = sync.OnceValue(func() chan<- func(error) {
 		if err == nil {
 			err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 		}
-		obey(orders, err)
+		runOrders(orders, err)
 	}()
 	return orders
 })
 
-// obey runs the functions that it receives for as long as the process lives. Tests that look for leaked
+// runOrders runs the functions that it receives for as long as the process lives. Tests that look for leaked
 // goroutines recognise it by its name.
-func obey(orders <-chan func(error), err error) {
+func runOrders(orders <-chan func(error), err error) {
 	for f := range orders {
 		f(err)
 	}

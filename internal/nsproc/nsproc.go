@@ -27,8 +27,8 @@ func Attributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{
 		Setsid:      true,
 		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: inner(uid), HostID: uid, Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: inner(gid), HostID: gid, Size: 1}},
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: innerID(uid), HostID: uid, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: innerID(gid), HostID: gid, Size: 1}},
 	}
 	for c := range lastCapability() + 1 {
 		attr.AmbientCaps = append(attr.AmbientCaps, uintptr(c))
@@ -47,9 +47,9 @@ func Explain(err error) error {
 }
 
 // IDs returns the uid and gid that the caller's files belong to inside.
-func IDs() (uid, gid int) { return inner(os.Geteuid()), inner(os.Getegid()) }
+func IDs() (uid, gid int) { return innerID(os.Geteuid()), innerID(os.Getegid()) }
 
-func inner(id int) int {
+func innerID(id int) int {
 	if id == 0 {
 		return InnerID
 	}

@@ -72,7 +72,7 @@ func (o Owner) readKey(fresh bool) ([]byte, error) {
 		return key, nil
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, spec.Errorf(spec.ErrDenied, "there is no %s: nothing was ever exported from here", path).
+		return nil, spec.Errorf(spec.ErrDenied, "%s does not exist: nothing was ever exported from here", path).
 			WithHint("copy owner.key from the state directory of the Bothy that has exported it")
 	}
 	if err == nil && len(key) != sealedfile.KeySize {

@@ -44,7 +44,7 @@ func (p Preparation) AddGit(l *launch.Settings, who *gitdefaults.Person) {
 	if who == nil {
 		return
 	}
-	signed := signs(l.Loans)
+	signed := signsCommits(l.Loans)
 	l.Git, l.GitIgnore = who.Config(hostroot.GitIgnorePath, signed), who.Ignore
 	left := who.Left
 	if signed {
@@ -55,7 +55,7 @@ func (p Preparation) AddGit(l *launch.Settings, who *gitdefaults.Person) {
 	}
 }
 
-// signs reports whether a loan can sign commits.
-func signs(loans []wire.Loan) bool {
+// signsCommits reports whether a loan can sign commits.
+func signsCommits(loans []wire.Loan) bool {
 	return slices.ContainsFunc(loans, func(l wire.Loan) bool { return l.Place.Kind == spec.PlaceSignature && len(l.Value) > 0 })
 }

@@ -37,7 +37,7 @@ func (w *walk) deletedOf(ctx context.Context, pid int, own string) error {
 	for {
 		names, err := dir.Readdirnames(fdBatch)
 		for _, n := range names {
-			if err := w.tick(ctx); err != nil {
+			if err := w.keepPace(ctx); err != nil {
 				return err
 			}
 			w.deleted(dir.Name()+"/"+n, own)
@@ -55,7 +55,7 @@ func (w *walk) deletedOf(ctx context.Context, pid int, own string) error {
 // uses the name from the link only to skip files in memory and below own.
 func (w *walk) deleted(fd, own string) {
 	var st unix.Stat_t
-	if unix.Stat(fd, &st) != nil || st.Nlink != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG || w.meter.again(idOf(&st)) {
+	if unix.Stat(fd, &st) != nil || st.Nlink != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG || w.meter.seenBefore(identify(&st)) {
 		return
 	}
 	name, err := os.Readlink(fd)

@@ -66,11 +66,11 @@ func (m *Meter) Leave(path string) {
 	if m.left == nil {
 		m.left = map[fileID]struct{}{}
 	}
-	m.left[idOf(&st)] = struct{}{}
+	m.left[identify(&st)] = struct{}{}
 }
 
 func (m *Meter) leaves(st *unix.Stat_t) bool {
-	_, left := m.left[idOf(st)]
+	_, left := m.left[identify(st)]
 	return left
 }
 
@@ -84,38 +84,38 @@ func (m *Meter) Add(path string) int64 {
 // With an error, it returns the count so far.
 func (m *Meter) Count(ctx context.Context, path string) (Use, error) {
 	w := walk{meter: m}
-	defer w.end()
-	if err := w.visit(ctx, unix.AT_FDCWD, path); err != nil {
+	defer w.closeAll()
+	if err := w.visitName(ctx, unix.AT_FDCWD, path); err != nil {
 		return w.use, err
 	}
 	for len(w.levels) > 0 {
-		if err := w.next(ctx); err != nil {
+		if err := w.visitNext(ctx); err != nil {
 			return w.use, err
 		}
 	}
 	return w.use, nil
 }
 
-// weigh returns the bytes that a file counts for.
-func (m *Meter) weigh(st *unix.Stat_t) int64 {
+// weighFile returns the bytes that a file counts for.
+func (m *Meter) weighFile(st *unix.Stat_t) int64 {
 	size := st.Blocks * blockSize
 	if st.Nlink < 2 || st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return size
 	}
 	if len(m.seen) >= maxSeen {
-		if _, again := m.seen[idOf(st)]; again {
+		if _, again := m.seen[identify(st)]; again {
 			return 0
 		}
 		return size / int64(st.Nlink)
 	}
-	if m.again(idOf(st)) {
+	if m.seenBefore(identify(st)) {
 		return 0
 	}
 	return size
 }
 
-// again reports whether a file was seen before, and remembers it unless there are too many.
-func (m *Meter) again(id fileID) bool {
+// seenBefore reports whether a file was seen before, and remembers it unless there are too many.
+func (m *Meter) seenBefore(id fileID) bool {
 	if _, again := m.seen[id]; again {
 		return true
 	}
@@ -128,6 +128,6 @@ func (m *Meter) again(id fileID) bool {
 	return false
 }
 
-func idOf(st *unix.Stat_t) fileID {
+func identify(st *unix.Stat_t) fileID {
 	return fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // its type differs between machines
 }

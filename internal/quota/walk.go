@@ -35,9 +35,9 @@ type level struct {
 	rest []byte // the part not used yet
 }
 
-// visit counts a name, and enters it if it is a directory.
-func (w *walk) visit(ctx context.Context, dir int, name string) error {
-	if err := w.tick(ctx); err != nil {
+// visitName counts a name, and enters it if it is a directory.
+func (w *walk) visitName(ctx context.Context, dir int, name string) error {
+	if err := w.keepPace(ctx); err != nil {
 		return err
 	}
 	var st unix.Stat_t
@@ -45,12 +45,12 @@ func (w *walk) visit(ctx context.Context, dir int, name string) error {
 		w.unread(err)
 		return nil
 	}
-	w.use = w.use.Plus(Use{Bytes: w.meter.weigh(&st), Files: 1})
+	w.use = w.use.Plus(Use{Bytes: w.meter.weighFile(&st), Files: 1})
 	if w.meter.files++; w.meter.Most > 0 && w.meter.files > w.meter.Most {
 		return ErrMany
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR && !w.meter.leaves(&st) {
-		w.enter(dir, name)
+		w.enterDir(dir, name)
 	}
 	return nil
 }
@@ -64,8 +64,8 @@ func (w *walk) unread(err error) {
 
 const openDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
 
-// enter opens a directory as the innermost one.
-func (w *walk) enter(dir int, name string) {
+// enterDir opens a directory as the innermost one.
+func (w *walk) enterDir(dir int, name string) {
 	fd, err := unix.Openat(dir, name, openDir, 0)
 	if err != nil {
 		if !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) { // it is not a directory any more
@@ -80,25 +80,25 @@ func (w *walk) enter(dir int, name string) {
 		return
 	}
 	if outer := len(w.levels) - maxOpen; outer >= 0 {
-		w.levels[outer].close()
+		w.levels[outer].closeDir()
 	}
-	w.levels = append(w.levels, level{id: idOf(&st), fd: fd})
+	w.levels = append(w.levels, level{id: identify(&st), fd: fd})
 }
 
-// next visits one more name of the innermost directory, or leaves it.
-func (w *walk) next(ctx context.Context) error {
+// visitNext visits one more name of the innermost directory, or leaves it.
+func (w *walk) visitNext(ctx context.Context) error {
 	l := &w.levels[len(w.levels)-1]
 	if len(l.rest) == 0 {
-		more, err := l.read()
+		more, err := l.readNames()
 		if err != nil {
 			w.unread(err)
 		}
 		if !more {
-			w.leave()
-			return w.tick(ctx)
+			w.leaveDir()
+			return w.keepPace(ctx)
 		}
 	}
-	name, ok := l.take()
+	name, ok := l.takeName()
 	if !ok {
 		w.meter.Unread++
 		l.rest = nil
@@ -107,11 +107,11 @@ func (w *walk) next(ctx context.Context) error {
 	if name == "." || name == ".." {
 		return nil
 	}
-	return w.visit(ctx, l.fd, name)
+	return w.visitName(ctx, l.fd, name)
 }
 
-// read reads more of a directory; more is false at its end.
-func (l *level) read() (more bool, err error) {
+// readNames reads more of a directory; more is false at its end.
+func (l *level) readNames() (more bool, err error) {
 	if l.buf == nil {
 		l.buf = make([]byte, batchSize)
 	}
@@ -123,8 +123,8 @@ func (l *level) read() (more bool, err error) {
 	return true, nil
 }
 
-// take takes the next name from the data: a struct linux_dirent64, see getdents(2).
-func (l *level) take() (name string, ok bool) {
+// takeName takes the next name from the data: a struct linux_dirent64, see getdents(2).
+func (l *level) takeName() (name string, ok bool) {
 	const head = 8 + 8 + 2 + 1 // inode, position of the next name, length, type
 	if len(l.rest) < head {
 		return "", false
@@ -139,20 +139,20 @@ func (l *level) take() (name string, ok bool) {
 	return string(text), true
 }
 
-// close closes an outer directory.
-func (l *level) close() {
+// closeDir closes an outer directory.
+func (l *level) closeDir() {
 	if l.fd >= 0 {
 		unix.Close(l.fd)
 	}
 	l.fd, l.buf, l.rest = -1, nil, nil
 }
 
-// leave returns to the directory around the innermost one. If the innermost one was moved meanwhile, its
+// leaveDir returns to the directory around the innermost one. If the innermost one was moved meanwhile, its
 // old parent cannot be found from it, and the walk ends.
-func (w *walk) leave() {
+func (w *walk) leaveDir() {
 	inner := &w.levels[len(w.levels)-1]
 	w.levels = w.levels[:len(w.levels)-1]
-	defer inner.close()
+	defer inner.closeDir()
 	if len(w.levels) == 0 {
 		return
 	}
@@ -175,7 +175,7 @@ func (l *level) reopen(inner int) error {
 		return err
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && idOf(&st) != l.id {
+	if err = unix.Fstat(fd, &st); err == nil && identify(&st) != l.id {
 		err = errMoved
 	}
 	if err == nil {
@@ -189,8 +189,8 @@ func (l *level) reopen(inner int) error {
 	return nil
 }
 
-// tick calls Pace now and then.
-func (w *walk) tick(ctx context.Context) error {
+// keepPace calls Pace now and then.
+func (w *walk) keepPace(ctx context.Context) error {
 	if w.paced++; w.paced%paceEvery != 0 {
 		return nil
 	}
@@ -203,9 +203,9 @@ func (w *walk) tick(ctx context.Context) error {
 	return nil
 }
 
-// end closes all open directories.
-func (w *walk) end() {
+// closeAll closes all open directories.
+func (w *walk) closeAll() {
 	for i := range w.levels {
-		w.levels[i].close()
+		w.levels[i].closeDir()
 	}
 }

@@ -65,20 +65,20 @@ func (w *Watch) Run(ctx context.Context, first Look) {
 			}
 		case <-tick.C:
 			now, err := w.Free()
-			s.fell(free, now, err)
+			s.noteFree(free, now, err)
 			if err == nil {
 				free = now
 			}
 		}
-		if !counting && s.due(time.Now(), w.Worked) {
+		if !counting && s.isCountDue(time.Now(), w.Worked) {
 			counting = true
-			s.begin()
-			go func() { done <- w.count(ctx) }()
+			s.beginCount()
+			go func() { done <- w.countUse(ctx) }()
 		}
 	}
 }
 
-func (w *Watch) count(ctx context.Context) Look {
+func (w *Watch) countUse(ctx context.Context) Look {
 	began := time.Now()
 	use, whole := w.Count(ctx)
 	return Look{Use: use, Whole: whole, Ended: time.Now(), Took: time.Since(began)}
@@ -92,8 +92,8 @@ type state struct {
 	doubt   bool // the decrease is unknown
 }
 
-// fell records the change of the free space.
-func (s *state) fell(before, now Use, err error) {
+// noteFree records the change of the free space.
+func (s *state) noteFree(before, now Use, err error) {
 	if err != nil {
 		s.doubt = true
 		return
@@ -102,8 +102,8 @@ func (s *state) fell(before, now Use, err error) {
 	s.fallen = s.fallen.Plus(Use{max(less.Bytes, 0), max(less.Files, 0)})
 }
 
-// begin is called when a count begins, which may miss any later decrease.
-func (s *state) begin() { s.fallen, s.doubt = Use{}, false }
+// beginCount is called when a count begins, which may miss any later decrease.
+func (s *state) beginCount() { s.fallen, s.doubt = Use{}, false }
 
 func (s *state) counted(look Look) {
 	if !look.Whole {
@@ -112,8 +112,8 @@ func (s *state) counted(look Look) {
 	s.last = look
 }
 
-// due reports whether to count now.
-func (s *state) due(now time.Time, worked func() bool) bool {
+// isCountDue reports whether to count now.
+func (s *state) isCountDue(now time.Time, worked func() bool) bool {
 	age := now.Sub(s.last.Ended)
 	if !s.last.Ended.IsZero() && age >= 0 && age < max(minPause, pauses*s.last.Took) {
 		return false

@@ -44,7 +44,7 @@ func TestDue(t *testing.T) {
 		"the clock was set back":            {state{last: whole(-time.Hour, 0, some)}, false, true},
 	} {
 		x.s.allowed = allowed
-		if got := x.s.due(now, func() bool { return !x.idle }); got != x.count {
+		if got := x.s.isCountDue(now, func() bool { return !x.idle }); got != x.count {
 			t.Errorf("%s: due is %v", name, got)
 		}
 	}

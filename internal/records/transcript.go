@@ -19,9 +19,9 @@ func Sessions(st *store.Store, agents agent.Catalog, sb *spec.Sandbox) (*transcr
 	if a.Transcript == nil {
 		err := spec.Errorf(spec.ErrNotFound, "the description of %s does not say where its sessions are kept, or that they can be read", a.Title)
 		if a.Headless != nil && a.Headless.Events != nil {
-			return nil, err.WithHint("what it printed in the background can be read: bothy logs --agent --source output %s", sb.Name)
+			return nil, err.WithHint("its output in the background can be read: bothy logs --agent --source output %s", sb.Name)
 		}
-		return nil, err.WithHint("bothy agent show %s prints it; transcript is what is missing there, see docs/guide/own-agent.md", a.Name)
+		return nil, err.WithHint("bothy agent show %s prints it; it lacks transcript, see docs/guide/own-agent.md", a.Name)
 	}
 	return transcript.Open(st.Sandbox(sb.ID).Home(), a.Transcript)
 }
@@ -33,8 +33,8 @@ func OutputRules(agents agent.Catalog, sb *spec.Sandbox) (*transcript.Rules, err
 		return nil, err
 	}
 	if a.Headless == nil || a.Headless.Events == nil {
-		return nil, spec.Errorf(spec.ErrNotFound, "the description of %s does not say how what it prints is read", a.Title).
-			WithHint("bothy agent show %s prints it; headless and events are what is missing there, see docs/guide/own-agent.md", a.Name)
+		return nil, spec.Errorf(spec.ErrNotFound, "the description of %s does not say how to read its output", a.Title).
+			WithHint("bothy agent show %s prints it; it lacks headless and events, see docs/guide/own-agent.md", a.Name)
 	}
 	return transcript.ForOutput(a.Headless)
 }
@@ -47,7 +47,7 @@ func findTalker(agents agent.Catalog, sb *spec.Sandbox) (*spec.Agent, error) {
 			what = strings.Join(sb.Command, " ")
 		}
 		return nil, spec.Errorf(spec.ErrUsage, "sandbox %s has no agent: it was made for %s", sb.Name, what).
-			WithHint("bothy logs %s shows what was printed there", sb.Name)
+			WithHint("bothy logs %s shows its output", sb.Name)
 	}
 	return agents.In(sb)
 }

@@ -80,12 +80,12 @@ func attend(ctx context.Context, args []string, logger *log.Logger) error {
 	defer a.pass.Stop()
 	mine := os.NewFile(attendLockFD, "lock")
 	for {
-		err := a.once(ctx, args[1])
+		err := a.followSandbox(ctx, args[1])
 		mine.Close() // from here on another attendant may take over
 		if err != nil {
 			return err
 		}
-		lock, again := a.again(args[1])
+		lock, again := a.lockForNext(args[1])
 		if !again {
 			return nil
 		}
@@ -93,9 +93,9 @@ func attend(ctx context.Context, args []string, logger *log.Logger) error {
 	}
 }
 
-// again reports whether the sandbox runs, wants an attendant and has none. It returns the
+// lockForNext reports whether the sandbox runs, wants an attendant and has none. It returns the
 // attendant's lock.
-func (a *attendant) again(id string) (*store.Lock, bool) {
+func (a *attendant) lockForNext(id string) (*store.Lock, bool) {
 	sb, err := a.snapshots.engine.Store.Load(id)
 	if err != nil || sb.Checkpoint == "" {
 		return nil, false
@@ -109,8 +109,8 @@ func (a *attendant) again(id string) (*store.Lock, bool) {
 	return lock, err == nil
 }
 
-// once follows the sandbox until it ends, or until its spec asks for no more checkpoints.
-func (a *attendant) once(ctx context.Context, id string) (err error) {
+// followSandbox follows the sandbox until it ends, or until its spec asks for no more checkpoints.
+func (a *attendant) followSandbox(ctx context.Context, id string) (err error) {
 	a.seen, a.cause, a.rest, a.saved = wire.Happened{}, "", nil, nil
 	c, err := a.snapshots.engine.Keepers().Dial(id)
 	if err != nil {
@@ -127,22 +127,22 @@ func (a *attendant) once(ctx context.Context, id string) (err error) {
 	// The keeper reports events that come after its first answer. So read the spec now, and not
 	// before the answer: a change between the two would be missed. Earlier turns have no checkpoint
 	// yet, or nothing has changed since they had one.
-	if err := a.load(id); err != nil || a.sb.Checkpoint == "" {
+	if err := a.loadSpec(id); err != nil || a.sb.Checkpoint == "" {
 		return err
 	}
 	a.seen.Changes = before.Changes
-	if err := a.hear(before); err != nil {
+	if err := a.handleEvent(before); err != nil {
 		return err
 	}
 	return a.run(ctx, follow(c))
 }
 
-// load reads the spec, and starts to wait for its occasions.
-func (a *attendant) load(id string) (err error) {
+// loadSpec reads the spec, and starts to wait for its occasions.
+func (a *attendant) loadSpec(id string) (err error) {
 	if a.sb, err = a.snapshots.engine.Store.Load(id); err != nil {
 		return err
 	}
-	return a.set()
+	return a.setOccasions()
 }
 
 // follow passes on the keeper's events. A new event replaces one that was not read yet. The channel
@@ -166,15 +166,15 @@ func follow(c *unixconn.Conn) <-chan wire.Happened {
 	return news
 }
 
-// set starts to wait for the occasions that the spec names.
-func (a *attendant) set() (err error) {
+// setOccasions starts to wait for the occasions that the spec names.
+func (a *attendant) setOccasions() (err error) {
 	a.look.Stop()
 	a.pass.Stop()
 	if a.when, err = spec.ParseOccasions(a.sb.Checkpoint); err != nil {
 		return err
 	}
 	if a.when.Commit {
-		a.moved()
+		a.findMovedBranch()
 		a.look.Reset(commitPoll)
 	}
 	if a.when.Every > 0 {
@@ -187,47 +187,47 @@ func (a *attendant) set() (err error) {
 func (a *attendant) run(ctx context.Context, news <-chan wire.Happened) error {
 	for {
 		if a.cause != "" && a.rest == nil {
-			a.make(ctx)
+			a.makeCheckpoint(ctx)
 		}
 		select {
 		case h, ok := <-news:
 			if !ok {
 				return nil
 			}
-			if err := a.hear(h); err != nil || a.sb.Checkpoint == "" {
+			if err := a.handleEvent(h); err != nil || a.sb.Checkpoint == "" {
 				return err
 			}
 		case <-a.look.C:
-			a.want(a.moved(), false)
+			a.wantCheckpoint(a.findMovedBranch(), false)
 		case <-a.pass.C:
-			a.want("every "+a.when.Every.String(), true)
+			a.wantCheckpoint("every "+a.when.Every.String(), true)
 		case <-a.rest:
 			a.rest = nil
 		}
 	}
 }
 
-// hear handles an event: it reloads a changed spec, and asks for a checkpoint after a turn.
-func (a *attendant) hear(h wire.Happened) (err error) {
+// handleEvent handles an event: it reloads a changed spec, and asks for a checkpoint after a turn.
+func (a *attendant) handleEvent(h wire.Happened) (err error) {
 	if h.Changes > a.seen.Changes {
-		err = a.load(a.sb.ID)
+		err = a.loadSpec(a.sb.ID)
 	}
 	if a.when.Turn && h.Turns > a.seen.Turns {
-		a.want(fmt.Sprintf("turn %d", h.Turns), false)
+		a.wantCheckpoint(fmt.Sprintf("turn %d", h.Turns), false)
 	}
 	a.seen = h
 	return err
 }
 
-// want asks for a checkpoint as soon as possible.
-func (a *attendant) want(cause string, idly bool) {
+// wantCheckpoint asks for a checkpoint as soon as possible.
+func (a *attendant) wantCheckpoint(cause string, idly bool) {
 	if cause != "" {
 		a.cause, a.idly = cause, idly && (a.idly || a.cause == "")
 	}
 }
 
-// make makes the checkpoint that is due. If it fails, the checkpoint stays due.
-func (a *attendant) make(ctx context.Context) {
+// makeCheckpoint makes the checkpoint that is due. If it fails, the checkpoint stays due.
+func (a *attendant) makeCheckpoint(ctx context.Context) {
 	cause, idly := a.cause, a.idly
 	a.cause = ""
 	var since *time.Time
@@ -242,14 +242,14 @@ func (a *attendant) make(ctx context.Context) {
 	case errors.Is(err, spec.ErrStopping), !a.snapshots.engine.Store.Has(a.sb.ID): // the sandbox ends, and so does the attendant
 	default:
 		a.log.Printf("%s: no checkpoint: %v", cause, err)
-		a.want(cause, idly)
+		a.wantCheckpoint(cause, idly)
 		wait = max(wait, attendRetry)
 	}
 	a.rest = time.After(wait)
 }
 
-// moved checks where branches are. It returns the cause of a checkpoint if one has moved.
-func (a *attendant) moved() (cause string) {
+// findMovedBranch checks where branches are. It returns the cause of a checkpoint if one has moved.
+func (a *attendant) findMovedBranch() (cause string) {
 	before := a.states
 	a.states = map[string]string{}
 	for dir, over := range repositories(a.sb, a.snapshots.directory(a.sb)) {

@@ -21,19 +21,19 @@ func TestAttendantWorkspaceAway(t *testing.T) {
 	var said bytes.Buffer
 	a := &attendant{snapshots: s, sb: sb, log: log.New(&said, "", 0), cause: "turn 1"}
 	must(t, os.Rename(dir, dir+"-away"))
-	a.make(t.Context())
+	a.makeCheckpoint(t.Context())
 	if !bytes.Contains(said.Bytes(), []byte("turn 1: no checkpoint: ")) || a.cause != "turn 1" {
 		t.Errorf("of one that failed it is said %q, and %q is to be made", said.String(), a.cause)
 	}
 	must(t, os.Rename(dir+"-away", dir))
-	a.make(t.Context())
+	a.makeCheckpoint(t.Context())
 	if list, err := s.Checkpoints(sb).List(); err != nil || len(list) != 1 || list[0].Cause != "turn 1" || a.cause != "" {
 		t.Errorf("%v, %+v, and %q is to be made", err, list, a.cause)
 	}
 	must(t, s.engine.Remove(t.Context(), sb, true))
 	said.Reset()
 	a.cause = "turn 2"
-	a.make(t.Context())
+	a.makeCheckpoint(t.Context())
 	if said.Len() > 0 || a.cause != "" {
 		t.Errorf("of a sandbox that is gone it is said %q, and %q is to be made", said.String(), a.cause)
 	}
@@ -115,7 +115,7 @@ func TestAttendantComesLate(t *testing.T) {
 			k := &followedKeeper{func() wire.Happened { write(c.then); return c.happened }}
 			k.serve(t, d)
 			a := &attendant{snapshots: s, log: log.New(io.Discard, "", 0), look: time.NewTicker(time.Hour), pass: time.NewTicker(time.Hour)}
-			must(t, a.once(t.Context(), sb.ID))
+			must(t, a.followSandbox(t.Context(), sb.ID))
 			if a.when != c.want {
 				t.Errorf("it waits for %+v, not %+v", a.when, c.want)
 			}

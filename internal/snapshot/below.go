@@ -27,12 +27,12 @@ type shownBelow struct {
 	paths map[string]map[string]*manifest.Entry
 }
 
-// text reads one of them. It returns nil if the file may differ from the one that showed then. The
+// readText reads one of them. It returns nil if the file may differ from the one that showed then. The
 // sandbox has chosen the path, so text follows no link and enters no other file system.
-func (b *shownBelow) text(tree, at string) (*merge.Text, error) {
+func (b *shownBelow) readText(tree, at string) (*merge.Text, error) {
 	rel, below := strings.CutPrefix(at, "up/")
 	n, err := strconv.Atoi(strings.TrimPrefix(tree, reviewTree))
-	if !below || err != nil || n >= len(b.sb.Workspaces) || !b.shows(tree, at) {
+	if !below || err != nil || n >= len(b.sb.Workspaces) || !b.isShown(tree, at) {
 		return nil, nil
 	}
 	f, err := openBelow(b.sb.Workspaces[n].Source, rel)
@@ -58,9 +58,9 @@ func (b *shownBelow) text(tree, at string) (*merge.Text, error) {
 	return merge.NewText(data, st.Mode), nil
 }
 
-// shows reports whether the host's file shows at a path, because no directory of the layer hides
+// isShown reports whether the host's file shows at a path, because no directory of the layer hides
 // it.
-func (b *shownBelow) shows(tree, at string) bool {
+func (b *shownBelow) isShown(tree, at string) bool {
 	if b.paths == nil {
 		b.paths = map[string]map[string]*manifest.Entry{}
 		for i := range b.base {

@@ -137,7 +137,7 @@ func (s *Snapshots) Import(ctx context.Context, from io.Reader, name string, rul
 func (s *Snapshots) importFile(ctx context.Context, from io.Reader, name string, rules workspace.Rules) (*spec.Sandbox, error) {
 	open, err := s.engine.OwnerKey().Open(from)
 	if errors.Is(err, sealedfile.ErrNone) {
-		err = spec.Errorf(spec.ErrUsage, "it is no file that bothy checkpoint export has made")
+		err = spec.Errorf(spec.ErrUsage, "bothy checkpoint export has not made this file")
 	}
 	if err != nil {
 		return nil, err

@@ -253,7 +253,7 @@ func (s *Snapshots) keepState(ctx context.Context, sb *spec.Sandbox, m *checkpoi
 		return err
 	}, func() error {
 		if memory != "" {
-			return spec.Errorf(spec.ErrConflict, "sandbox %s does not run: there is no memory to keep", sb.Name).
+			return spec.Errorf(spec.ErrConflict, "sandbox %s does not run: it has no memory to keep", sb.Name).
 				WithHint("start it, or take its files alone: --files")
 		}
 		at.saved = d.ReadStatus().Root.SavedAt

@@ -46,7 +46,7 @@ func (x *Exchange) handOut(ctx context.Context, of *spec.Sandbox, p checkpoint.P
 		return err
 	}
 	defer its.Unlock()
-	lock, err := x.halt(ctx, to)
+	lock, err := x.haltSandbox(ctx, to)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (x *Exchange) handIn(ctx context.Context, to, from *spec.Sandbox, cause str
 		return p, err
 	}
 	defer unlock()
-	lock, err := x.halt(ctx, from)
+	lock, err := x.haltSandbox(ctx, from)
 	if err != nil {
 		return p, err
 	}
@@ -118,7 +118,7 @@ func (x *Exchange) stopAndLock(ctx context.Context, sb *spec.Sandbox) (shelf che
 	if err != nil {
 		return shelf, nil, err
 	}
-	lock, err := x.halt(ctx, sb)
+	lock, err := x.haltSandbox(ctx, sb)
 	if err != nil {
 		mine.Unlock()
 		return shelf, nil, err
@@ -136,8 +136,8 @@ func (x *Exchange) stopAndLock(ctx context.Context, sb *spec.Sandbox) (shelf che
 	return shelf, unlock, err
 }
 
-// halt stops a sandbox, and returns its lock.
-func (x *Exchange) halt(ctx context.Context, sb *spec.Sandbox) (*store.Lock, error) {
+// haltSandbox stops a sandbox, and returns its lock.
+func (x *Exchange) haltSandbox(ctx context.Context, sb *spec.Sandbox) (*store.Lock, error) {
 	lock, lost, err := x.snapshots.engine.Halt(ctx, sb)
 	if lost != nil {
 		x.snapshots.say("%v", lost)
@@ -197,16 +197,16 @@ func (x *Exchange) ReadyToJoin(ctx context.Context, sb *spec.Sandbox) error {
 // stay as they are in the sandbox: only files are merged, not commits. Join stops the sandbox, and does
 // not change its files.
 func (x *Exchange) Join(ctx context.Context, sb *spec.Sandbox, base, theirs checkpoint.Point, cause string) (Joined, error) {
-	j, err := x.join(ctx, sb, base, theirs, cause)
+	j, err := x.joinState(ctx, sb, base, theirs, cause)
 	if err != nil {
-		err = &spec.Error{Op: "bring what was done into " + sb.Name, Err: err}
+		err = &spec.Error{Op: "bring the work into " + sb.Name, Err: err}
 	}
 	return j, err
 }
 
-func (x *Exchange) join(ctx context.Context, sb *spec.Sandbox, base, theirs checkpoint.Point, cause string) (j Joined, err error) {
+func (x *Exchange) joinState(ctx context.Context, sb *spec.Sandbox, base, theirs checkpoint.Point, cause string) (j Joined, err error) {
 	if sb.Mode() != spec.WorkspaceReview {
-		return j, spec.Errorf(spec.ErrUsage, "only what is kept for a review can be brought together")
+		return j, spec.Errorf(spec.ErrUsage, "only changes kept for a review can be combined")
 	}
 	shelf, unlock, err := x.stopAndLock(ctx, sb)
 	if err != nil {
@@ -247,7 +247,7 @@ func (x *Exchange) join(ctx context.Context, sb *spec.Sandbox, base, theirs chec
 // state before in a checkpoint; the home and the programs stay as they are. The sandbox is stopped.
 func (x *Exchange) Settle(ctx context.Context, sb *spec.Sandbox, since, p checkpoint.Point) (moved bool, err error) {
 	if moved, err = x.settle(ctx, sb, since, p); err != nil {
-		err = &spec.Error{Op: "put what was done into " + sb.Name, Err: err}
+		err = &spec.Error{Op: "put the work into " + sb.Name, Err: err}
 	}
 	return moved, err
 }
@@ -283,7 +283,7 @@ func joinTrees(sb *spec.Sandbox, shelf checkpoint.Shelf, base, ours, theirs chec
 	packs := shelf.Packs()
 	defer packs.Close()
 	shown := &shownBelow{sb: sb, base: trees[0], since: base.CreatedAt.Add(-clockStep)}
-	return merge.Trees(trees[0], trees[1], trees[2], packs, merge.Merging{Trees: isReview, Ours: isNotJoined, Below: shown.text})
+	return merge.Trees(trees[0], trees[1], trees[2], packs, merge.Merging{Trees: isReview, Ours: isNotJoined, Below: shown.readText})
 }
 
 func isReview(tree string) bool { return strings.HasPrefix(tree, reviewTree) }

@@ -68,7 +68,7 @@ func (s *Snapshots) ForkNow(ctx context.Context, from *spec.Sandbox, names []str
 // ForkNoted is [Snapshots.Fork] for a caller that records a fork before it exists: ForkNoted calls
 // noted with the fork, and makes none if that fails. noted may be nil.
 func (s *Snapshots) ForkNoted(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, files bool, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
-	sb, err := s.fork(ctx, from, p, name, files, noted)
+	sb, err := s.makeFork(ctx, from, p, name, files, noted)
 	if err != nil {
 		return nil, s.engine.Keepers().OpError("fork "+from.Name, from, err)
 	}
@@ -101,11 +101,11 @@ func (s *Snapshots) sharedPlaces(sb *spec.Sandbox, forked bool) (places []string
 // warnSharedFiles tells the user that programs resume over files that may have changed since.
 func (s *Snapshots) warnSharedFiles(p checkpoint.Point, places []string) {
 	if len(places) > 0 {
-		s.say("the programs of checkpoint %s go on over %s as it is now: what they have open there may not be what it was; --files does without them", p.Name, strings.Join(places, ", "))
+		s.say("the programs of checkpoint %s go on over %s as it is now: files that they have open there may have changed; --files does without them", p.Name, strings.Join(places, ", "))
 	}
 }
 
-func (s *Snapshots) fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, files bool, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
+func (s *Snapshots) makeFork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, files bool, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
 	_, lock, err := s.openCheckpoints(from)
 	if err != nil {
 		return nil, err

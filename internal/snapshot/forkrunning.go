@@ -99,7 +99,7 @@ func (s *Snapshots) resumeFork(ctx context.Context, from, sb *spec.Sandbox, memo
 		return s.engine.Forked(sb)
 	}
 	if errors.Is(err, errStarted) { // it has work in it by now
-		return errors.Join(spec.Errorf(spec.ErrConflict, "somebody has started %s before its programs could go on: it is a fork of the files alone", sb.Name), s.engine.Forked(sb))
+		return errors.Join(spec.Errorf(spec.ErrConflict, "another command has started %s before its programs could go on: it is a fork of the files alone", sb.Name), s.engine.Forked(sb))
 	}
 	if from.Mode() == spec.WorkspaceLive && spec.Hint(err) == "" {
 		err = (&spec.Error{Op: "go on in " + sb.Name, Err: err}).

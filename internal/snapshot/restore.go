@@ -229,7 +229,7 @@ func (s *Snapshots) replaceClones(sb *spec.Sandbox, replace func() error) error 
 	}
 	lock, err := store.TryLock(s.directory(sb).CloneLock())
 	if errors.Is(err, store.ErrLocked) {
-		return spec.Errorf(spec.ErrConflict, "somebody fetches from sandbox %s just now", sb.Name).WithHint("try again when that is done")
+		return spec.Errorf(spec.ErrConflict, "another command fetches from sandbox %s just now", sb.Name).WithHint("try again when that is done")
 	}
 	if err != nil {
 		return err

@@ -16,17 +16,19 @@ var ErrLocked = errors.New("locked by another process")
 type Lock struct{ f *os.File }
 
 // TryLock takes a lock, or returns ErrLocked at once.
-func TryLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_EX|unix.LOCK_NB) }
+func TryLock(path string) (*Lock, error) {
+	return lockFile(path, os.O_CREATE, unix.LOCK_EX|unix.LOCK_NB)
+}
 
 // TryShareLock is ShareLock that does not wait: it returns ErrLocked for an exclusive lock.
 func TryShareLock(path string) (*Lock, error) {
-	return lock(path, os.O_CREATE, unix.LOCK_SH|unix.LOCK_NB)
+	return lockFile(path, os.O_CREATE, unix.LOCK_SH|unix.LOCK_NB)
 }
 
 // TryLockThere is TryLock for a lock that only counts while its file exists. If the file is missing, or
 // the last holder removed it, the error is fs.ErrNotExist.
 func TryLockThere(path string) (*Lock, error) {
-	l, err := lock(path, 0, unix.LOCK_EX|unix.LOCK_NB)
+	l, err := lockFile(path, 0, unix.LOCK_EX|unix.LOCK_NB)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +41,7 @@ func TryLockThere(path string) (*Lock, error) {
 
 // IsLocked reports whether another process holds a lock exclusively. Any number of callers may ask at once.
 func IsLocked(path string) bool {
-	l, err := lock(path, 0, unix.LOCK_SH|unix.LOCK_NB)
+	l, err := lockFile(path, 0, unix.LOCK_SH|unix.LOCK_NB)
 	if err == nil {
 		l.Unlock()
 	}
@@ -47,7 +49,7 @@ func IsLocked(path string) bool {
 }
 
 // WaitLock takes a lock, waiting for it.
-func WaitLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_EX) }
+func WaitLock(path string) (*Lock, error) { return lockFile(path, os.O_CREATE, unix.LOCK_EX) }
 
 // AwaitLock is WaitLock that gives up when ctx ends, and returns its cause. It opens the file before it
 // waits: once it gave up, it creates nothing at the path any more.
@@ -56,7 +58,7 @@ func AwaitLock(ctx context.Context, path string) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := take(f, unix.LOCK_EX|unix.LOCK_NB)
+	l, err := takeLock(f, unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
 		return l, nil
 	}
@@ -66,7 +68,7 @@ func AwaitLock(ctx context.Context, path string) (*Lock, error) {
 	}
 	taken := make(chan error)
 	go func() {
-		_, err := take(f, unix.LOCK_EX)
+		_, err := takeLock(f, unix.LOCK_EX)
 		select {
 		case taken <- err:
 		case <-ctx.Done(): // AwaitLock gave up
@@ -86,14 +88,14 @@ func AwaitLock(ctx context.Context, path string) (*Lock, error) {
 }
 
 // ShareLock takes a shared lock. It waits while another process holds the lock exclusively.
-func ShareLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_SH) }
+func ShareLock(path string) (*Lock, error) { return lockFile(path, os.O_CREATE, unix.LOCK_SH) }
 
-func lock(path string, open, how int) (*Lock, error) {
+func lockFile(path string, open, how int) (*Lock, error) {
 	f, err := openLock(path, open, how)
 	if err != nil {
 		return nil, err
 	}
-	l, err := take(f, how)
+	l, err := takeLock(f, how)
 	if err != nil {
 		f.Close()
 	}
@@ -111,8 +113,8 @@ func openLock(path string, open, how int) (*os.File, error) {
 	return f, nil
 }
 
-// take locks an open file. After an error the caller closes the file.
-func take(f *os.File, how int) (*Lock, error) {
+// takeLock locks an open file. After an error the caller closes the file.
+func takeLock(f *os.File, how int) (*Lock, error) {
 	for {
 		switch err := unix.Flock(int(f.Fd()), how); err {
 		case nil:

@@ -27,18 +27,18 @@ const mark = "The state of Bothy is kept in this directory; bothy reset removes 
 // cannot read.
 func Open(dir string) (*Store, error) {
 	s := &Store{dir: dir}
-	if err := plain(dir); err != nil {
+	if err := checkPlain(dir); err != nil {
 		return nil, err
 	}
-	err := own(dir)
+	err := makeOwn(dir)
 	if err == nil {
-		err = s.claim()
+		err = s.claimDir()
 	}
 	if err == nil {
-		err = own(s.sandboxes())
+		err = makeOwn(s.sandboxes())
 	}
 	if err == nil {
-		err = errors.Join(shut(dir), shut(s.sandboxes()))
+		err = errors.Join(closeToOthers(dir), closeToOthers(s.sandboxes()))
 	}
 	if err != nil {
 		return nil, (&spec.Error{Op: "open the state directory " + dir, Err: err}).
@@ -48,25 +48,25 @@ func Open(dir string) (*Store, error) {
 	if err != nil {
 		return nil, &spec.Error{Op: "open the state directory " + dir, Err: err}
 	}
-	if err := plain(real); err != nil {
+	if err := checkPlain(real); err != nil {
 		return nil, err
 	}
 	s.dir = real // mounts in a keeper follow no links
 	return s, nil
 }
 
-// plain refuses names of a state directory that some programs would misread: gVisor makes lines
+// checkPlain refuses names of a state directory that some programs would misread: gVisor makes lines
 // of text, and patterns of file names, from the paths that it is given.
-func plain(dir string) error {
+func checkPlain(dir string) error {
 	if !strings.ContainsAny(dir, "\n[") && utf8.ValidString(dir) {
 		return nil
 	}
-	return spec.Errorf(spec.ErrUsage, `the state directory %q has a line break or a "[" in its name, or is no UTF-8`, dir).
+	return spec.Errorf(spec.ErrUsage, `the state directory %q has a line break or a "[" in its name, or is not UTF-8`, dir).
 		WithHint("set BOTHY_HOME to a directory with a plainer name")
 }
 
-// own makes a directory, or checks that an existing one is the caller's.
-func own(dir string) error {
+// makeOwn makes a directory, or checks that an existing one is the caller's.
+func makeOwn(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -83,8 +83,8 @@ func own(dir string) error {
 	return nil
 }
 
-// shut closes a directory to others.
-func shut(dir string) error {
+// closeToOthers closes a directory to others.
+func closeToOthers(dir string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil || st.Mode&0o077 == 0 {
 		return err
@@ -92,8 +92,8 @@ func shut(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// claim marks the state directory as Bothy's: an empty one, or one that is older than marks.
-func (s *Store) claim() error {
+// claimDir marks the state directory as Bothy's: an empty one, or one that is older than marks.
+func (s *Store) claimDir() error {
 	if s.marked() {
 		return nil
 	}
@@ -109,9 +109,9 @@ func (s *Store) claim() error {
 	}
 	switch {
 	case len(there) == 0, slices.Contains(there, markName): // another process was faster
-		return s.mark()
+		return s.writeMark()
 	case s.unmarked(there):
-		_ = s.mark() // on a full disk it is used, but not erased
+		_ = s.writeMark() // on a full disk it is used, but not erased
 		return nil
 	}
 	return fmt.Errorf("%s holds other things, such as %q, and no state of Bothy's", s.dir, there[0])
@@ -130,8 +130,8 @@ func (s *Store) harmless(e fs.DirEntry) bool {
 	return false
 }
 
-// mark writes the mark. Only its existence counts, not its text.
-func (s *Store) mark() error {
+// writeMark writes the mark. Only its existence counts, not its text.
+func (s *Store) writeMark() error {
 	f, err := os.OpenFile(filepath.Join(s.dir, markName), os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err

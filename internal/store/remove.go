@@ -34,7 +34,7 @@ func removeTree(dir string) error {
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 		return os.Remove(dir)
 	case errors.Is(err, unix.EACCES):
-		if err := allow(unix.AT_FDCWD, dir); err != nil {
+		if err := allowOwner(unix.AT_FDCWD, dir); err != nil {
 			return err
 		}
 		if top, err = unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
@@ -45,7 +45,7 @@ func removeTree(dir string) error {
 	}
 	r := &remover{top: os.NewFile(uintptr(top), dir)}
 	defer r.top.Close()
-	if err := r.empty(); err != nil {
+	if err := r.emptyTop(); err != nil {
 		return fmt.Errorf("remove %s: %w", dir, err)
 	}
 	return os.Remove(dir)
@@ -56,9 +56,9 @@ type remover struct {
 	moved int
 }
 
-// empty removes everything in the top directory, in rounds: each round moves one level of the
+// emptyTop removes everything in the top directory, in rounds: each round moves one level of the
 // remaining entries up into it.
-func (r *remover) empty() error {
+func (r *remover) emptyTop() error {
 	_ = unix.Fchmod(int(r.top.Fd()), 0o700)
 	for {
 		if _, err := r.top.Seek(0, 0); err != nil {
@@ -81,7 +81,7 @@ func (r *remover) remove(name string, dir bool) error {
 	if !dir {
 		return unix.Unlinkat(top, name, 0)
 	}
-	child, err := enter(top, name)
+	child, err := openAllowed(top, name)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (r *remover) remove(name string, dir bool) error {
 
 // moveUp moves a directory into the top one, under a free name.
 func (r *remover) moveUp(from int, name string) error {
-	d, err := enter(from, name) // to be moved it must be writable
+	d, err := openAllowed(from, name) // to be moved it must be writable
 	if err != nil {
 		return err
 	}
@@ -124,9 +124,9 @@ func (r *remover) moveUp(from int, name string) error {
 	}
 }
 
-// allow gives the owner of a directory access to it. It does not touch a file that may have
+// allowOwner gives the owner of a directory access to it. It does not touch a file that may have
 // replaced the directory meanwhile.
-func allow(parent int, name string) error {
+func allowOwner(parent int, name string) error {
 	fd, err := unix.Openat(parent, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -135,12 +135,12 @@ func allow(parent int, name string) error {
 	return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o700)
 }
 
-// enter opens a directory, giving its owner access first.
-func enter(parent int, name string) (*os.File, error) {
+// openAllowed opens a directory, giving its owner access first.
+func openAllowed(parent int, name string) (*os.File, error) {
 	const how = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(parent, name, how, 0)
 	if errors.Is(err, unix.EACCES) {
-		if err := allow(parent, name); err != nil {
+		if err := allowOwner(parent, name); err != nil {
 			return nil, err
 		}
 		fd, err = unix.Openat(parent, name, how, 0)

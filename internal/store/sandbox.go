@@ -323,7 +323,7 @@ func (d Sandbox) Reach() error {
 	case info.Mode().Perm()&0o700 == 0o700:
 		return nil
 	}
-	return allow(unix.AT_FDCWD, d.Dir)
+	return allowOwner(unix.AT_FDCWD, d.Dir)
 }
 
 // removedPrefix marks directories that are being removed. They belong to no sandbox, and any process may
@@ -350,14 +350,14 @@ func (d Sandbox) SweepTemp() { SweepTemp(d.Dir, tempAge) }
 // Sweep deletes the leftovers of crashed removals. It may be called at any time.
 func (s *Store) Sweep() error {
 	SweepTemp(s.dir, tempAge)
-	return s.sweep(removedPrefix)
+	return s.sweepPrefix(removedPrefix)
 }
 
 // SweepNew deletes the leftovers of crashed creations. The caller holds the names lock, so no other
 // process creates a sandbox.
-func (s *Store) SweepNew() error { return s.sweep(newPrefix) }
+func (s *Store) SweepNew() error { return s.sweepPrefix(newPrefix) }
 
-func (s *Store) sweep(prefix string) error {
+func (s *Store) sweepPrefix(prefix string) error {
 	entries, err := os.ReadDir(s.sandboxes())
 	if err != nil {
 		return err

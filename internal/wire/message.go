@@ -122,7 +122,7 @@ type Command struct {
 	User string   `json:"user,omitempty"` // NAME|UID[:GROUP|GID]; empty: the sandbox's user
 	TTY  bool     `json:"tty,omitempty"`
 	Size Winsize  `json:"size,omitzero"`
-	// Timeout bounds the program and everything that it starts; 0 is no limit.
+	// Timeout bounds the program and everything that it starts; 0: unlimited.
 	Timeout spec.Duration `json:"timeout,omitempty"`
 	// Caller holds the settings of the person who runs it that apply inside.
 	Caller Caller `json:"caller,omitzero"`

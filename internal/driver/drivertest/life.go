@@ -64,7 +64,7 @@ func afterwards(t *testing.T, b *bench) {
 		t.Error("saved the layer of a wall that is gone")
 	}
 	if err := ctx.Err(); err != nil {
-		t.Errorf("the errors are those of who asks: %v", err)
+		t.Errorf("the errors are those of the caller: %v", err)
 	}
 }
 

@@ -141,7 +141,7 @@ func isSleep(k driver.Task) bool { return k.Command == "sleep" }
 func (b *bench) holds(t *testing.T) {
 	t.Helper()
 	if out := b.exec(t, b.process("cksum < /tmp/held | cmp - /tmp/sum"), ""); out.stdout+out.stderr != "" || out.exit.Code != 0 {
-		t.Errorf("what is in memory is not what it was: %+v", out)
+		t.Errorf("the memory has changed: %+v", out)
 	}
 }
 
@@ -297,7 +297,7 @@ func (s Subject) spoilt(t *testing.T, dir, name string) {
 		b.Destroy()
 	}
 	if err == nil || !strings.Contains(err.Error(), "changed after it was written") && !errors.Is(err, spec.ErrConflict) {
-		t.Errorf("what is said of it: %v", err)
+		t.Errorf("the error is %v", err)
 	}
 	if left := children(t); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
@@ -312,7 +312,7 @@ func (s Subject) goOn(t *testing.T, dir, id, hostname string) {
 	}
 	b.say(t, "x", "3 x")
 	b.say(t, "y", "4 y")
-	within(t, "what was started by exec to be gone", func() bool { return !slices.ContainsFunc(b.table(t), isSleep) })
+	within(t, "processes of exec to be gone", func() bool { return !slices.ContainsFunc(b.table(t), isSleep) })
 	if out := b.exec(t, b.process("cat /opt/kept; uname -n"), ""); out.stdout != "kept\n"+hostname+"\n" {
 		t.Errorf("%+v", out)
 	}

@@ -29,7 +29,7 @@ func (w *wall) breakOff(ctx context.Context, pages *os.File) (done func()) {
 		case <-over:
 			return
 		}
-		size, begun := grown(pages, over)
+		size, begun := waitUntilGrown(pages, over)
 		if !begun {
 			return
 		}
@@ -41,8 +41,8 @@ func (w *wall) breakOff(ctx context.Context, pages *os.File) (done func()) {
 	return func() { close(over); <-lifted }
 }
 
-// grown waits until a file is not empty, and returns its size.
-func grown(f *os.File, over <-chan struct{}) (size uint64, begun bool) {
+// waitUntilGrown waits until a file is not empty, and returns its size.
+func waitUntilGrown(f *os.File, over <-chan struct{}) (size uint64, begun bool) {
 	for {
 		if info, err := f.Stat(); err != nil {
 			return 0, false
@@ -60,19 +60,19 @@ func grown(f *os.File, over <-chan struct{}) (size uint64, begun bool) {
 // limitFiles forbids the sentry to write to a file beyond size, until lift is called.
 func (w *wall) limitFiles(size uint64) (lift func(), err error) {
 	var before unix.Rlimit
-	if err := w.limit(nil, &before); err != nil {
+	if err := w.limitSentry(nil, &before); err != nil {
 		return nil, fmt.Errorf("read the sentry's limit of files: %w", err)
 	}
 	now := unix.Rlimit{Cur: min(size, before.Cur), Max: before.Max}
-	if err := w.limit(&now, nil); err != nil {
+	if err := w.limitSentry(&now, nil); err != nil {
 		return nil, fmt.Errorf("limit the sentry's files: %w", err)
 	}
-	return func() { _ = w.limit(&before, nil) }, nil // the sentry may have ended
+	return func() { _ = w.limitSentry(&before, nil) }, nil // the sentry may have ended
 }
 
-// limit sets and reads the limit of the sentry, unless the sentry has ended: its pid may then belong to
+// limitSentry sets and reads the limit of the sentry, unless the sentry has ended: its pid may then belong to
 // another process.
-func (w *wall) limit(now, before *unix.Rlimit) error {
+func (w *wall) limitSentry(now, before *unix.Rlimit) error {
 	select {
 	case <-w.done:
 		return errEnded

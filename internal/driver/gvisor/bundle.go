@@ -64,8 +64,8 @@ func ociSpec(m driver.Machine, overlay string) *specs.Spec {
 			},
 			Rlimits: []specs.POSIXRlimit{{Type: "RLIMIT_NOFILE", Soft: m.Files, Hard: m.Files}},
 		},
-		Mounts:      append(systemMounts(), binds(m.Mounts)...),
-		Annotations: hints(m, overlay),
+		Mounts:      append(systemMounts(), bindMounts(m.Mounts)...),
+		Annotations: rootfsHints(m, overlay),
 		Linux: &specs.Linux{
 			Namespaces: []specs.LinuxNamespace{
 				{Type: specs.UserNamespace},
@@ -83,12 +83,12 @@ func ociSpec(m driver.Machine, overlay string) *specs.Spec {
 	}
 }
 
-// hints tells gVisor the file of the root, if the root is a file, and the mounts that others change,
+// rootfsHints tells gVisor the file of the root, if the root is a file, and the mounts that others change,
 // too. gVisor may cache the rest, by configuration. (The opposite hint would put an overlay over a mount
 // and keep writes from the host.) A file system in memory that is kept is a bind, which a hint turns
 // into such a file system with a file in its source for its memory: gVisor saves only those. The bundle
 // has no other annotations, and takes none from outside, because annotations override flags.
-func hints(machine driver.Machine, overlay string) map[string]string {
+func rootfsHints(machine driver.Machine, overlay string) map[string]string {
 	out := map[string]string{}
 	if machine.Image != "" {
 		const key = "dev.gvisor.spec.rootfs."
@@ -128,7 +128,7 @@ func memoryOptions(m driver.Mount) []string {
 	return opts
 }
 
-func binds(mounts []driver.Mount) []specs.Mount {
+func bindMounts(mounts []driver.Mount) []specs.Mount {
 	var out []specs.Mount
 	for _, m := range mounts {
 		if m.Memory {

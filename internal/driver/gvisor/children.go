@@ -25,7 +25,7 @@ func RunChild(args []string) {
 	if strings.HasPrefix(args[0], starter.Probe) {
 		select {} // a user namespace probe: its parent kills it at once
 	}
-	quiet()
+	quietLog()
 	if args[0] == starter.Sentry {
 		unix.CloseOnExec(starter.SelfFD)
 		specutils.ExePath = starter.SelfPath
@@ -58,8 +58,8 @@ func RunChild(args []string) {
 	}, nil)
 }
 
-// quiet keeps gVisor from formatting log messages, as no log exists.
-func quiet() { log.SetLevel(log.Warning) }
+// quietLog keeps gVisor from formatting log messages, as no log exists.
+func quietLog() { log.SetLevel(log.Warning) }
 
 // A starting sentry keeps nearly everything that it allocates, so garbage collection would only cost
 // time: a tenth of a start. The collection happens a little later.

@@ -44,7 +44,7 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 	if filepath.Clean(m.Root) == "/" {
 		return nil, errors.New("the root of a sandbox cannot be the host's own root: mounts under it would be ignored")
 	}
-	quiet()
+	quietLog()
 	log.SetTarget(log.GoogleEmitter{Writer: &log.Writer{Next: discard{}}})
 	if err := pinSidecars(m.Scratch, m.Starter); err != nil {
 		return nil, fmt.Errorf("prepare gvisor's programs: %w", err)
@@ -85,32 +85,32 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 	}
 	c, err := create(conf, m, bundle, theirs, layer)
 	if err != nil {
-		layer.end()
+		layer.stopHanding()
 		mine.Close()
 		return nil, err
 	}
-	w := &wall{conf: conf, c: c, sandbox: c.Sandbox, control: mine, overlay: m.Overlay, saved: saved(m.Mounts), settled: always(), done: make(chan struct{})}
+	w := &wall{conf: conf, c: c, sandbox: c.Sandbox, control: mine, overlay: m.Overlay, saved: savedResources(m.Mounts), settled: always(), done: make(chan struct{})}
 	switch {
 	case m.Memory != "":
-		err = w.goOn(m)
+		err = w.resumeMemory(m)
 	case m.Restore != "":
 		err = w.bootFrom(layer, m)
 	default:
-		err = w.boot(m)
+		err = w.bootInit(m)
 	}
 	if err != nil {
 		w.Destroy()
 		return nil, err
 	}
-	if err := w.watch(); err != nil {
+	if err := w.watchProcesses(); err != nil {
 		w.Destroy()
 		return nil, err
 	}
 	return w, nil
 }
 
-// saved returns the file systems of the layer.
-func saved(mounts []driver.Mount) []checkpoint.ResourceID {
+// savedResources returns the file systems of the layer.
+func savedResources(mounts []driver.Mount) []checkpoint.ResourceID {
 	list := []checkpoint.ResourceID{{Path: "/"}}
 	for _, m := range mounts {
 		if m.Memory && m.Kept {
@@ -127,19 +127,19 @@ func always() <-chan struct{} {
 	return c
 }
 
-// boot starts init.
-func (w *wall) boot(m driver.Machine) error {
+// bootInit starts init.
+func (w *wall) bootInit(m driver.Machine) error {
 	conf := w.conf
 	if m.Network != nil {
-		if err := w.reach(func() error { return plug(w.sandbox, m.Network) }); err != nil {
+		if err := w.reachSentry(func() error { return plugCard(w.sandbox, m.Network) }); err != nil {
 			return fmt.Errorf("plug in the network card: %w", w.startFault(err))
 		}
 		conf = started(conf)
 	}
-	if err := w.reach(func() error { return w.c.Start(conf) }); err != nil {
+	if err := w.reachSentry(func() error { return w.c.Start(conf) }); err != nil {
 		fault := w.startFault(err)
 		if m.Restore != "" && !errors.Is(fault, errFell) && strings.Contains(err.Error(), layerSign) {
-			return layerError(brief(err))
+			return layerError(firstLine(err))
 		}
 		return fmt.Errorf("start the sentry: %w", fault)
 	}
@@ -228,7 +228,7 @@ func (w *wall) Pids() []int {
 	return pids
 }
 
-func (w *wall) end(err error) {
+func (w *wall) endWall(err error) {
 	w.mu.Lock()
 	if w.err == nil && !w.ended {
 		w.err = err
@@ -246,7 +246,7 @@ func (w *wall) Destroy() {
 		return
 	}
 	pids := w.Pids()
-	w.end(nil)
+	w.endWall(nil)
 	gone := make(chan struct{})
 	go func() {
 		_ = w.c.Destroy()
@@ -264,7 +264,7 @@ func (w *wall) Destroy() {
 		}
 	}
 	for _, pid := range pids {
-		reap(pid)
+		reapChild(pid)
 	}
 	w.control.Close()
 }
@@ -273,8 +273,8 @@ func (w *wall) Destroy() {
 // the file system answers. The keeper's pid namespace ends with the child.
 const reapTime = 3 * time.Second
 
-// reap collects a killed child, unless gVisor has done so.
-func reap(pid int) {
+// reapChild collects a killed child, unless gVisor has done so.
+func reapChild(pid int) {
 	_ = unix.Kill(pid, unix.SIGKILL)
 	for end := time.Now().Add(reapTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
@@ -284,9 +284,9 @@ func reap(pid int) {
 	}
 }
 
-// call runs a request to the sentry with a deadline. The request itself cannot be cancelled; it ends
+// callSentry runs a request to the sentry with a deadline. The request itself cannot be cancelled; it ends
 // with the sentry.
-func (w *wall) call(ctx context.Context, f func() error) error {
+func (w *wall) callSentry(ctx context.Context, f func() error) error {
 	select {
 	case <-w.done:
 		return errEnded
@@ -295,7 +295,7 @@ func (w *wall) call(ctx context.Context, f func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	result := make(chan error, 1)
-	go func() { result <- w.reach(f) }()
+	go func() { result <- w.reachSentry(f) }()
 	select {
 	case err := <-result:
 		if err != nil {
@@ -329,8 +329,8 @@ func startError(err error) error {
 	return err
 }
 
-// brief removes the pages of stack trace from gVisor's errors.
-func brief(err error) error {
+// firstLine removes the pages of stack trace from gVisor's errors.
+func firstLine(err error) error {
 	line, _, cut := strings.Cut(err.Error(), "\n")
 	if !cut {
 		return err
@@ -342,7 +342,7 @@ func brief(err error) error {
 // It keeps the last step, which names the call and the file, and wraps that error. It keeps a
 // refusal as it is.
 func failedCall(err error) error {
-	err = brief(err)
+	err = firstLine(err)
 	if errors.Is(err, errRefused) {
 		return err
 	}
@@ -367,9 +367,9 @@ var hostErrors = []unix.Errno{
 	unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EROFS, unix.EACCES, unix.EPERM, unix.EINTR,
 }
 
-// told turns the sentry's error for a write into ours. A full disk comes as a text that begins with
+// writeError turns the sentry's error for a write into ours. A full disk comes as a text that begins with
 // the sentry's current step.
-func told(err error) error {
+func writeError(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -58,15 +58,15 @@ func hostRulesCode() []bpf.Instruction {
 		bpf.Stmt(bpf.Ld|bpf.Abs|bpf.W, dataNr),
 	}
 	for _, r := range slices.Concat(hostRules, processorRules) {
-		body := r.code()
+		body := r.compileRule()
 		code = append(code, bpf.Jump(bpf.Jmp|bpf.Jeq|bpf.K, r.nr, 0, uint8(len(body))))
 		code = append(code, body...)
 	}
 	return append(code, bpf.Stmt(bpf.Ret|bpf.K, uint32(linux.SECCOMP_RET_ALLOW)))
 }
 
-// code returns the decision for a call with the rule's number; each number has one rule.
-func (r hostRule) code() []bpf.Instruction {
+// compileRule returns the decision for a call with the rule's number; each number has one rule.
+func (r hostRule) compileRule() []bpf.Instruction {
 	changed := bpf.Stmt(bpf.Ret|bpf.K, uint32(linux.SECCOMP_RET_ERRNO)|r.errno)
 	var holds bpf.Instruction
 	switch {

@@ -46,16 +46,16 @@ func handOut(image *sums.Files, spoil func(error)) (*handing, error) {
 		h.image.Close()
 		return nil, fmt.Errorf("get memory to hand the image out: %w", failedCall(err))
 	}
-	if h.conn, h.theirs, err = pair(); err != nil {
+	if h.conn, h.theirs, err = socketPair(); err != nil {
 		h.server.Stop()
 		return nil, err
 	}
-	go h.serve()
+	go h.serveRequests()
 	return h, nil
 }
 
-// end stops handing the image out. No request may be in progress when the server stops.
-func (h *handing) end() {
+// stopHanding stops handing the image out. No request may be in progress when the server stops.
+func (h *handing) stopHanding() {
 	h.theirs.Close()
 	_ = h.conn.Close()
 	<-h.over
@@ -84,7 +84,7 @@ func (h *handing) OpenRead(name string) (stateio.AsyncReader, error) {
 		h: h, file: f,
 		todo: make(chan piece, readsWaiting), done: make(chan stateio.Completion, readsWaiting), over: make(chan struct{}),
 	}
-	go r.work()
+	go r.carryOut()
 	return r, nil
 }
 
@@ -191,17 +191,17 @@ func (r *reader) Wait(done []stateio.Completion, least int) ([]stateio.Completio
 	return done, nil
 }
 
-// work carries out all requested reads.
-func (r *reader) work() {
+// carryOut carries out all requested reads.
+func (r *reader) carryOut() {
 	defer close(r.over)
 	buf := make([]byte, readBytes)
 	for p := range r.todo {
-		n, err := r.read(p, buf)
+		n, err := r.readPiece(p, buf)
 		r.done <- stateio.Completion{ID: p.id, N: n, Err: err}
 	}
 }
 
-func (r *reader) read(p piece, buf []byte) (uint64, error) {
+func (r *reader) readPiece(p piece, buf []byte) (uint64, error) {
 	n, err := r.file.ReadAt(buf[:p.total], p.off)
 	if err != nil && !errors.Is(err, io.EOF) {
 		r.h.spoil(fmt.Errorf("read %w", err))

@@ -35,7 +35,7 @@ func handed(t *testing.T, pages int) (h *handing, data []byte, spoilt *error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(h.end)
+	t.Cleanup(h.stopHanding)
 	if err := os.Truncate(filepath.Join(dir, "pages"), int64(len(data)-sums.Page)); err != nil {
 		t.Fatal(err) // the last page is missing by the time it is read
 	}

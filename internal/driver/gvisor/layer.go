@@ -52,7 +52,7 @@ func loadLayer(m driver.Machine) (*layerLoad, error) {
 		}()
 		return l, nil
 	}
-	if l.handing, err = handOut(files, l.spoil); err != nil {
+	if l.handing, err = handOut(files, l.reportDamage); err != nil {
 		return nil, err
 	}
 	if m.CheckLayer {
@@ -72,8 +72,8 @@ func hasRoom(dir string) bool {
 
 func layerError(err error) error { return fmt.Errorf("%w: %w", driver.ErrLayer, err) }
 
-// spoil is called when a page is unavailable.
-func (l *layerLoad) spoil(err error) {
+// reportDamage is called when a page is unavailable.
+func (l *layerLoad) reportDamage(err error) {
 	l.mu.Lock()
 	if l.damage == nil {
 		l.damage = layerError(err)
@@ -88,9 +88,9 @@ func (l *layerLoad) spoil(err error) {
 	}
 }
 
-// watch sets the function that is called if the layer turns out to be damaged. It returns an error if
+// watchDamage sets the function that is called if the layer turns out to be damaged. It returns an error if
 // damage is known already.
-func (l *layerLoad) watch(end func(error)) error {
+func (l *layerLoad) watchDamage(end func(error)) error {
 	if l == nil {
 		return nil
 	}
@@ -100,8 +100,8 @@ func (l *layerLoad) watch(end func(error)) error {
 	return l.damage
 }
 
-// found waits for the check at the start, and returns known damage.
-func (l *layerLoad) found() error {
+// awaitCheck waits for the check at the start, and returns known damage.
+func (l *layerLoad) awaitCheck() error {
 	if l == nil {
 		return nil
 	}
@@ -123,10 +123,10 @@ func (l *layerLoad) passTo(files map[int]*os.File) {
 	}
 }
 
-// end stops handing the layer out.
-func (l *layerLoad) end() {
+// stopHanding stops handing the layer out.
+func (l *layerLoad) stopHanding() {
 	if l.handsOut() {
-		l.handing.end()
+		l.handing.stopHanding()
 	}
 }
 
@@ -136,23 +136,23 @@ func (l *layerLoad) end() {
 func (w *wall) bootFrom(l *layerLoad, m driver.Machine) error {
 	sentry, err := unix.PidfdOpen(w.sandbox.Getpid(), 0)
 	if err != nil {
-		l.end()
+		l.stopHanding()
 		return fmt.Errorf("watch the sentry: %w", err)
 	}
 	end := func(err error) {
-		w.end(err)
+		w.endWall(err)
 		_ = unix.PidfdSendSignal(sentry, unix.SIGKILL, nil, 0)
 	}
-	err = l.watch(end)
+	err = l.watchDamage(end)
 	if err == nil {
-		err = w.boot(m)
+		err = w.bootInit(m)
 	}
-	if damage := l.found(); damage != nil { // this explains any error of boot
+	if damage := l.awaitCheck(); damage != nil { // this explains any error of boot
 		err = damage
 	}
 	if err != nil {
-		_ = l.watch(nil)
-		l.end()
+		_ = l.watchDamage(nil)
+		l.stopHanding()
 		unix.Close(sentry)
 		return err
 	}
@@ -167,8 +167,8 @@ func (w *wall) bootFrom(l *layerLoad, m driver.Machine) error {
 		case err != nil: // the watchers of the sentry report its end
 			_ = unix.PidfdSendSignal(sentry, unix.SIGKILL, nil, 0)
 		}
-		_ = l.watch(nil)
-		l.end()
+		_ = l.watchDamage(nil)
+		l.stopHanding()
 		unix.Close(sentry)
 	}()
 	return nil
@@ -181,13 +181,13 @@ const noLayer = "no filesystems restored"
 // files could not be read, and could not be saved again. Only the sentry's own error about the layer is
 // an [driver.ErrLayer]: the end of a killed sentry tells nothing about the layer.
 func (w *wall) waitForLayer() error {
-	err := w.reach(func() error { return w.sandbox.WaitFSRestore(w.c.ID) })
+	err := w.reachSentry(func() error { return w.sandbox.WaitFSRestore(w.c.ID) })
 	answer, answered := errors.AsType[urpc.RemoteError](err)
 	switch {
 	case err == nil || answered && strings.Contains(answer.Message, noLayer):
 		return nil
 	case answered:
-		return layerError(fmt.Errorf("load it: %w", brief(err)))
+		return layerError(fmt.Errorf("load it: %w", firstLine(err)))
 	}
 	return fmt.Errorf("the sentry ended while it loaded the saved layer of the root: %w", errEnded)
 }

@@ -66,7 +66,7 @@ func (w *wall) SaveMemory(ctx context.Context, dir string) error {
 	files, err := openFiles(dir)
 	if err == nil {
 		defer closeFiles(files)
-		err = w.save(context.WithoutCancel(ctx), func() error {
+		err = w.saveState(context.WithoutCancel(ctx), func() error {
 			defer w.breakOff(ctx, files[2])()
 			return w.callSave(files)
 		})
@@ -75,7 +75,7 @@ func (w *wall) SaveMemory(ctx context.Context, dir string) error {
 		err = context.Cause(ctx)
 	}
 	if err == nil { // releases the reserved space that was not needed
-		err = trim(files[2])
+		err = trimFile(files[2])
 	}
 	if err != nil {
 		return fmt.Errorf("save the memory: %w", err)
@@ -97,8 +97,8 @@ func (w *wall) callSave(files []*os.File) error {
 	}, nil)
 }
 
-// trim releases the space that a file has beyond its end.
-func trim(f *os.File) error {
+// trimFile releases the space that a file has beyond its end.
+func trimFile(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -106,10 +106,10 @@ func trim(f *os.File) error {
 	return f.Truncate(info.Size())
 }
 
-// goOn makes programs continue from a memory image, in a created sandbox. It returns when they run; most
+// resumeMemory makes programs continue from a memory image, in a created sandbox. It returns when they run; most
 // of their memory is loaded later, awaited pages first. The sentry breaks off connections over the card:
 // when the image was saved, the sentry was told that the original continues and keeps them.
-func (w *wall) goOn(m driver.Machine) error {
+func (w *wall) resumeMemory(m driver.Machine) error {
 	sentry, err := unix.PidfdOpen(w.sandbox.Getpid(), 0)
 	if err != nil {
 		return fmt.Errorf("watch the sentry: %w", err)
@@ -125,7 +125,7 @@ func (w *wall) goOn(m driver.Machine) error {
 	image, err := handOut(files, func(err error) {
 		once.Do(func() {
 			spoilt = fmt.Errorf("go on from memory: %w", err)
-			w.end(spoilt)
+			w.endWall(spoilt)
 			_ = unix.PidfdSendSignal(sentry, unix.SIGKILL, nil, 0)
 		})
 	})
@@ -135,9 +135,9 @@ func (w *wall) goOn(m driver.Machine) error {
 	}
 	settled := make(chan struct{})
 	w.settled = settled
-	err = w.reach(func() error { return w.callRestore(m, image.theirs) })
+	err = w.reachSentry(func() error { return w.callRestore(m, image.theirs) })
 	if err != nil {
-		image.end()
+		image.stopHanding()
 		unix.Close(sentry)
 		close(settled)
 		once.Do(func() {}) // waits for a running call, and prevents later ones
@@ -149,10 +149,10 @@ func (w *wall) goOn(m driver.Machine) error {
 	go func() {
 		defer close(settled)
 		if err := w.reachUntil(nil, w.sandbox.WaitRestore); err != nil {
-			w.end(fmt.Errorf("bring the memory in: %w", startError(err)))
+			w.endWall(fmt.Errorf("bring the memory in: %w", startError(err)))
 			_ = unix.PidfdSendSignal(sentry, unix.SIGKILL, nil, 0)
 		}
-		image.end()
+		image.stopHanding()
 		unix.Close(sentry)
 	}()
 	return nil
@@ -162,7 +162,7 @@ func (w *wall) goOn(m driver.Machine) error {
 func (w *wall) callRestore(m driver.Machine, image *os.File) error {
 	args := &boot.CreateLinksAndRoutesArgs{LoopbackLinks: []boot.LoopbackLink{boot.DefaultLoopbackLink}}
 	if m.Network != nil {
-		args = links(m.Network)
+		args = linksAndRoutes(m.Network)
 	}
 	args.IsRestore = true
 	conn, err := connect(w.sandbox)

@@ -14,15 +14,15 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver"
 )
 
-// plug gives a created, not yet started sandbox its network card. gVisor's own network setup copies a
+// plugCard gives a created, not yet started sandbox its network card. gVisor's own network setup copies a
 // card from a namespace of the host; our card has no namespace. It takes effect at the start.
-func plug(s *sandbox.Sandbox, n *driver.Network) error {
+func plugCard(s *sandbox.Sandbox, n *driver.Network) error {
 	conn, err := connect(s)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	return conn.Call(boot.ContMgrSetNetworkArgs, links(n), nil)
+	return conn.Call(boot.ContMgrSetNetworkArgs, linksAndRoutes(n), nil)
 }
 
 // started returns the configuration to start a sandbox whose network is already set up. "host" is the
@@ -34,10 +34,10 @@ func started(conf *config.Config) *config.Config {
 	return &c
 }
 
-// links describes the card for gVisor. It has no segmentation offload: connections would not survive a
+// linksAndRoutes describes the card for gVisor. It has no segmentation offload: connections would not survive a
 // checkpoint, and with such a large MTU it gains nothing. It has no checksums either: packets on the
 // card never leave this host's memory.
-func links(n *driver.Network) *boot.CreateLinksAndRoutesArgs {
+func linksAndRoutes(n *driver.Network) *boot.CreateLinksAndRoutesArgs {
 	link := boot.FDBasedLink{
 		Name: "eth0", MTU: n.MTU, NumChannels: 1, QDisc: config.QDiscNone,
 		// gVisor's default; but gVisor adds 128 if it makes the card while it reads a save. Each

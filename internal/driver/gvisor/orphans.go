@@ -49,7 +49,7 @@ func afterStopSignal(sig int) wrapper {
 		return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 			n, ctl, err := fn(t, nr, args)
 			if s := linux.Signal(args[sig].Int()); err == nil && s.IsValid() && linux.SignalSetOf(s)&jobStops != 0 {
-				stopped.look(t.Kernel())
+				stopped.startWatch(t.Kernel())
 			}
 			return n, ctl, err
 		}
@@ -62,7 +62,7 @@ func afterTerminalInput(fn kernel.SyscallFn) kernel.SyscallFn {
 	return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 		n, ctl, err := fn(t, nr, args)
 		if err == nil && isTerminalMaster(t, args[0].Int()) {
-			stopped.look(t.Kernel())
+			stopped.startWatch(t.Kernel())
 		}
 		return n, ctl, err
 	}
@@ -101,18 +101,18 @@ type orphanWatch struct {
 	jobs map[*kernel.ThreadGroup]bool
 }
 
-// look starts the watch, or restarts it.
-func (w *orphanWatch) look(k *kernel.Kernel) {
+// startWatch starts the watch, or restarts it.
+func (w *orphanWatch) startWatch(k *kernel.Kernel) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.again = true
 	if !w.running {
 		w.running = true
-		go w.run(k)
+		go w.watchOrphans(k)
 	}
 }
 
-func (w *orphanWatch) run(k *kernel.Kernel) {
+func (w *orphanWatch) watchOrphans(k *kernel.Kernel) {
 	var since, wait time.Duration
 	for {
 		if w.renewed() {
@@ -120,8 +120,8 @@ func (w *orphanWatch) run(k *kernel.Kernel) {
 		}
 		time.Sleep(wait)
 		since, wait = since+wait, min(2*wait, slowLook)
-		w.tend(k)
-		if since >= lookFor && len(w.jobs) == 0 && !stopPending(k) && w.ends() {
+		w.tendOrphans(k)
+		if since >= lookFor && len(w.jobs) == 0 && !stopPending(k) && w.endsWatch() {
 			return
 		}
 	}
@@ -136,17 +136,17 @@ func (w *orphanWatch) renewed() bool {
 	return again
 }
 
-// ends ends the watch unless a new cause came.
-func (w *orphanWatch) ends() bool {
+// endsWatch ends the watch unless a new cause came.
+func (w *orphanWatch) endsWatch() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running = w.again
 	return !w.running
 }
 
-// tend sends SIGCONT to processes of orphaned groups that one of jobStops has stopped. It sends SIGHUP
+// tendOrphans sends SIGCONT to processes of orphaned groups that one of jobStops has stopped. It sends SIGHUP
 // first if they were a shell's jobs at the last check.
-func (w *orphanWatch) tend(k *kernel.Kernel) {
+func (w *orphanWatch) tendOrphans(k *kernel.Kernel) {
 	jobs := map[*kernel.ThreadGroup]bool{}
 	groups := k.TaskSet().Root.ThreadGroups()
 	for _, tg := range groups {

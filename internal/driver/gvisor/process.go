@@ -50,7 +50,7 @@ func (w *wall) Exec(ctx context.Context, p driver.Process) (driver.Running, erro
 	}
 	var pid atomic.Int32
 	var settled atomic.Bool // by the answer, or by a caller that stopped waiting for it
-	err = w.call(ctx, func() error {
+	err = w.callSentry(ctx, func() error {
 		started, err := w.sandbox.Execute(w.conf, args)
 		if err != nil {
 			return execAnswer(err)
@@ -93,7 +93,7 @@ func execAnswer(err error) error {
 	_, said := errors.AsType[urpc.RemoteError](cause)
 	_, never := unsentReason(cause)
 	if said || never {
-		return refused{brief(cause)}
+		return refused{firstLine(cause)}
 	}
 	return err
 }
@@ -148,7 +148,7 @@ func (r *running) Wait() (driver.Exit, error) {
 		return err
 	})
 	if err != nil {
-		return driver.Exit{}, spec.Errorf(spec.ErrSandbox, "wait for process %d: %w", r.pid, brief(err))
+		return driver.Exit{}, spec.Errorf(spec.ErrSandbox, "wait for process %d: %w", r.pid, firstLine(err))
 	}
 	if ws.Signaled() {
 		return driver.Exit{Signal: int(ws.Signal())}, nil
@@ -157,20 +157,20 @@ func (r *running) Wait() (driver.Exit, error) {
 }
 
 func (r *running) Signal(sig int) error {
-	return r.w.call(context.Background(), func() error { // it leads its own session
+	return r.w.callSentry(context.Background(), func() error { // it leads its own session
 		return r.w.sandbox.SignalProcessGroup(r.w.c.ID, r.pid, unix.Signal(sig))
 	})
 }
 
 func (w *wall) Signal(ctx context.Context, pid, sig int) error {
-	return w.call(ctx, func() error {
+	return w.callSentry(ctx, func() error {
 		return w.sandbox.SignalProcess(w.c.ID, int32(pid), unix.Signal(sig), false)
 	})
 }
 
 func (w *wall) Tasks(ctx context.Context) ([]driver.Task, error) {
 	var tasks []driver.Task
-	err := w.call(ctx, func() error {
+	err := w.callSentry(ctx, func() error {
 		list, err := w.sandbox.Processes(w.c.ID)
 		for _, p := range list {
 			cpu, _ := time.ParseDuration(p.Time)
@@ -186,7 +186,7 @@ func (w *wall) Tasks(ctx context.Context) ([]driver.Task, error) {
 
 func (w *wall) Memory(ctx context.Context) (int64, error) {
 	var total uint64
-	err := w.call(ctx, func() error {
+	err := w.callSentry(ctx, func() error {
 		u, err := w.sandbox.Usage(false)
 		total = u.Total
 		return err
@@ -198,7 +198,7 @@ func (w *wall) Pause(ctx context.Context) (func(), error) {
 	// A caller that stopped waiting must not leave the sandbox paused. And a sandbox that is not
 	// paused must not be resumed, as the sentry would not survive that.
 	var settled atomic.Bool
-	err := w.call(ctx, func() error {
+	err := w.callSentry(ctx, func() error {
 		err := w.sandbox.Pause(w.c.ID)
 		if err == nil && settled.Swap(true) {
 			w.resume()
@@ -217,14 +217,14 @@ func (w *wall) Pause(ctx context.Context) (func(), error) {
 // resume ends a pause. A sentry that does not answer is practically dead, and the next request finds
 // that out.
 func (w *wall) resume() {
-	_ = w.call(context.Background(), func() error { return w.sandbox.Resume(w.c.ID) })
+	_ = w.callSentry(context.Background(), func() error { return w.sandbox.Resume(w.c.ID) })
 }
 
 // saveTimeout bounds the time to write a root layer, or memory: it may be gigabytes.
 const saveTimeout = 10 * time.Minute
 
 func (w *wall) SaveRoot(ctx context.Context, dir string) error {
-	err := w.save(ctx, func() error {
+	err := w.saveState(ctx, func() error {
 		return w.sandbox.FSSave(w.conf, w.c.ID, dir, sandbox.FSSaveOpts{Paths: w.saved})
 	})
 	if err != nil {
@@ -233,8 +233,8 @@ func (w *wall) SaveRoot(ctx context.Context, dir string) error {
 	return nil
 }
 
-// save makes the sentry write something.
-func (w *wall) save(ctx context.Context, write func() error) error {
+// saveState makes the sentry write something.
+func (w *wall) saveState(ctx context.Context, write func() error) error {
 	select {
 	case <-w.done:
 		return errEnded
@@ -246,10 +246,10 @@ func (w *wall) save(ctx context.Context, write func() error) error {
 		return err
 	}
 	result := make(chan error, 1)
-	go func() { result <- w.reach(write) }()
+	go func() { result <- w.reachSentry(write) }()
 	select {
 	case err := <-result:
-		return told(err)
+		return writeError(err)
 	case <-w.done:
 		select { // the sentry makes files until it notices the end
 		case <-result: //nolint:errcheck // it failed with the sandbox

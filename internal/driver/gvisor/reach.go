@@ -25,9 +25,9 @@ const (
 	reachPause = 10 * time.Millisecond
 )
 
-// reach makes a request to the sentry. It retries a request that was never sent, for reachTime; then
+// reachSentry makes a request to the sentry. It retries a request that was never sent, for reachTime; then
 // it returns the error as refused.
-func (w *wall) reach(request func() error) error {
+func (w *wall) reachSentry(request func() error) error {
 	return w.reachUntil(time.After(reachTime), request)
 }
 

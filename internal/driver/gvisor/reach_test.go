@@ -33,7 +33,7 @@ func TestReachRepeats(t *testing.T) {
 		lost,
 	}
 	calls := 0
-	err := w.reach(func() error { calls++; return answers[calls-1] })
+	err := w.reachSentry(func() error { calls++; return answers[calls-1] })
 	if !errors.Is(err, lost) || calls != 3 {
 		t.Errorf("after %d calls: %v, want the lost answer after 3", calls, err)
 	}

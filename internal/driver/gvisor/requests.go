@@ -36,8 +36,8 @@ type reply struct {
 	Result  any    `json:"result"`
 }
 
-// pair returns the two ends of the socket.
-func pair() (mine *net.UnixConn, theirs *os.File, err error) {
+// socketPair returns the two ends of the socket.
+func socketPair() (mine *net.UnixConn, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err
@@ -53,26 +53,26 @@ func pair() (mine *net.UnixConn, theirs *os.File, err error) {
 	return c.(*net.UnixConn), theirs, nil
 }
 
-// serve answers one request after the other, until the socket is closed or a message is not a
+// serveRequests answers one request after the other, until the socket is closed or a message is not a
 // request.
-func (h *handing) serve() {
+func (h *handing) serveRequests() {
 	defer close(h.over)
 	defer func() { _ = h.conn.Close() }() // so that a client does not wait for an answer
 	for {
-		q, files, err := hear(h.conn)
+		q, files, err := readRequest(h.conn)
 		if err != nil {
 			return
 		}
 		result, err := h.carryOut(q, files)
 		closeFiles(files)
-		if err := say(h.conn, result, err); err != nil {
+		if err := sendAnswer(h.conn, result, err); err != nil {
 			return
 		}
 	}
 }
 
-// hear reads a request, and its files.
-func hear(c *net.UnixConn) (q request, files []*os.File, err error) {
+// readRequest reads a request, and its files.
+func readRequest(c *net.UnixConn) (q request, files []*os.File, err error) {
 	first, rights := make([]byte, 4<<10), make([]byte, unix.CmsgSpace(4))
 	n, nr, _, _, err := c.ReadMsgUnix(first, rights)
 	if err != nil {
@@ -132,8 +132,8 @@ func (h *handing) carryOut(q request, files []*os.File) (result any, err error) 
 	return nil, errors.New("unknown method")
 }
 
-// say sends the answer, with its file if there is one.
-func say(c *net.UnixConn, result any, failed error) error {
+// sendAnswer sends the answer, with its file if there is one.
+func sendAnswer(c *net.UnixConn, result any, failed error) error {
 	r := reply{Success: failed == nil, Result: result}
 	if failed != nil {
 		r.Err, r.Result = failed.Error(), nil

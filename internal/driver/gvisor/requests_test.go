@@ -121,7 +121,7 @@ func (s *hostile) ask(n uint32, window []byte) {
 // innocent ends the connection, and checks that the sentry's memory contains only data of the image.
 func (s *hostile) innocent(t testing.TB) (written int) {
 	t.Helper()
-	s.end()
+	s.stopHanding()
 	got, err := io.ReadAll(io.NewSectionReader(s.memory, 0, 1<<20))
 	must(t, err)
 	written = bytes.Count(got, []byte{mark})

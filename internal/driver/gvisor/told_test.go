@@ -13,14 +13,14 @@ func TestToldNoRoom(t *testing.T) {
 		"error serializing object &wire.Map{Keys:[]wire.Object{}}: no space left on device:\nstack": unix.ENOSPC,
 		"write: disk quota exceeded": unix.EDQUOT,
 	} {
-		if err := told(errors.New(text)); err != want { //nolint:errorlint // nothing else is to be in it
+		if err := writeError(errors.New(text)); err != want { //nolint:errorlint // nothing else is to be in it
 			t.Errorf("%q is told as %v", text, err)
 		}
 	}
-	if err := told(errors.New("first\nsecond")); err == nil || err.Error() != "first" {
+	if err := writeError(errors.New("first\nsecond")); err == nil || err.Error() != "first" {
 		t.Errorf("%v", err)
 	}
-	if err := told(nil); err != nil {
+	if err := writeError(nil); err != nil {
 		t.Error(err)
 	}
 }

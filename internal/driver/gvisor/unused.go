@@ -65,26 +65,26 @@ func markNamed(of func(arch.SyscallArguments) target) wrapper {
 		return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 			n, ctl, err := fn(t, nr, args)
 			if err == nil {
-				of(args).mark(t)
+				of(args).markUsed(t)
 			}
 			return n, ctl, err
 		}
 	}
 }
 
-func (f target) mark(t *kernel.Task) {
+func (f target) markUsed(t *kernel.Task) {
 	if f.path == 0 {
 		markDescriptor(t, f.dir)
 		return
 	}
-	if found, ok := f.find(t); ok {
+	if found, ok := f.findFile(t); ok {
 		markFile(found)
 		found.DecRef(t) // evicts it, unless a program has it open
 	}
 }
 
-// find looks the file up, and takes a reference.
-func (f target) find(t *kernel.Task) (vfs.VirtualDentry, bool) {
+// findFile looks the file up, and takes a reference.
+func (f target) findFile(t *kernel.Task) (vfs.VirtualDentry, bool) {
 	name, err := t.CopyInString(f.path, linux.PATH_MAX)
 	if err != nil {
 		return vfs.VirtualDentry{}, false

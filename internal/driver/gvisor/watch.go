@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watch notices the end of the sentry or the gofer. The sandbox needs both, so watch then kills the
+// watchProcesses notices the end of the sentry or the gofer. The sandbox needs both, so watch then kills the
 // other one.
-func (w *wall) watch() error {
+func (w *wall) watchProcesses() error {
 	const sentry, gofer = 0, 1
 	names, pids := []string{"sentry", "gofer"}, w.Pids()
 	fds := make([]int, 0, len(pids))
@@ -37,7 +37,7 @@ func (w *wall) watch() error {
 			if i == gofer && exitedWell(pids[gofer]) {
 				dead = sentry
 			}
-			w.end(fmt.Errorf("the %s (process %d) died", names[dead], pids[dead]))
+			w.endWall(fmt.Errorf("the %s (process %d) died", names[dead], pids[dead]))
 			for _, other := range fds {
 				_ = unix.PidfdSendSignal(other, unix.SIGKILL, nil, 0) // one may be gone
 			}
@@ -75,7 +75,7 @@ func closeAll(fds []int) {
 // startFault is startError for a request to a sentry: when the gofer is killed, the sentry says that
 // it cannot read or mount a file.
 func (w *wall) startFault(err error) error {
-	if w.fell(fallTime) {
+	if w.endsWithin(fallTime) {
 		return errFell
 	}
 	return startError(err)
@@ -86,8 +86,8 @@ var errFell = errors.New("a process of the wall died while it started")
 // fallTime bounds how long a killed process may take to disappear. Its connections close before.
 const fallTime = time.Second
 
-// fell reports whether the sentry or the gofer ends within a time limit.
-func (w *wall) fell(within time.Duration) bool {
+// endsWithin reports whether the sentry or the gofer ends within a time limit.
+func (w *wall) endsWithin(within time.Duration) bool {
 	var processes []unix.PollFd
 	for _, pid := range w.Pids() {
 		fd, err := unix.PidfdOpen(pid, 0)

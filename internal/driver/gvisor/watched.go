@@ -48,11 +48,11 @@ func (w *watchedDirs) wrapAdd(fn kernel.SyscallFn) kernel.SyscallFn {
 	return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 		init := isInit(t)
 		if init && args[0].Int() == wire.RaiseEvent {
-			return 0, nil, w.raise(t, args)
+			return 0, nil, w.raiseEvent(t, args)
 		}
 		n, ctl, err := fn(t, nr, args)
 		if err == nil && !init {
-			w.note(t, target{dir: linux.AT_FDCWD, path: args[1].Pointer(), follow: args[2].Uint()&linux.IN_DONT_FOLLOW == 0})
+			w.noteTarget(t, target{dir: linux.AT_FDCWD, path: args[1].Pointer(), follow: args[2].Uint()&linux.IN_DONT_FOLLOW == 0})
 		}
 		return n, ctl, err
 	}
@@ -64,16 +64,16 @@ func (w *watchedDirs) wrapNext(fn kernel.SyscallFn) kernel.SyscallFn {
 		if args[0].Int() != wire.NextWatched || !isInit(t) {
 			return fn(t, nr, args)
 		}
-		n, err := w.next(t, args)
+		n, err := w.nextDirectory(t, args)
 		return n, nil, err
 	}
 }
 
 func isInit(t *kernel.Task) bool { return t.ThreadGroup() == t.Kernel().GlobalInit() }
 
-// note remembers the target of a program's watch.
-func (w *watchedDirs) note(t *kernel.Task, of target) {
-	found, ok := of.find(t)
+// noteTarget remembers the target of a program's watch.
+func (w *watchedDirs) noteTarget(t *kernel.Task, of target) {
+	found, ok := of.findFile(t)
 	if !ok {
 		return
 	}
@@ -120,10 +120,10 @@ func (w *watchedDirs) signal() {
 	}
 }
 
-// next returns one directory to init, and waits for it.
-func (w *watchedDirs) next(t *kernel.Task, args arch.SyscallArguments) (uintptr, error) {
+// nextDirectory returns one directory to init, and waits for it.
+func (w *watchedDirs) nextDirectory(t *kernel.Task, args arch.SyscallArguments) (uintptr, error) {
 	for {
-		if path, ok := w.take(int(args[3].SizeT())); ok {
+		if path, ok := w.takePath(int(args[3].SizeT())); ok {
 			n, err := t.CopyOutBytes(args[2].Pointer(), []byte(path))
 			return uintptr(n), err
 		}
@@ -133,8 +133,8 @@ func (w *watchedDirs) next(t *kernel.Task, args arch.SyscallArguments) (uintptr,
 	}
 }
 
-// take skips a path that does not fit into init's buffer.
-func (w *watchedDirs) take(room int) (path string, ok bool) {
+// takePath skips a path that does not fit into init's buffer.
+func (w *watchedDirs) takePath(room int) (path string, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.pending) > 0 && !ok {
@@ -151,9 +151,9 @@ func (w *watchedDirs) take(room int) (path string, ok bool) {
 // entryEvents concern a name in a directory; the others concern a file.
 const entryEvents = linux.IN_CREATE | linux.IN_DELETE | linux.IN_MOVED_FROM | linux.IN_MOVED_TO
 
-// raise tells the watchers of a path about a change by the host. The lookup of the path makes the
+// raiseEvent tells the watchers of a path about a change by the host. The lookup of the path makes the
 // sentry drop cached data of a file that does not exist any more.
-func (w *watchedDirs) raise(t *kernel.Task, args arch.SyscallArguments) error {
+func (w *watchedDirs) raiseEvent(t *kernel.Task, args arch.SyscallArguments) error {
 	text, err := t.CopyInString(args[1].Pointer(), linux.PATH_MAX)
 	if err != nil {
 		return err

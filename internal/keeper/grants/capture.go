@@ -74,7 +74,7 @@ func (g *Grants) keepLogin(ctx context.Context, tokens oauthfile.Grant) (*spec.L
 		return nil, "", errors.Join(err, oauthfile.Sweep(g.Dir, list))
 	}
 	if err := oauthfile.Sweep(g.Dir, append(list, loan.Lease)); err != nil {
-		g.Log.Warn("remove what is left of logins", "err", err)
+		g.Log.Warn("remove the rest of logins", "err", err)
 	}
 	g.noteLogin(c, &loan.Lease)
 	return &loan.Lease, identity, nil

@@ -52,8 +52,8 @@ func (p *published) hostPorts() []spec.Port {
 	return list
 }
 
-// serve starts to take connections.
-func (p *published) serve(g Gateway) {
+// acceptAll starts to take connections.
+func (p *published) acceptAll(g Gateway) {
 	for _, l := range p.listeners {
 		p.ends = append(p.ends, g.Publish(l, p.request.Port))
 	}
@@ -88,7 +88,7 @@ func (t *Table) Serve(g Gateway) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range t.published {
-		p.serve(g)
+		p.acceptAll(g)
 	}
 }
 
@@ -160,7 +160,7 @@ func (t *Table) Close() {
 
 func (t *Table) serveAdded(kept, added []*published, g Gateway) []*published {
 	for _, p := range added {
-		p.serve(g)
+		p.acceptAll(g)
 	}
 	return append(kept, added...)
 }
@@ -238,7 +238,7 @@ func unpublishable(wish spec.Port, err error) error {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
 		return spec.Errorf(spec.ErrConflict, "publish port %d: %s of the host is in use", wish.Port, at).
-			WithHint("choose another port of the host, or see who has it: ss -ltnp 'sport = :%d'", wish.HostPort)
+			WithHint("choose another port of the host, or find its owner: ss -ltnp 'sport = :%d'", wish.HostPort)
 	case errors.Is(err, unix.EACCES):
 		return spec.Errorf(spec.ErrDenied, "publish port %d: %s needs a privilege that no keeper has, not even root's", wish.Port, at).
 			WithHint("choose a port of the host from 1024 on")

@@ -60,8 +60,8 @@ func (i *idle) checkSilence() {
 	i.tell(&since)
 }
 
-// stop is called when the program has ended.
-func (i *idle) stop() {
+// stopTimer is called when the program has ended.
+func (i *idle) stopTimer() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.over = true

@@ -27,7 +27,7 @@ func TestIdle(t *testing.T) {
 	next("a word", false)
 	i.noteOutput()
 	next("silence again", true)
-	i.stop()
+	i.stopTimer()
 	next("the end", false)
 	i.noteOutput()
 	i.checkSilence()
@@ -45,7 +45,7 @@ func TestIdleWhilePrinting(t *testing.T) {
 		i.noteOutput()
 	}
 	i.checkSilence() // the timer fires early
-	i.stop()
+	i.stopTimer()
 }
 
 // TestIdleBeforeFirstOutput checks that a program counts as starting until its first output, however late.
@@ -64,6 +64,6 @@ func TestIdleBeforeFirstOutput(t *testing.T) {
 		if len(told) != 1 || told[0] == nil {
 			t.Errorf("told after it: %v", told)
 		}
-		i.stop()
+		i.stopTimer()
 	})
 }

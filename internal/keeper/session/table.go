@@ -54,7 +54,7 @@ func (t *Table) Remove(s *Session) {
 	delete(t.live, s.info.ID)
 	t.mu.Unlock()
 	if s.idle != nil {
-		s.idle.stop()
+		s.idle.stopTimer()
 	}
 }
 

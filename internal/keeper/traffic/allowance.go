@@ -52,9 +52,9 @@ func newAllowance() *allowance {
 	}
 }
 
-// admit takes the bytes that a record of allowed traffic needs, and reports whether they were
+// admitRecord takes the bytes that a record of allowed traffic needs, and reports whether they were
 // available. A flow whose opening got a line also gets one for its end.
-func (a *allowance) admit(r *spec.NetworkRecord, now time.Time) bool {
+func (a *allowance) admitRecord(r *spec.NetworkRecord, now time.Time) bool {
 	switch r.State {
 	case spec.FlowClosed:
 		_, crowded := a.crowded[r.Flow]

@@ -110,7 +110,7 @@ func (t *Log) Record(r spec.NetworkRecord) {
 		return
 	}
 	if !repeats(r) {
-		if isRare(r) || t.passed.admit(&r, now) {
+		if isRare(r) || t.passed.admitRecord(&r, now) {
 			t.writeLine(r)
 			return
 		}

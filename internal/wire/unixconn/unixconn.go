@@ -161,13 +161,13 @@ func (c *Conn) collect(oob []byte) {
 		}
 		for _, fd := range fds {
 			unix.CloseOnExec(fd)
-			c.keep(os.NewFile(uintptr(fd), "received"))
+			c.keepDescriptor(os.NewFile(uintptr(fd), "received"))
 		}
 	}
 }
 
-// keep keeps a descriptor for TakeFiles; one that arrives after Close is closed.
-func (c *Conn) keep(f *os.File) {
+// keepDescriptor keeps a descriptor for TakeFiles; one that arrives after Close is closed.
+func (c *Conn) keepDescriptor(f *os.File) {
 	c.fmu.Lock()
 	defer c.fmu.Unlock()
 	if c.closed {

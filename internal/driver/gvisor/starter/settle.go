@@ -16,8 +16,8 @@ import (
 // saves the second start with its second initialisation of everything.
 const syncFlag = "--sync-userns-fd="
 
-// waits returns the descriptor that such a process is to wait for, -1 if none.
-func waits(args []string) int {
+// waitDescriptor returns the descriptor that such a process is to wait for, -1 if none.
+func waitDescriptor(args []string) int {
 	fd := -1
 	for _, a := range args {
 		if v, ok := strings.CutPrefix(a, syncFlag); ok {
@@ -56,7 +56,7 @@ func settle(program string, args []string, keep uint64) int {
 		return 127
 	}
 	runtime.LockOSThread()
-	if fd := waits(args); fd >= 0 {
+	if fd := waitDescriptor(args); fd >= 0 {
 		b := make([]byte, 1)
 		if n, err := ignoringEINTR(func() (int, error) { return unix.Read(fd, b) }); n != 0 || err != nil {
 			return fail("wait for the user namespace", fmt.Errorf("%d bytes, %w", n, err))

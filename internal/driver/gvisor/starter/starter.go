@@ -18,7 +18,7 @@ func Main(args []string) (code int, ok bool) {
 	switch {
 	case args[0] == Prewarmer || strings.HasSuffix(args[0], "/"+Prewarmer):
 		return prewarm(args), true
-	case args[0] == gofer && waits(args) >= 0:
+	case args[0] == gofer && waitDescriptor(args) >= 0:
 		return settle(os.Getenv(SidecarsVar)+"/"+SentryProgram, args, goferCaps), true
 	case len(args) == 4 && args[0] == SelfPath && args[1] == "umount":
 		return umount(args[2:]), true
