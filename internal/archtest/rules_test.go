@@ -198,8 +198,7 @@ var manyMethods = map[string]int{}
 
 // largePackages are packages with more lines than maxPackage, each with the most that it may have. The numbers
 // only fall.
-var largePackages = map[string]int{
-}
+var largePackages = map[string]int{}
 
 // maxShortNames is the number of unexported functions whose names have five letters or fewer.
 const maxShortNames = 1833
