@@ -81,7 +81,7 @@ func (p *Proxy) Fail(to string, err error) *Error {
 // does not read the server's data. It ends with its context.
 func (p *Proxy) Connect(ctx context.Context, c net.Conn, to string) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	status, err := p.ask(c, to)
+	status, err := p.askProxy(c, to)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -96,7 +96,7 @@ func (p *Proxy) Connect(ctx context.Context, c net.Conn, to string) error {
 	return nil
 }
 
-func (p *Proxy) ask(c net.Conn, to string) (status int, err error) {
+func (p *Proxy) askProxy(c net.Conn, to string) (status int, err error) {
 	head := "CONNECT " + to + " HTTP/1.1\r\nHost: " + to + "\r\nUser-Agent: bothy\r\n"
 	if a := p.Authorization(); a != "" {
 		head += "Proxy-Authorization: " + a + "\r\n"

@@ -58,8 +58,8 @@ func parseException(entry string) (e exception, ok bool) {
 	return e, e.domain != ""
 }
 
-// cover reports whether a server is reached without a proxy. This machine always is.
-func (x exceptions) cover(host string, port uint16) bool {
+// isExempt reports whether a server is reached without a proxy. This machine always is.
+func (x exceptions) isExempt(host string, port uint16) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	a, err := netip.ParseAddr(host)
 	a = a.Unmap()

@@ -88,7 +88,7 @@ func choose(where, address string) choice {
 // For returns the proxy that connects to a port of a server, which is a name or an address. It
 // returns nil for a direct connection.
 func (s *Settings) For(host string, port uint16) (*Proxy, error) {
-	if s == nil || s.except.cover(host, port) {
+	if s == nil || s.except.isExempt(host, port) {
 		return nil, nil
 	}
 	if port == 80 {
@@ -99,7 +99,7 @@ func (s *Settings) For(host string, port uint16) (*Proxy, error) {
 
 // ForScheme is For if the scheme of an address selects the variable.
 func (s *Settings) ForScheme(scheme, host string, port uint16) (*Proxy, error) {
-	if s.except.cover(host, port) {
+	if s.except.isExempt(host, port) {
 		return nil, nil
 	}
 	if scheme != "https" {

@@ -64,14 +64,14 @@ func (s Script) Check() ([]Checked, error) {
 	var out []Checked
 	for i, c := range s.Conversations {
 		what, path := fmt.Sprintf("conversation %d", i), fmt.Sprintf("$.conversations[%d]", i)
-		held, err := c.check(what, path)
+		held, err := c.checkTurns(what, path)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, held)
 	}
 	if len(s.Turns) > 0 {
-		held, err := Conversation{Turns: s.Turns}.check(fmt.Sprintf("conversation %d", len(out)), "$")
+		held, err := Conversation{Turns: s.Turns}.checkTurns(fmt.Sprintf("conversation %d", len(out)), "$")
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func (s Script) Check() ([]Checked, error) {
 	return out, nil
 }
 
-func (c Conversation) check(what, path string) (Checked, error) {
+func (c Conversation) checkTurns(what, path string) (Checked, error) {
 	match, err := regexp.Compile(c.Match)
 	if err != nil {
 		return Checked{}, &flaw{path, what, err}
@@ -92,14 +92,14 @@ func (c Conversation) check(what, path string) (Checked, error) {
 		return Checked{}, &flaw{path, what, errors.New("it has no turns")}
 	}
 	for n, t := range c.Turns {
-		if err := t.check(); err != nil {
+		if err := t.checkParts(); err != nil {
 			return Checked{}, &flaw{fmt.Sprintf("%s.turns[%d]", path, n), fmt.Sprintf("%s, turn %d", what, n), err}
 		}
 	}
 	return Checked{match, c.Turns}, nil
 }
 
-func (t Turn) check() error {
+func (t Turn) checkParts() error {
 	if t.Delay < 0 || t.Delay == Forever {
 		return errors.New("delay must end, and not before it begins")
 	}
@@ -107,7 +107,7 @@ func (t Turn) check() error {
 		return errors.New("usage must be positive, and cached a part of input")
 	}
 	for i, tool := range t.Tools {
-		if err := tool.check(); err != nil {
+		if err := tool.checkTool(); err != nil {
 			return fmt.Errorf("tool %d: %w", i, err)
 		}
 	}
@@ -118,7 +118,7 @@ func (t Turn) check() error {
 		}
 		return nil
 	}
-	if err := t.Fail.check(); err != nil {
+	if err := t.Fail.checkFailure(); err != nil {
 		return fmt.Errorf("fail: %w", err)
 	}
 	switch needs := t.Fail.Times > 0 || t.Fail.After > 0; {
@@ -130,8 +130,8 @@ func (t Turn) check() error {
 	return nil
 }
 
-func (t Tool) check() error {
-	switch n := count(t.WriteFile != nil, t.RunCommand != nil, t.ReadFile != nil, t.MCP != nil, t.Raw != nil); {
+func (t Tool) checkTool() error {
+	switch n := countTrue(t.WriteFile != nil, t.RunCommand != nil, t.ReadFile != nil, t.MCP != nil, t.Raw != nil); {
 	case n != 1:
 		return fmt.Errorf("%d of write_file, run_command, read_file, mcp and raw, not one", n)
 	case t.WriteFile != nil && t.WriteFile.Path == "":
@@ -160,9 +160,9 @@ func representable(args map[string]any) error {
 	return err
 }
 
-func (f Failure) check() error {
+func (f Failure) checkFailure() error {
 	ofStatus := f.Type != "" || f.Message != "" || f.Body != "" || f.Headers != nil || f.RetryAfter != 0 || f.Limit != nil
-	switch n := count(f.Status != 0, f.Hang != 0, f.Cut); {
+	switch n := countTrue(f.Status != 0, f.Hang != 0, f.Cut); {
 	case n != 1:
 		return fmt.Errorf("%d of status, hang and cut, not one", n)
 	case f.Times < 0 || f.After < 0 || f.Hang < 0:
@@ -176,10 +176,10 @@ func (f Failure) check() error {
 	case f.RetryAfter < 0 || f.RetryAfter == Forever:
 		return errors.New("retry_after must end, and not before it begins")
 	}
-	return f.Limit.check(f)
+	return f.Limit.checkLimit(f)
 }
 
-func (l *Limit) check(f Failure) error {
+func (l *Limit) checkLimit(f Failure) error {
 	switch {
 	case l == nil:
 		return nil
@@ -195,8 +195,8 @@ func (l *Limit) check(f Failure) error {
 	return nil
 }
 
-// count returns the number of true values.
-func count(facts ...bool) (n int) {
+// countTrue returns the number of true values.
+func countTrue(facts ...bool) (n int) {
 	for _, f := range facts {
 		if f {
 			n++

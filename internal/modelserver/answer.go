@@ -34,7 +34,7 @@ type answer struct {
 func (d dialogue) answer(t modelscript.Turn) (answer, error) {
 	a := answer{model: d.model, text: t.Text, usage: t.Usage}
 	for _, t := range t.Tools {
-		c, err := tool{t}.call(d.offered)
+		c, err := tool{t}.translateCall(d.offered)
 		if err != nil {
 			return answer{}, err
 		}
@@ -73,8 +73,8 @@ func pieces(s string) []string {
 	return out
 }
 
-// least returns the simplest value of a JSON schema: yes, ten, a word.
-func least(schema map[string]any) any {
+// simplestValue returns the simplest value of a JSON schema: yes, ten, a word.
+func simplestValue(schema map[string]any) any {
 	if enum, ok := schema["enum"].([]any); ok && len(enum) > 0 {
 		return enum[0]
 	}
@@ -84,7 +84,7 @@ func least(schema map[string]any) any {
 		properties, _ := schema["properties"].(map[string]any)
 		for name, p := range properties {
 			p, _ := p.(map[string]any)
-			out[name] = least(p)
+			out[name] = simplestValue(p)
 		}
 		return out
 	case "array", "ARRAY":
@@ -102,11 +102,11 @@ func least(schema map[string]any) any {
 // maxAside bounds the answer to a side call, because the client chooses its shape.
 const maxAside = 64 << 10
 
-// aside returns the answer to a side call.
-func (d dialogue) aside(kind string) (answer, error) {
+// answerAside returns the answer to a side call.
+func (d dialogue) answerAside(kind string) (answer, error) {
 	a := answer{model: d.model, text: "Scripted session"}
 	if kind == "json" {
-		a.text = string(encode(least(d.schema)))
+		a.text = string(encode(simplestValue(d.schema)))
 	}
 	if len(a.text) > maxAside {
 		return answer{}, fmt.Errorf("the least answer of the schema has %d bytes, and %d are the most", len(a.text), maxAside)

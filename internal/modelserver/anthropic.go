@@ -34,14 +34,14 @@ type messagesRequest struct {
 	} `json:"output_config"`
 }
 
-func (anthropic) read(r *http.Request, body []byte) (dialogue, error) {
+func (anthropic) readRequest(r *http.Request, body []byte) (dialogue, error) {
 	var q messagesRequest
 	if err := json.Unmarshal(body, &q); err != nil {
 		return dialogue{}, err
 	}
 	d := dialogue{
 		model:   q.Model,
-		session: first(r.Header, "X-Claude-Code-Session-Id", "X-Session-Id"),
+		session: firstHeader(r.Header, "X-Claude-Code-Session-Id", "X-Session-Id"),
 		stream:  q.Stream,
 		system:  q.System.String(),
 		schema:  q.Output.Format.Schema,
@@ -78,14 +78,14 @@ func (anthropic) message(a answer, blocks []obj, stop any, output int) obj {
 	}
 }
 
-func (anthropic) stop(a answer) string {
+func (anthropic) stopReason(a answer) string {
 	if len(a.calls) > 0 {
 		return "tool_use"
 	}
 	return "end_turn"
 }
 
-func (p anthropic) whole(a answer) obj {
+func (p anthropic) wholeAnswer(a answer) obj {
 	blocks := []obj{}
 	if a.text != "" {
 		blocks = append(blocks, obj{"type": "text", "text": a.text})
@@ -93,7 +93,7 @@ func (p anthropic) whole(a answer) obj {
 	for _, c := range a.calls {
 		blocks = append(blocks, obj{"type": "tool_use", "id": "toolu_" + c.id, "name": c.name, "input": c.args})
 	}
-	return p.message(a, blocks, p.stop(a), a.usage.Output)
+	return p.message(a, blocks, p.stopReason(a), a.usage.Output)
 }
 
 func (p anthropic) stream(a answer) []event {
@@ -122,7 +122,7 @@ func (p anthropic) stream(a answer) []event {
 			deltas(c.arguments(), "input_json_delta", "partial_json"))
 	}
 	send("message_delta", obj{
-		"delta": obj{"stop_reason": p.stop(a), "stop_sequence": nil},
+		"delta": obj{"stop_reason": p.stopReason(a), "stop_sequence": nil},
 		"usage": obj{"output_tokens": a.usage.Output},
 	})
 	send("message_stop", obj{})
@@ -147,7 +147,7 @@ func anthropicTypes() map[int]string {
 func (anthropic) failure(f trouble) (obj, http.Header) {
 	body := obj{
 		"type":  "error",
-		"error": obj{"type": f.kind(anthropicTypes(), "invalid_request_error", "api_error"), "message": f.text()},
+		"error": obj{"type": f.errorType(anthropicTypes(), "invalid_request_error", "api_error"), "message": f.errorText()},
 	}
 	h := http.Header{}
 	if f.Limit == nil {

@@ -11,11 +11,11 @@ type api interface {
 	// name is the API's name in the record.
 	name() string
 	// read parses a request.
-	read(r *http.Request, body []byte) (dialogue, error)
+	readRequest(r *http.Request, body []byte) (dialogue, error)
 	// stream formats an answer as server-sent events.
 	stream(a answer) []event
 	// whole formats an answer in one piece.
-	whole(a answer) obj
+	wholeAnswer(a answer) obj
 	// failure fills in the usual values of f, and returns the body and the headers of the response.
 	failure(f trouble) (obj, http.Header)
 	// failed returns the failure, with the body of failure, as an event that ends a stream.
@@ -31,7 +31,7 @@ type event struct {
 // done ends a stream of chat completions.
 type done struct{}
 
-func (e event) bytes() []byte {
+func (e event) encode() []byte {
 	var b strings.Builder
 	if e.name != "" {
 		b.WriteString("event: " + e.name + "\n")
@@ -75,8 +75,8 @@ func (c content) String() string {
 	return strings.Join(all, "\n")
 }
 
-// first returns the first header that has a value.
-func first(h http.Header, names ...string) string {
+// firstHeader returns the first header that has a value.
+func firstHeader(h http.Header, names ...string) string {
 	for _, n := range names {
 		if v := h.Get(n); v != "" {
 			return v

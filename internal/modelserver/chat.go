@@ -32,14 +32,14 @@ type chatRequest struct {
 	} `json:"response_format"`
 }
 
-func (chat) read(r *http.Request, body []byte) (dialogue, error) {
+func (chat) readRequest(r *http.Request, body []byte) (dialogue, error) {
 	var q chatRequest
 	if err := json.Unmarshal(body, &q); err != nil {
 		return dialogue{}, err
 	}
 	d := dialogue{
 		model:   q.Model,
-		session: first(r.Header, "X-Session-Id", "X-Session-Affinity"),
+		session: firstHeader(r.Header, "X-Session-Id", "X-Session-Affinity"),
 		stream:  q.Stream,
 		schema:  q.Format.Schema.Schema,
 	}
@@ -67,7 +67,7 @@ func (chat) completion(a answer, object string, choices []obj) obj {
 	return obj{"id": "chatcmpl-" + a.id, "object": object, "created": 0, "model": a.model, "choices": choices}
 }
 
-func (chat) usage(a answer) obj {
+func (chat) usageObject(a answer) obj {
 	return obj{
 		"prompt_tokens": a.usage.Input, "prompt_tokens_details": obj{"cached_tokens": a.usage.Cached},
 		"completion_tokens": a.usage.Output,
@@ -82,7 +82,7 @@ func (chat) finish(a answer) string {
 	return "stop"
 }
 
-func (p chat) whole(a answer) obj {
+func (p chat) wholeAnswer(a answer) obj {
 	m := obj{"role": "assistant", "content": nil}
 	if a.text != "" {
 		m["content"] = a.text
@@ -95,7 +95,7 @@ func (p chat) whole(a answer) obj {
 		m["tool_calls"] = calls
 	}
 	out := p.completion(a, "chat.completion", []obj{{"index": 0, "message": m, "finish_reason": p.finish(a)}})
-	out["usage"] = p.usage(a)
+	out["usage"] = p.usageObject(a)
 	return out
 }
 
@@ -116,7 +116,7 @@ func (p chat) stream(a answer) []event {
 	}
 	send(obj{}, p.finish(a))
 	last := p.completion(a, "chat.completion.chunk", []obj{})
-	last["usage"] = p.usage(a)
+	last["usage"] = p.usageObject(a)
 	return append(out, event{"", last}, event{"", done{}})
 }
 

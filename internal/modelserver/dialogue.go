@@ -52,14 +52,14 @@ type place struct {
 	turn    int    // number of the model's answers since
 }
 
-// place finds the position. Everything the model says without a result in between is one turn, in any
+// findPosition finds the position. Everything the model says without a result in between is one turn, in any
 // number of pieces.
-func (d dialogue) place() place {
+func (d dialogue) findPosition() place {
 	var p place
 	last := result
 	for _, s := range d.parts {
 		switch {
-		case s.who == user && aside(s.text):
+		case s.who == user && isAside(s.text):
 			continue
 		case s.who == user:
 			if last != user || p.prompts == 0 {
@@ -77,8 +77,8 @@ func (d dialogue) place() place {
 // asides are the tags of text that clients add on the user's behalf.
 var asides = []string{"system-reminder", "environment_context", "session_context", "user_instructions", "skill"}
 
-// aside reports whether a text was added by the client, not typed by the user.
-func aside(text string) bool {
+// isAside reports whether a text was added by the client, not typed by the user.
+func isAside(text string) bool {
 	text = strings.TrimSpace(text)
 	for _, tag := range asides {
 		if strings.HasPrefix(text, "<"+tag+">") && strings.HasSuffix(text, "</"+tag+">") {
@@ -88,9 +88,9 @@ func aside(text string) bool {
 	return text == ""
 }
 
-// key identifies a prompt of a session: by the client's own name for the session, or by the whole
+// sessionKey identifies a prompt of a session: by the client's own name for the session, or by the whole
 // conversation.
-func (d dialogue) key(at place) string {
+func (d dialogue) sessionKey(at place) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %d %q", d.session, at.prompts, at.prompt)
 	if d.session == "" {
@@ -101,16 +101,16 @@ func (d dialogue) key(at place) string {
 	return string(sum.Sum(nil))
 }
 
-// side returns the kind of a request outside of the conversation: "title" or "json". It is "" for a
+// sideKind returns the kind of a request outside of the conversation: "title" or "json". It is "" for a
 // request that belongs to the conversation.
-func (d dialogue) side() string {
+func (d dialogue) sideKind() string {
 	switch {
 	case len(d.offered) > 0:
 		return ""
 	case d.schema != nil:
 		return "json"
 	case strings.HasPrefix(d.system, "You are a title generator"),
-		strings.HasPrefix(d.place().prompt, "Summarize the user's primary intent or goal in this conversation"): // opencode; Gemini CLI
+		strings.HasPrefix(d.findPosition().prompt, "Summarize the user's primary intent or goal in this conversation"): // opencode; Gemini CLI
 		return "title"
 	}
 	return ""

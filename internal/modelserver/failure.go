@@ -15,9 +15,9 @@ type trouble struct {
 	now time.Time
 }
 
-// kind returns the type of the error: the script's, the provider's for the status, or the provider's
+// errorType returns the type of the error: the script's, the provider's for the status, or the provider's
 // general one for errors of the client or of the server.
-func (f trouble) kind(known map[int]string, theirs, ours string) string {
+func (f trouble) errorType(known map[int]string, theirs, ours string) string {
 	switch {
 	case f.Type != "":
 		return f.Type
@@ -29,7 +29,7 @@ func (f trouble) kind(known map[int]string, theirs, ours string) string {
 	return ours
 }
 
-func (f trouble) text() string {
+func (f trouble) errorText() string {
 	switch {
 	case f.Message != "":
 		return f.Message
@@ -54,8 +54,8 @@ func seconds(d modelscript.Duration) int64 {
 	return int64((time.Duration(d) + time.Second - 1) / time.Second)
 }
 
-// reply returns the failure as an answer of the provider.
-func (f trouble) reply(p api) reply {
+// replyFor returns the failure as an answer of the provider.
+func (f trouble) replyFor(p api) reply {
 	body, header := p.failure(f)
 	out := reply{status: f.Status, header: header, body: encode(body)}
 	if f.Body != "" {
@@ -72,8 +72,8 @@ func (f trouble) reply(p api) reply {
 
 // refuse returns an error that the script did not ask for.
 func refuse(p api, status int, format string, args ...any) reply {
-	f := trouble{Failure: modelscript.Failure{Status: status, Message: clip(fmt.Sprintf(format, args...), 2*maxTold)}}
-	out := f.reply(p)
+	f := trouble{Failure: modelscript.Failure{Status: status, Message: clipText(fmt.Sprintf(format, args...), 2*maxTold)}}
+	out := f.replyFor(p)
 	out.why = f.Message
 	return out
 }

@@ -49,7 +49,7 @@ func geminiAction(path string) (model, action string) {
 	return model, action
 }
 
-func (gemini) read(r *http.Request, body []byte) (dialogue, error) {
+func (gemini) readRequest(r *http.Request, body []byte) (dialogue, error) {
 	var q geminiRequest
 	if err := json.Unmarshal(body, &q); err != nil {
 		return dialogue{}, err
@@ -85,8 +85,8 @@ func (gemini) read(r *http.Request, body []byte) (dialogue, error) {
 	return d, nil
 }
 
-// chunk returns a piece of an answer. finish is empty except for the last one.
-func (gemini) chunk(a answer, parts []obj, finish string) obj {
+// answerChunk returns a piece of an answer. finish is empty except for the last one.
+func (gemini) answerChunk(a answer, parts []obj, finish string) obj {
 	candidate := obj{"index": 0, "content": obj{"role": "model", "parts": parts}}
 	if finish != "" {
 		candidate["finishReason"] = finish
@@ -101,7 +101,7 @@ func (gemini) chunk(a answer, parts []obj, finish string) obj {
 	}
 }
 
-func (gemini) calls(a answer) []obj {
+func (gemini) callParts(a answer) []obj {
 	out := []obj{}
 	for _, c := range a.calls {
 		out = append(out, obj{"functionCall": obj{"id": "fc_" + c.id, "name": c.name, "args": c.args}})
@@ -109,12 +109,12 @@ func (gemini) calls(a answer) []obj {
 	return out
 }
 
-func (p gemini) whole(a answer) obj {
-	parts := p.calls(a)
+func (p gemini) wholeAnswer(a answer) obj {
+	parts := p.callParts(a)
 	if a.text != "" {
 		parts = append([]obj{{"text": a.text}}, parts...)
 	}
-	return p.chunk(a, parts, "STOP")
+	return p.answerChunk(a, parts, "STOP")
 }
 
 func (p gemini) stream(a answer) []event {
@@ -124,13 +124,13 @@ func (p gemini) stream(a answer) []event {
 		texts = []string{""}
 	}
 	for _, s := range texts {
-		out = append(out, event{"", p.chunk(a, []obj{{"text": s}}, "")})
+		out = append(out, event{"", p.answerChunk(a, []obj{{"text": s}}, "")})
 	}
 	if len(a.calls) == 0 { // the reason must come with a part
 		out[len(out)-1].data.(obj)["candidates"].([]obj)[0]["finishReason"] = "STOP"
 		return out
 	}
-	return append(out, event{"", p.chunk(a, p.calls(a), "STOP")})
+	return append(out, event{"", p.answerChunk(a, p.callParts(a), "STOP")})
 }
 
 func geminiStatus() map[int]string {
@@ -141,7 +141,7 @@ func geminiStatus() map[int]string {
 }
 
 func (gemini) failure(f trouble) (obj, http.Header) {
-	e := obj{"code": f.Status, "message": f.text(), "status": f.kind(geminiStatus(), "INVALID_ARGUMENT", "INTERNAL")}
+	e := obj{"code": f.Status, "message": f.errorText(), "status": f.errorType(geminiStatus(), "INVALID_ARGUMENT", "INTERNAL")}
 	if f.Limit != nil {
 		quota := "GenerateRequestsPerMinutePerProjectPerModel"
 		details := []obj{}

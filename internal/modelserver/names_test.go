@@ -36,10 +36,10 @@ func TestOfferedNames(t *testing.T) {
 	for i := range offered {
 		offered[i] = offer{name: "a", namespace: long}
 	}
-	if n := len(names(offered)); n > 64<<10 {
+	if n := len(toolNames(offered)); n > 64<<10 {
 		t.Errorf("%d bytes", n)
 	}
-	if got := names([]offer{{name: "a", namespace: "n"}, {name: "b"}}); got != "n.a, b" {
+	if got := toolNames([]offer{{name: "a", namespace: "n"}, {name: "b"}}); got != "n.a, b" {
 		t.Error(got)
 	}
 	var d dialogue

@@ -25,8 +25,8 @@ func openaiCodes() map[int]string {
 
 func (openai) failure(f trouble) (obj, http.Header) {
 	e := obj{
-		"message": f.text(), "param": nil, "code": nil,
-		"type": f.kind(openaiTypes(), "invalid_request_error", "server_error"),
+		"message": f.errorText(), "param": nil, "code": nil,
+		"type": f.errorType(openaiTypes(), "invalid_request_error", "server_error"),
 	}
 	if code := openaiCodes()[f.Status]; code != "" {
 		e["code"] = code

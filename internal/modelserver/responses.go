@@ -50,14 +50,14 @@ func (in *responsesInput) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]responsesItem)(in))
 }
 
-func (responses) read(r *http.Request, body []byte) (dialogue, error) {
+func (responses) readRequest(r *http.Request, body []byte) (dialogue, error) {
 	var q responsesRequest
 	if err := json.Unmarshal(body, &q); err != nil {
 		return dialogue{}, err
 	}
 	d := dialogue{
 		model:   q.Model,
-		session: first(r.Header, "Session-Id", "Session_id", "Thread-Id", "X-Session-Id"),
+		session: firstHeader(r.Header, "Session-Id", "Session_id", "Thread-Id", "X-Session-Id"),
 		stream:  q.Stream,
 		system:  q.Instructions,
 		schema:  q.Text.Format.Schema,
@@ -65,35 +65,35 @@ func (responses) read(r *http.Request, body []byte) (dialogue, error) {
 	if d.session == "" {
 		d.session = q.CacheKey
 	}
-	d.offer("", q.Tools)
+	d.offerTools("", q.Tools)
 	for _, i := range q.Input {
-		d.item(i)
+		d.addItem(i)
 	}
 	return d, nil
 }
 
-// offer adds tools. Those of the namespace "functions" are called as if they had no namespace.
-func (d *dialogue) offer(namespace string, tools []responsesTool) {
+// offerTools adds tools. Those of the namespace "functions" are called as if they had no namespace.
+func (d *dialogue) offerTools(namespace string, tools []responsesTool) {
 	for _, t := range tools {
 		switch {
 		case t.Type == "namespace" && t.Name == "functions":
-			d.offer("", t.Tools)
+			d.offerTools("", t.Tools)
 		case t.Type == "namespace":
-			d.offer(t.Name, t.Tools)
+			d.offerTools(t.Name, t.Tools)
 		case t.Name != "":
 			d.offered = append(d.offered, offer{name: t.Name, namespace: namespace, custom: t.Type == "custom"})
 		}
 	}
 }
 
-func (d *dialogue) item(i responsesItem) {
+func (d *dialogue) addItem(i responsesItem) {
 	switch i.Type {
 	case "function_call", "custom_tool_call", "local_shell_call", "reasoning":
 		d.parts = append(d.parts, part{model, ""})
 	case "function_call_output", "custom_tool_call_output", "local_shell_call_output":
 		d.parts = append(d.parts, part{result, ""})
 	case "additional_tools":
-		d.offer("", i.Tools)
+		d.offerTools("", i.Tools)
 	case "message", "":
 		d.message(i)
 	}
@@ -112,8 +112,8 @@ func (d *dialogue) message(i responsesItem) {
 	}
 }
 
-// items returns the items of an answer.
-func (responses) items(a answer) []obj {
+// answerItems returns the items of an answer.
+func (responses) answerItems(a answer) []obj {
 	out := []obj{}
 	if a.text != "" {
 		out = append(out, obj{
@@ -136,10 +136,10 @@ func (responses) items(a answer) []obj {
 	return out
 }
 
-func (p responses) whole(a answer) obj {
+func (p responses) wholeAnswer(a answer) obj {
 	return obj{
 		"id": "resp_" + a.id, "object": "response", "created_at": 0, "model": a.model, "status": "completed", "error": nil,
-		"output": p.items(a),
+		"output": p.answerItems(a),
 		"usage": obj{
 			"input_tokens": a.usage.Input, "input_tokens_details": obj{"cached_tokens": a.usage.Cached},
 			"output_tokens": a.usage.Output, "output_tokens_details": obj{"reasoning_tokens": 0},
@@ -156,20 +156,20 @@ func (p responses) stream(a answer) []event {
 	}
 	begun := obj{"id": "resp_" + a.id, "object": "response", "created_at": 0, "model": a.model, "status": "in_progress", "output": []obj{}}
 	send("response.created", obj{"response": begun})
-	for i, item := range p.items(a) {
-		send("response.output_item.added", obj{"output_index": i, "item": begin(item)})
+	for i, item := range p.answerItems(a) {
+		send("response.output_item.added", obj{"output_index": i, "item": beginItem(item)})
 		for _, d := range itemDeltas(item, a.text) {
 			d["item_id"], d["output_index"] = item["id"], i
 			send(d["type"].(string), d)
 		}
 		send("response.output_item.done", obj{"output_index": i, "item": item})
 	}
-	send("response.completed", obj{"response": p.whole(a)})
+	send("response.completed", obj{"response": p.wholeAnswer(a)})
 	return out
 }
 
-// begin returns an item before its content is sent.
-func begin(item obj) obj {
+// beginItem returns an item before its content is sent.
+func beginItem(item obj) obj {
 	out := maps.Clone(item)
 	out["status"] = "in_progress"
 	switch item["type"] {

@@ -17,9 +17,9 @@ const (
 	probe           // a check whether the server is up
 )
 
-// route finds the endpoint. An unknown one is assigned to the API it resembles, so that the
+// findRoute finds the endpoint. An unknown one is assigned to the API it resembles, so that the
 // client can read the error.
-func route(r *http.Request) (api, action) {
+func findRoute(r *http.Request) (api, action) {
 	path := r.URL.Path
 	if _, does := geminiAction(path); does != "" && r.Method == http.MethodPost {
 		return geminiRoute(does)
@@ -28,7 +28,7 @@ func route(r *http.Request) (api, action) {
 	case r.Method == http.MethodPost && strings.HasSuffix(path, "/v1/chat/completions"):
 		return chat{}, converse
 	case r.Method == http.MethodGet && strings.HasSuffix(path, "/v1/models"):
-		return like(r), list
+		return guessAPI(r), list
 	}
 	switch r.Method + " " + path {
 	case "POST /v1/messages":
@@ -44,11 +44,11 @@ func route(r *http.Request) (api, action) {
 	case "HEAD /": // Claude Code, before its first question
 		return anthropic{}, probe
 	case "GET /v1beta/models":
-		return like(r), list
+		return guessAPI(r), list
 	case "GET /backend-api/codex/models":
 		return responses{}, list
 	}
-	return like(r), unknown
+	return guessAPI(r), unknown
 }
 
 func geminiRoute(does string) (api, action) {
@@ -61,8 +61,8 @@ func geminiRoute(does string) (api, action) {
 	return gemini{}, unknown
 }
 
-// like guesses the API from headers and paths that only its clients use.
-func like(r *http.Request) api {
+// guessAPI guesses the API from headers and paths that only its clients use.
+func guessAPI(r *http.Request) api {
 	switch {
 	case r.Header.Get("X-Goog-Api-Key") != "", strings.HasPrefix(r.URL.Path, "/v1beta/"):
 		return gemini{}

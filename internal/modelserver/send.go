@@ -19,8 +19,8 @@ type reply struct {
 	why    string               // the reason of a refusal
 }
 
-// whole returns an answer in one piece.
-func whole(body obj) reply {
+// answerWhole returns an answer in one piece.
+func answerWhole(body obj) reply {
 	return reply{status: http.StatusOK, header: http.Header{}, body: encode(body)}
 }
 
@@ -30,7 +30,7 @@ func spoken(p api, d dialogue, a answer) reply {
 	if d.stream {
 		out.events = p.stream(a)
 	} else {
-		out.body = encode(p.whole(a))
+		out.body = encode(p.wholeAnswer(a))
 	}
 	for _, name := range []string{"Request-Id", "X-Request-Id"} {
 		out.header.Set(name, "req_"+a.id)
@@ -57,13 +57,13 @@ func (r reply) failing(p api, f trouble) reply {
 	return r
 }
 
-// send sends an answer after its delay.
-func (s *Server) send(w http.ResponseWriter, r *http.Request, out reply) {
-	if out.delay > 0 && !s.sleep(r, out.delay) {
+// sendAnswer sends an answer after its delay.
+func (s *Server) sendAnswer(w http.ResponseWriter, r *http.Request, out reply) {
+	if out.delay > 0 && !s.sleepFor(r, out.delay) {
 		panic(http.ErrAbortHandler) // rather than an empty answer
 	}
 	if out.status == 0 {
-		s.leave(r, *out.stop)
+		s.leaveConnection(r, *out.stop)
 	}
 	for name, values := range out.header {
 		w.Header()[http.CanonicalHeaderKey(name)] = values
@@ -74,7 +74,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, out reply) {
 		sendEvents(w, out)
 	}
 	if out.stop != nil {
-		s.leave(r, *out.stop)
+		s.leaveConnection(r, *out.stop)
 	}
 }
 
@@ -88,35 +88,35 @@ func sendBody(w http.ResponseWriter, out reply) {
 		out.body = out.body[:len(out.body)/2]
 	}
 	_, _ = w.Write(out.body) // the client may have left
-	flush(w)
+	flushData(w)
 }
 
 func sendEvents(w http.ResponseWriter, out reply) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache")
 	w.WriteHeader(out.status)
-	flush(w)
+	flushData(w)
 	for _, e := range out.events {
-		if _, err := w.Write(e.bytes()); err != nil {
+		if _, err := w.Write(e.encode()); err != nil {
 			return
 		}
-		flush(w)
+		flushData(w)
 	}
 }
 
-// flush sends buffered data. If that is not possible, the data is sent later.
-func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
+// flushData sends buffered data. If that is not possible, the data is sent later.
+func flushData(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 
-// leave waits if the failure is a hang, and closes the connection. It does not return.
-func (s *Server) leave(r *http.Request, f modelscript.Failure) {
+// leaveConnection waits if the failure is a hang, and closes the connection. It does not return.
+func (s *Server) leaveConnection(r *http.Request, f modelscript.Failure) {
 	if f.Hang > 0 {
-		s.sleep(r, time.Duration(f.Hang))
+		s.sleepFor(r, time.Duration(f.Hang))
 	}
 	panic(http.ErrAbortHandler)
 }
 
-// sleep reports whether the time passed before the client left or the server was closed.
-func (s *Server) sleep(r *http.Request, d time.Duration) bool {
+// sleepFor reports whether the time passed before the client left or the server was closed.
+func (s *Server) sleepFor(r *http.Request, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -80,7 +80,7 @@ func New(s modelscript.Script) (*Server, error) {
 // read.
 func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closed) }) }
 
-func (s *Server) now() time.Time {
+func (s *Server) currentTime() time.Time {
 	if s.Now != nil {
 		return s.Now()
 	}
@@ -91,26 +91,26 @@ func (s *Server) now() time.Time {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.open.Add(-1)
 	full := s.open.Add(1) > maxOpen
-	s.send(w, r, s.hear(w, r, full))
+	s.sendAnswer(w, r, s.hearRequest(w, r, full))
 }
 
-// hear reads a request, decides on it and records it. Afterwards only the record keeps parts of the
+// hearRequest reads a request, decides on it and records it. Afterwards only the record keeps parts of the
 // request.
-func (s *Server) hear(w http.ResponseWriter, r *http.Request, full bool) reply {
+func (s *Server) hearRequest(w http.ResponseWriter, r *http.Request, full bool) reply {
 	if !full {
-		leave := s.enter(r)
+		leave := s.enterRead(r)
 		defer leave()
 	}
 	q := Request{
-		Time: s.now(), Method: r.Method, Host: r.Host, Path: r.URL.RequestURI(), Header: r.Header,
+		Time: s.currentTime(), Method: r.Method, Host: r.Host, Path: r.URL.RequestURI(), Header: r.Header,
 		Conversation: -1, Turn: -1,
 	}
-	p, act := route(r)
+	p, act := findRoute(r)
 	q.API = p.name()
 	var out reply
 	var err error
 	if !full {
-		q.Body, err = s.body(w, r)
+		q.Body, err = s.readBody(w, r)
 	}
 	switch {
 	case full:
@@ -146,8 +146,8 @@ func hasValues(text []byte, n int) bool {
 	return n == 0
 }
 
-// enter waits until a request may be read. The caller calls leave at the end.
-func (s *Server) enter(r *http.Request) (leave func()) {
+// enterRead waits until a request may be read. The caller calls leave at the end.
+func (s *Server) enterRead(r *http.Request) (leave func()) {
 	among := s.reading
 	if mayBeLarge(r) {
 		among = s.lifting
@@ -169,9 +169,9 @@ func (s *Server) enter(r *http.Request) (leave func()) {
 
 func mayBeLarge(r *http.Request) bool { return r.ContentLength < 0 || r.ContentLength >= large }
 
-// body reads the body of a request that entered. Large ones, which come one by one, all use the same
+// readBody reads the body of a request that entered. Large ones, which come one by one, all use the same
 // buffer. A new buffer for each would grow in steps, and leave garbage of several times the body's size.
-func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body := http.MaxBytesReader(w, r.Body, maxBody)
 	if !mayBeLarge(r) {
 		return io.ReadAll(body)
@@ -194,11 +194,11 @@ func (s *Server) tidyUp() {
 	if s.tidy != nil {
 		s.tidy.Stop()
 	}
-	s.tidy = time.AfterFunc(aftermath, s.rest)
+	s.tidy = time.AfterFunc(aftermath, s.freeMemory)
 }
 
-// rest frees the memory for large bodies, unless one is being read.
-func (s *Server) rest() {
+// freeMemory frees the memory for large bodies, unless one is being read.
+func (s *Server) freeMemory() {
 	select {
 	case s.lifting <- struct{}{}:
 		s.lift = nil
@@ -216,7 +216,7 @@ func (s *Server) decide(p api, act action, r *http.Request, q *Request) reply {
 		return refuse(p, http.StatusNotFound, "%s %s is not served here", r.Method, r.URL.Path)
 	case probe: // clients send no key with it
 		q.Outcome = Aside
-		return whole(obj{})
+		return answerWhole(obj{})
 	}
 	if s.RequireKey != "" && !carries(r.Header, s.RequireKey) {
 		return refuse(p, http.StatusUnauthorized, "the request does not carry the key")
@@ -226,15 +226,15 @@ func (s *Server) decide(p api, act action, r *http.Request, q *Request) reply {
 		return refuse(p, http.StatusUpgradeRequired, "no WebSocket here: POST instead")
 	case list:
 		q.Outcome = Aside
-		return whole(models(p))
+		return answerWhole(models(p))
 	case tokens:
 		q.Outcome = Aside
-		return whole(estimate(p, q.Body))
+		return answerWhole(estimate(p, q.Body))
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return refuse(p, http.StatusUnsupportedMediaType, "the body is compressed (%s): only plain ones are read", e)
 	}
-	d, err := p.read(r, q.Body)
+	d, err := p.readRequest(r, q.Body)
 	if err == nil && len(d.model) > maxName {
 		err = fmt.Errorf("the name of the model has %d bytes", len(d.model))
 	}
@@ -255,21 +255,21 @@ func carries(h http.Header, key string) bool {
 
 // converse answers a question to the model.
 func (s *Server) converse(p api, d dialogue, q *Request) reply {
-	at := d.place()
+	at := d.findPosition()
 	q.Model, q.Session, q.Stream, q.Prompt = d.model, d.session, d.stream, at.prompt
-	if kind := d.side(); kind != "" {
+	if kind := d.sideKind(); kind != "" {
 		q.Outcome = Aside
-		a, err := d.aside(kind)
+		a, err := d.answerAside(kind)
 		if err != nil {
 			q.Outcome = ""
 			return refuse(p, http.StatusBadRequest, "%v", err)
 		}
-		identify(&a, kind+"\x00"+d.key(at))
+		identify(&a, kind+"\x00"+d.sessionKey(at))
 		return spoken(p, d, a)
 	}
-	c := s.find(at.prompt)
+	c := s.findConversation(at.prompt)
 	if c < 0 {
-		return refuse(p, http.StatusBadRequest, "the script has no conversation for the prompt %q", clip(at.prompt, maxTold))
+		return refuse(p, http.StatusBadRequest, "the script has no conversation for the prompt %q", clipText(at.prompt, maxTold))
 	}
 	if at.turn >= len(s.script[c].Turns) {
 		return refuse(p, http.StatusBadRequest, "conversation %d of the script has no turn %d", c, at.turn)
@@ -279,15 +279,15 @@ func (s *Server) converse(p api, d dialogue, q *Request) reply {
 	if err != nil {
 		return refuse(p, http.StatusBadRequest, "conversation %d, turn %d: %v", c, at.turn, err)
 	}
-	key := fmt.Sprintf("%s\x00%d\x00%d", d.key(at), c, at.turn)
+	key := fmt.Sprintf("%s\x00%d\x00%d", d.sessionKey(at), c, at.turn)
 	identify(&a, key)
 	q.Conversation, q.Turn = c, at.turn
 	q.Attempt = s.attempt(key)
 	return s.perform(p, d, turn, a, q)
 }
 
-// find returns the conversation for a prompt, or -1.
-func (s *Server) find(prompt string) int {
+// findConversation returns the conversation for a prompt, or -1.
+func (s *Server) findConversation(prompt string) int {
 	for i, c := range s.script {
 		if c.Match.MatchString(prompt) {
 			return i
@@ -320,7 +320,7 @@ func (s *Server) perform(p api, d dialogue, turn modelscript.Turn, a answer, q *
 		out = spoken(p, d, a)
 	case fail.Status != 0 && (fail.After == 0 || !d.stream):
 		q.Outcome = Failed
-		out = trouble{*fail, q.Time}.reply(p)
+		out = trouble{*fail, q.Time}.replyFor(p)
 	case fail.Status != 0:
 		q.Outcome = Failed
 		out = spoken(p, d, a).failing(p, trouble{*fail, q.Time})

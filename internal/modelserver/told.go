@@ -11,9 +11,9 @@ import (
 func (r Request) Told() spec.ModelRequest {
 	path, _, _ := strings.Cut(r.Path, "?")
 	out := spec.ModelRequest{
-		N: r.N, Method: clip(r.Method, maxShort), Host: clip(r.Host, maxShort), Path: clip(path, maxShort), Bytes: len(r.Body),
-		API: r.API, Model: clip(r.Model, maxShort), Session: clip(r.Session, maxShort), Stream: r.Stream, Prompt: clip(r.Prompt, maxTold),
-		Attempt: r.Attempt, Outcome: string(r.Outcome), Status: r.Status, Error: clip(r.Error, maxTold),
+		N: r.N, Method: clipText(r.Method, maxShort), Host: clipText(r.Host, maxShort), Path: clipText(path, maxShort), Bytes: len(r.Body),
+		API: r.API, Model: clipText(r.Model, maxShort), Session: clipText(r.Session, maxShort), Stream: r.Stream, Prompt: clipText(r.Prompt, maxTold),
+		Attempt: r.Attempt, Outcome: string(r.Outcome), Status: r.Status, Error: clipText(r.Error, maxTold),
 	}
 	if r.Turn >= 0 {
 		out.Conversation, out.Turn = &r.Conversation, &r.Turn
@@ -27,8 +27,8 @@ const (
 	maxTold  = 2 << 10
 )
 
-// clip bounds a text.
-func clip(s string, most int) string {
+// clipText bounds a text.
+func clipText(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}

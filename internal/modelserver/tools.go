@@ -31,24 +31,24 @@ type tool struct{ modelscript.Tool }
 var forms = sync.OnceValue(func() map[string]func(tool) obj {
 	return map[string]func(tool) obj{
 		// Claude Code
-		"Write": func(t tool) obj { return t.write("file_path", "content") },
-		"Bash":  func(t tool) obj { return t.run("command") },
-		"Read":  func(t tool) obj { return t.read("file_path") },
+		"Write": func(t tool) obj { return t.writeCall("file_path", "content") },
+		"Bash":  func(t tool) obj { return t.runCall("command") },
+		"Read":  func(t tool) obj { return t.readCall("file_path") },
 		// Gemini CLI
-		"write_file":        func(t tool) obj { return t.write("file_path", "content") },
-		"run_shell_command": func(t tool) obj { return t.run("command") },
-		"read_file":         func(t tool) obj { return t.read("file_path") },
+		"write_file":        func(t tool) obj { return t.writeCall("file_path", "content") },
+		"run_shell_command": func(t tool) obj { return t.runCall("command") },
+		"read_file":         func(t tool) obj { return t.readCall("file_path") },
 		// opencode
-		"write": func(t tool) obj { return t.write("filePath", "content") },
-		"bash":  func(t tool) obj { return t.run("command") },
-		"read":  func(t tool) obj { return t.read("filePath") },
+		"write": func(t tool) obj { return t.writeCall("filePath", "content") },
+		"bash":  func(t tool) obj { return t.runCall("command") },
+		"read":  func(t tool) obj { return t.readCall("filePath") },
 		// Copilot CLI, with the bash of opencode
-		"create": func(t tool) obj { return t.write("path", "file_text") },
-		"view":   func(t tool) obj { return t.read("path") },
+		"create": func(t tool) obj { return t.writeCall("path", "file_text") },
+		"view":   func(t tool) obj { return t.readCall("path") },
 		// Codex has a shell, and edits files with patches given to it.
-		"exec_command":  func(t tool) obj { return obj{"cmd": t.shell(), "yield_time_ms": yield} },
-		"shell_command": func(t tool) obj { return obj{"command": t.shell()} },
-		"shell":         func(t tool) obj { return obj{"command": []string{"bash", "-lc", t.shell()}} },
+		"exec_command":  func(t tool) obj { return obj{"cmd": t.shellLine(), "yield_time_ms": yield} },
+		"shell_command": func(t tool) obj { return obj{"command": t.shellLine()} },
+		"shell":         func(t tool) obj { return obj{"command": []string{"bash", "-lc", t.shellLine()}} },
 	}
 })
 
@@ -56,8 +56,8 @@ var forms = sync.OnceValue(func() map[string]func(tool) obj {
 // the command running: the longest it allows.
 const yield = 30_000
 
-// call translates a tool call for a client that offers these tools.
-func (t tool) call(offered []offer) (call, error) {
+// translateCall translates a tool call for a client that offers these tools.
+func (t tool) translateCall(offered []offer) (call, error) {
 	switch {
 	case t.Raw != nil:
 		args := t.Raw.Arguments
@@ -70,7 +70,7 @@ func (t tool) call(offered []offer) (call, error) {
 	}
 	for _, o := range offered {
 		if o.custom && o.name == "exec" { // Codex, for models that write JavaScript
-			return call{name: o.name, custom: true, input: javascript(t.shell())}, nil
+			return call{name: o.name, custom: true, input: javascript(t.shellLine())}, nil
 		}
 		if form := forms()[o.name]; form != nil && o.namespace == "" {
 			if args := form(t); args != nil {
@@ -78,7 +78,7 @@ func (t tool) call(offered []offer) (call, error) {
 			}
 		}
 	}
-	return call{}, fmt.Errorf("the client offers no tool for %s, only %s", t.kind(), names(offered))
+	return call{}, fmt.Errorf("the client offers no tool for %s, only %s", t.kindOf(), toolNames(offered))
 }
 
 // callMCP finds the tool of a server under the client's name for it.
@@ -100,10 +100,10 @@ func callMCP(m modelscript.MCP, offered []offer) (call, error) {
 			return call{name: o.name, namespace: o.namespace, args: args}, nil
 		}
 	}
-	return call{}, fmt.Errorf("the client offers no MCP tool %s of %s, only %s", m.Tool, m.Server, names(offered))
+	return call{}, fmt.Errorf("the client offers no MCP tool %s of %s, only %s", m.Tool, m.Server, toolNames(offered))
 }
 
-func names(offered []offer) string {
+func toolNames(offered []offer) string {
 	if len(offered) == 0 {
 		return "nothing"
 	}
@@ -124,7 +124,7 @@ const (
 	maxOffered = 128
 )
 
-func (t tool) kind() string {
+func (t tool) kindOf() string {
 	switch {
 	case t.WriteFile != nil:
 		return "write_file"
@@ -134,43 +134,43 @@ func (t tool) kind() string {
 	return "read_file"
 }
 
-func (t tool) write(file, content string) obj {
+func (t tool) writeCall(file, content string) obj {
 	if t.WriteFile == nil {
 		return nil
 	}
 	return obj{file: t.WriteFile.Path, content: t.WriteFile.Content}
 }
 
-func (t tool) run(command string) obj {
+func (t tool) runCall(command string) obj {
 	if t.RunCommand == nil {
 		return nil
 	}
 	return obj{command: t.RunCommand.Command, "description": "Run a command of the script"}
 }
 
-func (t tool) read(file string) obj {
+func (t tool) readCall(file string) obj {
 	if t.ReadFile == nil {
 		return nil
 	}
 	return obj{file: t.ReadFile.Path}
 }
 
-// shell returns a shell command line for the call.
-func (t tool) shell() string {
+// shellLine returns a shell command line for the call.
+func (t tool) shellLine() string {
 	switch {
 	case t.WriteFile != nil:
-		return patch(*t.WriteFile)
+		return patchLine(*t.WriteFile)
 	case t.RunCommand != nil:
 		return t.RunCommand.Command
 	}
-	return "cat -- " + quote(t.ReadFile.Path)
+	return "cat -- " + quoteWord(t.ReadFile.Path)
 }
 
-// patch writes a file with a shell command line that contains a patch, which Codex reports as a change
+// patchLine writes a file with a shell command line that contains a patch, which Codex reports as a change
 // of the file. A patch cannot express a text without a final newline: then the command prints the text.
-func patch(w modelscript.WriteFile) string {
+func patchLine(w modelscript.WriteFile) string {
 	if !strings.HasSuffix(w.Content, "\n") || strings.Contains(w.Path, "\n") {
-		return fmt.Sprintf("mkdir -p -- %s && printf %%s %s > %s", quote(path.Dir(w.Path)), quote(w.Content), quote(w.Path))
+		return fmt.Sprintf("mkdir -p -- %s && printf %%s %s > %s", quoteWord(path.Dir(w.Path)), quoteWord(w.Content), quoteWord(w.Path))
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "apply_patch <<'END_OF_PATCH'\n*** Begin Patch\n*** Add File: %s\n", w.Path)
@@ -181,8 +181,8 @@ func patch(w modelscript.WriteFile) string {
 	return b.String()
 }
 
-// quote returns s as one word of a POSIX shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// quoteWord returns s as one word of a POSIX shell.
+func quoteWord(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // javascript returns a program that runs a shell command line and shows the output.
 func javascript(shell string) string {

@@ -73,7 +73,7 @@ type Input struct {
 }
 
 // Check refuses a block with a wrong rule, a rule twice or an unknown preset.
-func (b *Block) Check() error { return b.check(nowhere) }
+func (b *Block) Check() error { return b.checkAt(nowhere) }
 
 // entries returns the place of the i-th entry under a key of a block.
 type entries func(key string, i int) *document.Node
@@ -81,7 +81,7 @@ type entries func(key string, i int) *document.Node
 // nowhere is the entries function of a block that was not read from a file.
 func nowhere(string, int) *document.Node { return &document.Node{} }
 
-func (b *Block) check(at entries) error {
+func (b *Block) checkAt(at entries) error {
 	if err := checkRules(Allow, b.Allow, at); err != nil {
 		return err
 	}

@@ -28,8 +28,8 @@ func (r *Rule) budget() *Budget {
 	return &Budget{Target: r.Target.String(), Limit: r.MaxUpload}
 }
 
-// room returns how much a budget allows in all.
-func (b *Budget) room() int64 {
+// roomFor returns how much a budget allows in all.
+func (b *Budget) roomFor() int64 {
 	if b == nil {
 		return math.MaxInt64
 	}
@@ -51,7 +51,7 @@ func (d *Decision) UsedUp(sent int64) Decision {
 		return *d
 	}
 	rule := d.Rule
-	no := d.deny(CauseUpload, nil)
+	no := d.denyFor(CauseUpload, nil)
 	no.missed, no.sent = rule, sent
 	return no
 }
@@ -77,9 +77,9 @@ func (d *Decision) suggestMore() Suggestion {
 	}
 	used := max(d.sent, r.MaxUpload) // more than it lets out, if a rule for the same once had more
 	more, note := *r, ""
-	more.MaxUpload = plus(used, r.MaxUpload)
+	more.MaxUpload = addCapped(used, r.MaxUpload)
 	if q := d.query.Request; q != nil { // not a connection that passes unparsed
-		need := rounded(plus(used, q.size()))
+		need := rounded(addCapped(used, q.estimateSize()))
 		if need/used > maxRaise { // the sender states the length, and the user may paste without reading
 			note = "the request says that it has " + sizeText(q.Body) + ": a max_upload of " + sizeText(need) + " would be needed"
 		} else {
@@ -96,10 +96,10 @@ func (d *Decision) suggestMore() Suggestion {
 	return s
 }
 
-// size estimates the bytes it takes to send a request. It is never too low, except for
+// estimateSize estimates the bytes it takes to send a request. It is never too low, except for
 // clients that send their body in tiny HTTP/2 frames. A placeholder may be shorter than its
 // secret. It returns 0 if the length of the body is unknown.
-func (r *Request) size() int64 {
+func (r *Request) estimateSize() int64 {
 	if r == nil || r.Body < 0 {
 		return 0
 	}
@@ -110,7 +110,7 @@ func (r *Request) size() int64 {
 			head += 2*len(name) + len(v) + 4
 		}
 	}
-	return plus(plus(r.Body, r.Body/8), int64(head)+more)
+	return addCapped(addCapped(r.Body, r.Body/8), int64(head)+more)
 }
 
 // rounded returns a size that is easy to read, and no smaller.
@@ -119,14 +119,14 @@ func rounded(n int64) int64 {
 	if n >= 1<<20 {
 		unit = 1 << 20
 	}
-	return plus(n, unit-1) / unit * unit
+	return addCapped(n, unit-1) / unit * unit
 }
 
 // maxRaise bounds the factor by which a suggestion raises a budget.
 const maxRaise = 16
 
-// plus adds two non-negative numbers and stops at the largest int64.
-func plus(a, b int64) int64 {
+// addCapped adds two non-negative numbers and stops at the largest int64.
+func addCapped(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}

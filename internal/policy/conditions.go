@@ -49,8 +49,8 @@ func (c *Conditions) IsEmpty() bool {
 	return len(c.Methods) == 0 && len(c.Paths) == 0 && len(c.Queries) == 0 && len(c.Headers) == 0 && c.MaxBody == 0 && len(c.RPC) == 0 && len(c.Git) == 0
 }
 
-// check refuses conditions that could never hold or would hold too often.
-func (c *Conditions) check(a Action) error {
+// checkFor refuses conditions that could never hold or would hold too often.
+func (c *Conditions) checkFor(a Action) error {
 	if a == Deny && (c.MaxBody != 0 || c.WebSocket) {
 		return spec.Errorf(spec.ErrUsage, "max_body and websocket belong to rules that allow")
 	}
@@ -60,13 +60,13 @@ func (c *Conditions) check(a Action) error {
 	if err := c.checkGit(a); err != nil {
 		return err
 	}
-	if err := each("method", c.Methods, checkMethod); err != nil {
+	if err := checkEntries("method", c.Methods, checkMethod); err != nil {
 		return err
 	}
-	if err := each("path", c.Paths, func(s string) error { _, err := urlpath.Parse(s); return err }); err != nil {
+	if err := checkEntries("path", c.Paths, func(s string) error { _, err := urlpath.Parse(s); return err }); err != nil {
 		return err
 	}
-	if err := each("query", c.Queries, func(s string) error { return checkQuery(a, s) }); err != nil {
+	if err := checkEntries("query", c.Queries, func(s string) error { return checkQuery(a, s) }); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
@@ -77,8 +77,8 @@ func (c *Conditions) check(a Action) error {
 	return c.checkRPC(a)
 }
 
-// each checks the entries of a list, and refuses duplicates.
-func each(what string, list []string, check func(string) error) error {
+// checkEntries checks the entries of a list, and refuses duplicates.
+func checkEntries(what string, list []string, check func(string) error) error {
 	for i, s := range list {
 		if slices.Contains(list[:i], s) {
 			return spec.Errorf(spec.ErrUsage, "%s %s stands twice", what, ascii.Quote(s))

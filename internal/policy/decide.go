@@ -103,9 +103,9 @@ func (q *Query) understand(s *subject) Cause {
 	}
 	switch {
 	case q.Request != nil:
-		return s.judge(q.Request)
+		return s.readRequest(q.Request)
 	case q.Git != nil:
-		return s.judgeGit(q.Git)
+		return s.readCommand(q.Git)
 	}
 	return CauseNone
 }
@@ -116,14 +116,14 @@ func (p *Policy) Decide(q Query) Decision {
 	d := Decision{Generation: p.generation, query: q, policy: p}
 	var s subject
 	if cause := q.understand(&s); cause != CauseNone {
-		return d.deny(cause, nil)
+		return d.denyFor(cause, nil)
 	}
 	switch q.Stage {
 	case StageLookup:
 		return p.lookup(&s, d)
 	case StageDial:
-		return p.dial(&s, d)
+		return p.judgeAddress(&s, d)
 	default:
-		return p.judge(&s, d)
+		return p.judgeSubject(&s, d)
 	}
 }

@@ -95,7 +95,7 @@ type Denied struct{ Decision }
 
 func (d *Denied) Error() string { return d.Reason() }
 
-func (d Decision) allow(by *entry) Decision {
+func (d Decision) allowBy(by *entry) Decision {
 	d.Action, d.Cause, d.MaxBody = Allow, CauseDefault, NoLimit
 	if by != nil {
 		d.Cause, d.Rule = CauseRule, by.rule
@@ -103,7 +103,7 @@ func (d Decision) allow(by *entry) Decision {
 	return d
 }
 
-func (d Decision) deny(c Cause, by *entry) Decision {
+func (d Decision) denyFor(c Cause, by *entry) Decision {
 	d.Action, d.Cause, d.Inspection, d.Git, d.MaxBody, d.Rule = Deny, c, InspectNo, false, 0, nil
 	d.Budget = nil
 	if by != nil {
@@ -114,13 +114,13 @@ func (d Decision) deny(c Cause, by *entry) Decision {
 
 // unread returns the denial for a request whose body has not been read yet.
 func (d Decision) unread(e *entry) Decision {
-	d = d.deny(CauseBody, nil)
+	d = d.denyFor(CauseBody, nil)
 	d.missed = e.rule
 	return d
 }
 
 func (d Decision) blocked(b *specialaddr.Range) Decision {
-	d = d.deny(CauseSpecial, nil)
+	d = d.denyFor(CauseSpecial, nil)
 	d.Special = b
 	return d
 }
@@ -129,12 +129,12 @@ func (d Decision) blocked(b *specialaddr.Range) Decision {
 func (d Decision) refuse(s *subject, g *grant) Decision {
 	switch {
 	case g.missed != nil: // missed reaches the address, if that is a special one
-		d = d.deny(CauseRequest, nil)
+		d = d.denyFor(CauseRequest, nil)
 		d.missed = g.missed.rule
 	case s.name == "" && s.block != nil:
 		d = d.blocked(s.block)
 	default:
-		d = d.deny(CauseNoRule, nil)
+		d = d.denyFor(CauseNoRule, nil)
 	}
 	if g.ended != nil {
 		d.ended = g.ended.rule

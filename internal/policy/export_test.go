@@ -14,4 +14,4 @@ var (
 type Choice = choice
 
 // Room returns the bytes that a budget allows.
-func (b *Budget) Room() int64 { return b.room() }
+func (b *Budget) Room() int64 { return b.roomFor() }

@@ -39,7 +39,7 @@ func (c *Conditions) checkGit(a Action) error {
 	case !http.IsEmpty() || http.WebSocket:
 		return spec.Errorf(spec.ErrUsage, "git and HTTP conditions exclude each other").WithHint("write two rules")
 	}
-	return each("repository", c.Git, func(s string) error { _, err := gitrepo.ParsePattern(s); return err })
+	return checkEntries("repository", c.Git, func(s string) error { _, err := gitrepo.ParsePattern(s); return err })
 }
 
 // checkGit refuses a rule for repositories that is about more than SSH.
@@ -84,8 +84,8 @@ func (k *cond) admitsGit(s *subject) bool {
 	return slices.ContainsFunc(k.git.repositories, func(p urlpath.Pattern) bool { return gitrepo.Matches(&p, s.repository) })
 }
 
-// judgeGit refuses malformed commands.
-func (s *subject) judgeGit(g *GitRequest) Cause {
+// readCommand refuses malformed commands.
+func (s *subject) readCommand(g *GitRequest) Cause {
 	if g.Service != gitrepo.Fetch && g.Service != gitrepo.Push || !gitrepo.IsUser(g.User) {
 		return CauseQuestion
 	}

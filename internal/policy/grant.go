@@ -30,24 +30,24 @@ type grant struct {
 // reach private names and special addresses; a project's rules do, because they only narrow.
 func (t *table) grants(s *subject, guarded bool) grant {
 	var g grant
-	asked := s.asked()
-	for e := range t.about(s) {
+	asked := s.isRequest()
+	for e := range t.rulesAbout(s) {
 		switch {
 		case !e.onPort(s.port), guarded && s.shields(&e.rule.Target):
-		case !e.live(s.now):
+		case !e.isLive(s.now):
 			g.ended = e
 		case e.cond == nil:
-			g.add(e, true, asked, NoLimit)
+			g.countRule(e, true, asked, NoLimit)
 			g.pass = g.pass || e.rule.Passthrough
 		case !asked:
 			g.git = g.git || e.cond.git != nil
-			g.add(e, false, asked, NoLimit) // some request will match, and be judged
+			g.countRule(e, false, asked, NoLimit) // some request will match, and be judged
 		case s.git != nil && e.cond.admitsGit(s):
-			g.add(e, false, asked, NoLimit)
+			g.countRule(e, false, asked, NoLimit)
 		case s.git != nil:
 			g.missed = e
 		case strings.HasPrefix(s.req.path, e.lead) && e.cond.admits(&s.req):
-			g.add(e, false, asked, e.limit())
+			g.countRule(e, false, asked, e.bodyLimit())
 		case e.calls:
 			g.missCalls(e, s)
 		case !g.near:
@@ -57,12 +57,12 @@ func (t *table) grants(s *subject, guarded bool) grant {
 	return g
 }
 
-// asked reports whether the question is about a request, or a git command.
-func (s *subject) asked() bool { return s.req.Request != nil || s.git != nil }
+// isRequest reports whether the question is about a request, or a git command.
+func (s *subject) isRequest() bool { return s.req.Request != nil || s.git != nil }
 
-// add counts a rule. asked says that the question is about a request: then all rules that let it through
+// countRule counts a rule. asked says that the question is about a request: then all rules that let it through
 // are equal.
-func (g *grant) add(e *entry, whole, asked bool, limit int64) {
+func (g *grant) countRule(e *entry, whole, asked bool, limit int64) {
 	g.look = g.look || e.rule.Inspect
 	g.websocket = g.websocket || e.rule.HTTP.WebSocket
 	if g.by == nil || g.letsMore(e, whole, asked, limit) {
@@ -77,13 +77,13 @@ func (g *grant) letsMore(e *entry, whole, asked bool, limit int64) bool {
 	if !asked && whole != g.byWhole {
 		return whole
 	}
-	if mine, best := e.budget.room(), g.by.budget.room(); mine != best {
+	if mine, best := e.budget.roomFor(), g.by.budget.roomFor(); mine != best {
 		return mine > best
 	}
 	if whole != g.byWhole {
 		return whole
 	}
-	return limit != g.limit && least(limit, g.limit) == g.limit
+	return limit != g.limit && smallerLimit(limit, g.limit) == g.limit
 }
 
 // byDefault lets everything through that the default allows.
@@ -94,16 +94,16 @@ func (g *grant) byDefault() {
 	}
 }
 
-// limit returns the body limit of a conditional rule.
-func (e *entry) limit() int64 {
+// bodyLimit returns the body limit of a conditional rule.
+func (e *entry) bodyLimit() int64 {
 	if e.cond.MaxBody == 0 {
 		return NoLimit
 	}
 	return e.cond.MaxBody
 }
 
-// least returns the smaller of two limits.
-func least(a, b int64) int64 {
+// smallerLimit returns the smaller of two limits.
+func smallerLimit(a, b int64) int64 {
 	if a == NoLimit || b != NoLimit && b < a {
 		return b
 	}

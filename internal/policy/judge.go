@@ -8,12 +8,12 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy/target"
 )
 
-// judge decides about a connection or a request: deny beats allow beats default, and then the project
+// judgeSubject decides about a connection or a request: deny beats allow beats default, and then the project
 // narrows.
-func (p *Policy) judge(s *subject, d Decision) Decision {
+func (p *Policy) judgeSubject(s *subject, d Decision) Decision {
 	denied, maybe := p.denied(s)
 	if denied != nil {
-		return d.deny(CauseRule, denied)
+		return d.denyFor(CauseRule, denied)
 	}
 	g := p.allow.grants(s, true)
 	if p.open && !s.shielded() {
@@ -28,21 +28,21 @@ func (p *Policy) judge(s *subject, d Decision) Decision {
 	h := grant{whole: true, limit: NoLimit}
 	if p.narrow != nil {
 		if h = p.narrow.grants(s, false); h.by == nil && h.unread == nil {
-			return d.deny(CauseProject, nil)
+			return d.denyFor(CauseProject, nil)
 		}
 	}
-	if e := cmp.Or(g.needs(), h.needs()); e != nil {
+	if e := cmp.Or(g.unreadRule(), h.unreadRule()); e != nil {
 		return d.unread(e)
 	}
 	must := maybe || !g.whole || !h.whole
 	if s.req.websocket && must && !g.websocket {
-		return d.deny(CauseWebSocket, nil)
+		return d.denyFor(CauseWebSocket, nil)
 	}
-	d = d.allow(g.by)
-	if g.by != nil && (g.byWhole || s.asked()) { // otherwise each request has its own rule
+	d = d.allowBy(g.by)
+	if g.by != nil && (g.byWhole || s.isRequest()) { // otherwise each request has its own rule
 		d.Budget = g.by.budget
 	}
-	d.MaxBody = least(g.limit, h.limit)
+	d.MaxBody = smallerLimit(g.limit, h.limit)
 	d.Inspection, d.Git = p.inspection(must, &g, &h), g.git || h.git
 	return d
 }
@@ -50,7 +50,7 @@ func (p *Policy) judge(s *subject, d Decision) Decision {
 // denied finds a deny rule that applies. maybe says that some requests are denied, so that the
 // connection must be inspected.
 func (p *Policy) denied(s *subject) (by *entry, maybe bool) {
-	for e := range p.deny.about(s) {
+	for e := range p.deny.rulesAbout(s) {
 		switch {
 		case !e.counts(s):
 		case e.cond == nil, s.req.Request != nil && e.cond.denies(&s.req):
@@ -89,16 +89,16 @@ func (p *Policy) deniedAddr(s *subject, itself bool) *entry {
 	return nil
 }
 
-// dial decides about the resolved address of a name. The name must be allowed. The address must not be
+// judgeAddress decides about the resolved address of a name. The name must be allowed. The address must not be
 // denied, and a special address must be opened by its own rule.
-func (p *Policy) dial(s *subject, d Decision) Decision {
-	if d = p.judge(s, d); !d.Allowed() {
+func (p *Policy) judgeAddress(s *subject, d Decision) Decision {
+	if d = p.judgeSubject(s, d); !d.Allowed() {
 		return d
 	}
 	if e := p.deniedAddr(s, true); e != nil {
-		return d.deny(CauseRule, e)
+		return d.denyFor(CauseRule, e)
 	}
-	if s.block != nil && !p.opens(s.block, s.addr, s) {
+	if s.block != nil && !p.opensBlock(s.block, s.addr, s) {
 		return d.blocked(s.block)
 	}
 	if _, b := p.inside(s); b != nil {
@@ -112,16 +112,16 @@ func (p *Policy) dial(s *subject, d Decision) Decision {
 func (p *Policy) inside(s *subject) (netip.Addr, *specialaddr.Range) {
 	list, n := specialaddr.EmbeddedPair(s.addr)
 	for _, v4 := range list[:n] {
-		if b := specialaddr.Find(v4); b != nil && !p.opens(b, v4, s) {
+		if b := specialaddr.Find(v4); b != nil && !p.opensBlock(b, v4, s) {
 			return v4, b
 		}
 	}
 	return netip.Addr{}, nil
 }
 
-// opens reports whether a rule without conditions is within the block and covers the address. If a name
+// opensBlock reports whether a rule without conditions is within the block and covers the address. If a name
 // is dialled for a git command, a rule that lets the command through counts, too.
-func (p *Policy) opens(b *specialaddr.Range, a netip.Addr, s *subject) bool {
+func (p *Policy) opensBlock(b *specialaddr.Range, a netip.Addr, s *subject) bool {
 	for e := range p.allow.aboutAddr(a) {
 		if (e.cond == nil || s.git != nil && s.name != "" && e.cond.admitsGit(s)) && e.counts(s) && b.OpenedBy(e.rule.Target.Prefix, a) {
 			return true
@@ -133,18 +133,18 @@ func (p *Policy) opens(b *specialaddr.Range, a netip.Addr, s *subject) bool {
 // lookup decides about a name alone: whether it may be reached at any port. A rule that spells it out
 // comes first: such names are not counted.
 func (p *Policy) lookup(s *subject, d Decision) Decision {
-	for e := range p.deny.about(s) {
-		if e.cond == nil && e.port == 0 && e.live(s.now) {
-			return d.deny(CauseRule, e)
+	for e := range p.deny.rulesAbout(s) {
+		if e.cond == nil && e.port == 0 && e.isLive(s.now) {
+			return d.denyFor(CauseRule, e)
 		}
 	}
-	no := d.deny(CauseNoRule, nil)
+	no := d.denyFor(CauseNoRule, nil)
 	open := p.open && !s.shielded()
-	for e := range p.allow.about(s) {
+	for e := range p.allow.rulesAbout(s) {
 		switch {
 		case s.shields(&e.rule.Target):
 		case open && e.rule.Target.Kind != target.Exact: // the default also allows the lookup
-		case !e.live(s.now):
+		case !e.isLive(s.now):
 			no.ended = e.rule
 		default:
 			if no = p.somePort(s, d, e); no.Allowed() {
@@ -168,9 +168,9 @@ func (p *Policy) somePort(s *subject, d Decision, e *entry) Decision {
 	if p.narrow == nil {
 		return p.atPort(s, d, e, port)
 	}
-	no := d.deny(CauseProject, nil)
-	for n := range p.narrow.about(s) {
-		if !n.live(s.now) || port != 0 && !n.onPort(port) {
+	no := d.denyFor(CauseProject, nil)
+	for n := range p.narrow.rulesAbout(s) {
+		if !n.isLive(s.now) || port != 0 && !n.onPort(port) {
 			continue
 		}
 		if no = p.atPort(s, d, e, max(port, n.port)); no.Allowed() {
@@ -187,10 +187,10 @@ func (p *Policy) atPort(s *subject, d Decision, e *entry, port uint16) Decision 
 		at := *s
 		at.port = port
 		if by, _ := p.denied(&at); by != nil {
-			return d.deny(CauseRule, by)
+			return d.denyFor(CauseRule, by)
 		}
 	}
-	return d.allow(e)
+	return d.allowBy(e)
 }
 
 // inspection returns how far a connection must be inspected. Conditions win over passthrough: an unseen

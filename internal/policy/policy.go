@@ -33,7 +33,7 @@ func Compile(generation uint64, inputs ...Input) (*Policy, error) {
 	p := &Policy{generation: generation}
 	var all []sourced
 	for _, in := range inputs {
-		list, err := check(in)
+		list, err := checkLayer(in)
 		if err != nil {
 			return nil, &spec.Error{Op: in.Layer.String() + " policy", Err: err}
 		}
@@ -48,8 +48,8 @@ func Compile(generation uint64, inputs ...Input) (*Policy, error) {
 	return p, nil
 }
 
-// check checks one layer and returns it with its presets.
-func check(in Input) ([]sourced, error) {
+// checkLayer checks one layer and returns it with its presets.
+func checkLayer(in Input) ([]sourced, error) {
 	if in.Layer < LayerUser || in.Layer > LayerProject || in.Layer == LayerPreset {
 		return nil, spec.Errorf(spec.ErrUsage, "layer %d cannot be given", in.Layer)
 	}
@@ -79,8 +79,8 @@ func (p *Policy) collect(all []sourced) {
 		if !slices.Contains(p.sources, s.source) {
 			p.sources = append(p.sources, s.source)
 		}
-		deny = append(deny, p.take(s.source, s.block.Deny)...)
-		rules := p.take(s.source, s.block.Allow)
+		deny = append(deny, p.copyRules(s.source, s.block.Deny)...)
+		rules := p.copyRules(s.source, s.block.Allow)
 		if s.source.Layer != LayerProject {
 			allow = append(allow, rules...)
 			continue
@@ -101,8 +101,8 @@ func (p *Policy) collect(all []sourced) {
 	slices.SortFunc(p.ends, time.Time.Compare)
 }
 
-// take copies rules into the policy.
-func (p *Policy) take(src Source, rules []Rule) []*Rule {
+// copyRules copies rules into the policy.
+func (p *Policy) copyRules(src Source, rules []Rule) []*Rule {
 	list := make([]*Rule, 0, len(rules))
 	for _, r := range rules {
 		r.Source = src

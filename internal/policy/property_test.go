@@ -118,10 +118,10 @@ func TestProjectOnlyNarrows(t *testing.T) {
 			if d.Allowed() && !e.Allowed() {
 				t.Fatalf("%+v: %s; without the project %s", q, d.Reason(), e.Reason())
 			}
-			if d.Allowed() && least(d.MaxBody, e.MaxBody) != d.MaxBody {
+			if d.Allowed() && smallerLimit(d.MaxBody, e.MaxBody) != d.MaxBody {
 				t.Fatalf("%+v: %d bytes, without the project %d", q, d.MaxBody, e.MaxBody)
 			}
-			if d.Allowed() && d.Budget.room() > e.Budget.room() {
+			if d.Allowed() && d.Budget.roomFor() > e.Budget.roomFor() {
 				t.Fatalf("%+v: budget %+v, without the project %+v", q, d.Budget, e.Budget)
 			}
 			if d.Allowed() && e.Inspection == InspectMust && d.Inspection != InspectMust {
@@ -161,10 +161,10 @@ func TestMoreAllowNeverDeniesMore(t *testing.T) {
 			if d.Allowed() && !e.Allowed() {
 				t.Fatalf("%+v: first %s; then %s", q, d.Reason(), e.Reason())
 			}
-			if d.Allowed() && d.Budget.room() > e.Budget.room() {
+			if d.Allowed() && d.Budget.roomFor() > e.Budget.roomFor() {
 				t.Fatalf("%+v: budget first %+v, then %+v", q, d.Budget, e.Budget)
 			}
-			if d.Allowed() && d.Budget.room() == e.Budget.room() && least(d.MaxBody, e.MaxBody) != d.MaxBody {
+			if d.Allowed() && d.Budget.roomFor() == e.Budget.roomFor() && smallerLimit(d.MaxBody, e.MaxBody) != d.MaxBody {
 				t.Fatalf("%+v: first %d bytes, then %d", q, d.MaxBody, e.MaxBody)
 			}
 			if d.Allowed() && d.Inspection != InspectMust && e.Inspection == InspectMust {

@@ -215,7 +215,7 @@ func compare(t *testing.T, inputs []Input, q Query) {
 	}
 	got := answer{d.Allowed(), d.Inspection == InspectMust, d.MaxBody, 0}
 	if got.allowed {
-		got.room = d.Budget.room()
+		got.room = d.Budget.roomFor()
 	}
 	if got.allowed && want.allowed && !want.must {
 		got.must = false // marks and inspect may ask for more; they have tests of their own

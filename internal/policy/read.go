@@ -55,7 +55,7 @@ func ReadBlock(n *document.Node, what string, more ...string) (Block, error) {
 	if err != nil {
 		return Block{}, err
 	}
-	if err := b.check(func(key string, i int) *document.Node { return entryOf(n, key, i) }); err != nil {
+	if err := b.checkAt(func(key string, i int) *document.Node { return entryOf(n, key, i) }); err != nil {
 		return Block{}, err
 	}
 	return b, nil

@@ -71,7 +71,7 @@ func (d *Decision) missReason(what string) string {
 		asked = "command"
 	}
 	s := fmt.Sprintf("%s is allowed, but not this %s: %s; rule %q (%s) does not cover it",
-		d.query.host(), asked, what, d.missed, d.missed.Source)
+		d.query.hostText(), asked, what, d.missed, d.missed.Source)
 	if d.query.Request == nil {
 		return s
 	}
@@ -126,7 +126,7 @@ func (d *Decision) specialReason(what string) string {
 		return s + ", which only a rule for it opens"
 	}
 	if d.query.Name != "" {
-		s = fmt.Sprintf("%s leads to %s, %s", d.query.host(), addr, d.Special.What)
+		s = fmt.Sprintf("%s leads to %s, %s", d.query.hostText(), addr, d.Special.What)
 	} else if specialaddr.Find(addr) != d.Special {
 		s = what + " leads by translation to " + d.Special.What
 	}
@@ -160,7 +160,7 @@ func (d *Decision) faultReason(what string) string {
 	case CauseQueryString:
 		return "query " + ascii.Quote(q.Request.Query) + " has a character that must be escaped"
 	case CauseAuthority:
-		return fmt.Sprintf("the request is for host %s, its connection for %s", ascii.Quote(q.Request.Host), q.host())
+		return fmt.Sprintf("the request is for host %s, its connection for %s", ascii.Quote(q.Request.Host), q.hostText())
 	case CauseUpgrade:
 		return "an upgrade to " + ascii.Quote(q.Request.Upgrade) + " cannot be judged"
 	case CauseWebSocket:
@@ -179,10 +179,10 @@ func (q *Query) subject() string {
 		if q.Git.User != gitrepo.DefaultUser {
 			name += " as " + ascii.Quote(q.Git.User)
 		}
-		return q.Git.Service + " " + q.host() + " " + name
+		return q.Git.Service + " " + q.hostText() + " " + name
 	}
 	if q.Request == nil {
-		return q.host()
+		return q.hostText()
 	}
 	path, fault := q.Request.normalPath()
 	if fault != nil {
@@ -198,11 +198,11 @@ func (q *Query) subject() string {
 	if len(q.Request.RPC) > 0 && rpccall.AreValid(q.Request.RPC) {
 		path += " rpc " + rpccall.Text(q.Request.RPC)
 	}
-	return method + " " + q.host() + path
+	return method + " " + q.hostText() + path
 }
 
-// host returns the name or address with its port, in the form of a rule.
-func (q *Query) host() string {
+// hostText returns the name or address with its port, in the form of a rule.
+func (q *Query) hostText() string {
 	s := q.Name
 	if s == "" {
 		s = q.Addr.String()

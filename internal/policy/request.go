@@ -67,8 +67,8 @@ func (r *judged) overridden() bool {
 	return r.override == present
 }
 
-// judge refuses malformed requests and requests for another host.
-func (s *subject) judge(r *Request) Cause {
+// readRequest refuses malformed requests and requests for another host.
+func (s *subject) readRequest(r *Request) Cause {
 	j := &s.req
 	j.Request, j.websocket = r, strings.EqualFold(r.Upgrade, "websocket")
 	switch {

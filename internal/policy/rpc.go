@@ -61,7 +61,7 @@ func (c *Conditions) checkRPC(a Action) error {
 				WithHint("calls are sent by POST; beside it methods may name GET and DELETE, which then have no body")
 		}
 	}
-	return each("rpc", c.RPC, rpccall.CheckPattern)
+	return checkEntries("rpc", c.RPC, rpccall.CheckPattern)
 }
 
 // bodyless reports whether MCP listens, or ends a session, by a method.
@@ -81,8 +81,8 @@ func (k *cond) admitsCalls(r *judged) bool {
 	})
 }
 
-// isFor reports whether the rule is about the calls of a request.
-func (k *cond) isFor(r *judged) bool {
+// concernsCalls reports whether the rule is about the calls of a request.
+func (k *cond) concernsCalls(r *judged) bool {
 	return r.Method == callMethod && (len(k.paths) == 0 || r.onPath(k.paths))
 }
 
@@ -92,14 +92,14 @@ func (g *grant) missCalls(e *entry, s *subject) {
 	if e.cond.awaits(&s.req) {
 		g.unread = e
 	}
-	if near := e.cond.isFor(&s.req); near || !g.near {
+	if near := e.cond.concernsCalls(&s.req); near || !g.near {
 		g.missed, g.near = e, near
 	}
 }
 
-// needs returns the rule that may let a request through once its body is read. It returns nil if another
+// unreadRule returns the rule that may let a request through once its body is read. It returns nil if another
 // rule lets it through, or none may.
-func (g *grant) needs() *entry {
+func (g *grant) unreadRule() *entry {
 	if g.by != nil || g.whole {
 		return nil
 	}

@@ -72,13 +72,13 @@ const maxWhy = 300
 
 // Check refuses a rule that contradicts itself or could never hold.
 func (r *Rule) Check() error {
-	if err := r.check(); err != nil {
+	if err := r.checkParts(); err != nil {
 		return &spec.Error{Class: spec.ErrUsage, Op: "rule " + ascii.Quote(r.Target.String()), Err: err}
 	}
 	return nil
 }
 
-func (r *Rule) check() error {
+func (r *Rule) checkParts() error {
 	switch {
 	case r.Action != Allow && r.Action != Deny:
 		return spec.Errorf(spec.ErrUsage, "it neither allows nor denies")
@@ -99,7 +99,7 @@ func (r *Rule) check() error {
 	if err := r.checkGit(); err != nil {
 		return err
 	}
-	return r.HTTP.check(r.Action)
+	return r.HTTP.checkFor(r.Action)
 }
 
 // notPrintable reports whether notes must not contain a character, because it could move a terminal's

@@ -37,7 +37,7 @@ func (p *Policy) Still(f Flow, now time.Time) Decision {
 		}
 	}
 	if d.Inspection == InspectMust && !f.Seen {
-		return d.deny(CauseInspection, nil)
+		return d.denyFor(CauseInspection, nil)
 	}
 	switch {
 	case !f.Seen:
@@ -67,15 +67,15 @@ func (p *Policy) Asks(name string, port uint16, now time.Time) Decision {
 	if err != nil {
 		for e := range p.deny.walkNames {
 			if e.counts(&s) {
-				return d.deny(CauseName, nil)
+				return d.denyFor(CauseName, nil)
 			}
 		}
-		return d.allow(nil)
+		return d.allowBy(nil)
 	}
-	for e := range p.deny.about(&s) {
+	for e := range p.deny.rulesAbout(&s) {
 		if e.counts(&s) {
-			return d.deny(CauseRule, e)
+			return d.denyFor(CauseRule, e)
 		}
 	}
-	return d.allow(nil)
+	return d.allowBy(nil)
 }

@@ -49,15 +49,15 @@ func (s *Suggestion) Rule() (Rule, bool) {
 // Command formats the suggestion for a shell, for the named sandbox or, without a name, for all. It
 // quotes text from inside, so that this cannot become a command when the user pastes it.
 func (s Suggestion) Command(sandbox string) string {
-	list := []string{s.one(sandbox)}
+	list := []string{s.firstCommand(sandbox)}
 	for _, next := range s.Then {
-		list = append(list, next.one(sandbox))
+		list = append(list, next.firstCommand(sandbox))
 	}
 	return strings.Join(list, " && ")
 }
 
-// one returns the first command.
-func (s *Suggestion) one(sandbox string) string {
+// firstCommand returns the first command.
+func (s *Suggestion) firstCommand(sandbox string) string {
 	if len(s.Args) == 0 {
 		return ""
 	}
@@ -132,9 +132,9 @@ func (p *Policy) supposing(s *Suggestion) *Policy {
 	}
 	next := *p
 	if adds {
-		next.allow = p.allow.with(&r)
+		next.allow = p.allow.withRule(&r)
 	} else {
-		next.deny = p.deny.without(s.removes)
+		next.deny = p.deny.withoutRule(s.removes)
 	}
 	return &next
 }
@@ -355,7 +355,7 @@ func (q *Query) Target() string {
 	if q.Port == 0 {
 		at := *q
 		at.Port = 443
-		return at.host()
+		return at.hostText()
 	}
-	return q.host()
+	return q.hostText()
 }

@@ -23,18 +23,18 @@ type table struct {
 	gone *Rule  // the rule of base that does not count
 }
 
-// with returns the table with one more rule, and without the table with one rule less. Both
+// withRule returns the table with one more rule, and without the table with one rule less. Both
 // share it.
-func (t *table) with(r *Rule) *table {
+func (t *table) withRule(r *Rule) *table {
 	more := newTable([]*Rule{r})
 	more.base = t
 	return more
 }
 
-func (t *table) without(r *Rule) *table { return &table{base: t, gone: r} }
+func (t *table) withoutRule(r *Rule) *table { return &table{base: t, gone: r} }
 
-// rest yields the rules of the table beneath.
-func (t *table) rest(yield func(*entry) bool) (*table, func(*entry) bool) {
+// baseRules yields the rules of the table beneath.
+func (t *table) baseRules(yield func(*entry) bool) (*table, func(*entry) bool) {
 	return t.base, func(e *entry) bool { return e.rule == t.gone || yield(e) }
 }
 
@@ -61,11 +61,11 @@ func newEntry(r *Rule) entry {
 }
 
 // counts reports whether the rule is about the subject's port, and has not ended.
-func (e *entry) counts(s *subject) bool { return e.onPort(s.port) && e.live(s.now) }
+func (e *entry) counts(s *subject) bool { return e.onPort(s.port) && e.isLive(s.now) }
 
 func (e *entry) onPort(port uint16) bool { return e.port == 0 || e.port == port }
 
-func (e *entry) live(now time.Time) bool { return !e.ends || e.rule.Live(now) }
+func (e *entry) isLive(now time.Time) bool { return !e.ends || e.rule.Live(now) }
 
 // newTable sorts the rules: if several could decide, the named one does not depend on the order in which
 // they were written.
@@ -86,7 +86,7 @@ func newTable(rules []*Rule) *table {
 		return cmp.Or(CompareSource(a.Source, b.Source), cmp.Compare(a.key, b.key), a.Until.Compare(b.Until))
 	})
 	for _, r := range list {
-		t.add(newEntry(r.Rule))
+		t.addEntry(newEntry(r.Rule))
 	}
 	byLength := func(a, b int) int { return b - a }
 	slices.SortFunc(t.bits4, byLength)
@@ -94,7 +94,7 @@ func newTable(rules []*Rule) *table {
 	return t
 }
 
-func (t *table) add(e entry) {
+func (t *table) addEntry(e entry) {
 	at := e.rule.Target
 	switch at.Kind {
 	case target.Exact:
@@ -117,8 +117,8 @@ func (t *table) add(e entry) {
 	}
 }
 
-// about returns the rules whose target is the subject, whatever their port.
-func (t *table) about(s *subject) iter.Seq[*entry] {
+// rulesAbout returns the rules whose target is the subject, whatever their port.
+func (t *table) rulesAbout(s *subject) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		if s.name != "" {
 			t.walkName(s.name, yield)
@@ -134,20 +134,20 @@ func (t *table) aboutAddr(a netip.Addr) iter.Seq[*entry] {
 }
 
 func (t *table) walkName(name string, yield func(*entry) bool) {
-	if !every(t.exact[name], yield) {
+	if !yieldAll(t.exact[name], yield) {
 		return
 	}
 	up := hostname.Parent(name)
-	if up != "" && !every(t.one[up], yield) {
+	if up != "" && !yieldAll(t.one[up], yield) {
 		return
 	}
 	for ; up != "" && len(t.deep) > 0; up = hostname.Parent(up) {
-		if !every(t.deep[up], yield) {
+		if !yieldAll(t.deep[up], yield) {
 			return
 		}
 	}
-	if every(t.all, yield) && t.base != nil {
-		base, yield := t.rest(yield)
+	if yieldAll(t.all, yield) && t.base != nil {
+		base, yield := t.baseRules(yield)
 		base.walkName(name, yield)
 	}
 }
@@ -158,12 +158,12 @@ func (t *table) walkAddr(a netip.Addr, yield func(*entry) bool) {
 		bits = t.bits4
 	}
 	for _, n := range bits {
-		if p, err := a.Prefix(n); err == nil && !every(t.nets[p], yield) {
+		if p, err := a.Prefix(n); err == nil && !yieldAll(t.nets[p], yield) {
 			return
 		}
 	}
-	if every(t.all, yield) && t.base != nil {
-		base, yield := t.rest(yield)
+	if yieldAll(t.all, yield) && t.base != nil {
+		base, yield := t.baseRules(yield)
 		base.walkAddr(a, yield)
 	}
 }
@@ -172,18 +172,18 @@ func (t *table) walkAddr(a netip.Addr, yield func(*entry) bool) {
 func (t *table) walkNames(yield func(*entry) bool) {
 	for _, lists := range []map[string][]entry{{"": t.all}, t.exact, t.one, t.deep} {
 		for _, list := range lists {
-			if !every(list, yield) {
+			if !yieldAll(list, yield) {
 				return
 			}
 		}
 	}
 	if t.base != nil {
-		base, yield := t.rest(yield)
+		base, yield := t.baseRules(yield)
 		base.walkNames(yield)
 	}
 }
 
-func every(list []entry, yield func(*entry) bool) bool {
+func yieldAll(list []entry, yield func(*entry) bool) bool {
 	for i := range list {
 		if !yield(&list[i]) {
 			return false

@@ -71,14 +71,14 @@ func (l List) Dearest() (dearest Price, ok bool) {
 // withoutDate returns a name without a trailing date: -20260423 or -2026-04-23.
 func withoutDate(model string) string {
 	for _, form := range []string{"-00000000", "-0000-00-00"} {
-		if n := len(model) - len(form); n > 0 && dated(model[n:], form) {
+		if n := len(model) - len(form); n > 0 && isDated(model[n:], form) {
 			return model[:n]
 		}
 	}
 	return model
 }
 
-func dated(text, form string) bool {
+func isDated(text, form string) bool {
 	for i := range len(form) {
 		if digit := text[i] >= '0' && text[i] <= '9'; digit != (form[i] == '0') || !digit && text[i] != form[i] {
 			return false

@@ -58,7 +58,7 @@ func New(sandbox string) (*Authority, error) { return NewAt(sandbox, time.Now) }
 
 // NewAt is New with another clock.
 func NewAt(sandbox string, now func() time.Time) (*Authority, error) {
-	a, err := begin(sandbox, now)
+	a, err := newAuthority(sandbox, now)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func NewAt(sandbox string, now func() time.Time) (*Authority, error) {
 		IsCA:                  true,
 		MaxPathLenZero:        true, // it signs for servers only, not for other authorities
 	}
-	der, err := a.sign(template, template, a.rootKey.Public())
+	der, err := a.signCertificate(template, template, a.rootKey.Public())
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func NewAt(sandbox string, now func() time.Time) (*Authority, error) {
 	return a, err
 }
 
-func begin(sandbox string, now func() time.Time) (a *Authority, err error) {
+func newAuthority(sandbox string, now func() time.Time) (a *Authority, err error) {
 	a = &Authority{sandbox: sandbox, now: now, leaves: map[string]*tls.Certificate{}}
 	a.leafKey, err = makeKey()
 	return a, err
@@ -99,7 +99,7 @@ func makeKey() (crypto.Signer, error) {
 // Resume restores an authority that Keep returned: programs that trusted the old one trust the new
 // one.
 func Resume(sandbox string, now func() time.Time, kept wire.Authority) (*Authority, error) {
-	a, err := begin(sandbox, now)
+	a, err := newAuthority(sandbox, now)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (a *Authority) makeLeaf(name string, now time.Time) (*tls.Certificate, erro
 	if len(name) <= 64 { // the limit of a common name
 		template.Subject.CommonName = name
 	}
-	der, err := a.sign(template, a.root, a.leafKey.Public())
+	der, err := a.signCertificate(template, a.root, a.leafKey.Public())
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-func (a *Authority) sign(template, parent *x509.Certificate, key crypto.PublicKey) ([]byte, error) {
+func (a *Authority) signCertificate(template, parent *x509.Certificate, key crypto.PublicKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, err

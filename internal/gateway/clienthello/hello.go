@@ -33,13 +33,13 @@ func unreadable(format string, args ...any) error {
 // with or without an error, all bytes that were read, to be passed on.
 func Read(begun []byte, r io.Reader) (Info, []byte, error) {
 	s := &source{r: r, said: slices.Clone(begun)}
-	info, err := s.read()
+	info, err := s.readHello()
 	return info, s.said, err
 }
 
-func (s *source) read() (Info, error) {
+func (s *source) readHello() (Info, error) {
 	for n := 1; ; n++ { // no byte more than needed to recognise other protocols
-		err := s.need(n)
+		err := s.readUntil(n)
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return Info{}, err
 		}
@@ -47,12 +47,12 @@ func (s *source) read() (Info, error) {
 		case l == No, l == Maybe && err != nil:
 			return Info{}, ErrNotTLS
 		case l == Yes:
-			return s.hello()
+			return s.parseRecords()
 		}
 	}
 }
 
-func (s *source) hello() (Info, error) {
+func (s *source) parseRecords() (Info, error) {
 	m, err := s.message()
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return Info{}, unreadable("it breaks off")
@@ -70,8 +70,8 @@ type source struct {
 	at   int // how much of it has been understood
 }
 
-// need reads on until n bytes are left that were not parsed yet.
-func (s *source) need(n int) error {
+// readUntil reads on until n bytes are left that were not parsed yet.
+func (s *source) readUntil(n int) error {
 	for len(s.said)-s.at < n {
 		if s.at+n > MaxSize {
 			return unreadable("it does not end")
@@ -90,8 +90,8 @@ func (s *source) need(n int) error {
 	return nil
 }
 
-func (s *source) take(n int) ([]byte, error) {
-	if err := s.need(n); err != nil {
+func (s *source) takeBytes(n int) ([]byte, error) {
+	if err := s.readUntil(n); err != nil {
 		return nil, err
 	}
 	s.at += n
@@ -126,7 +126,7 @@ func (s *source) message() ([]byte, error) {
 
 // record returns the content of the next record.
 func (s *source) record() ([]byte, error) {
-	h, err := s.take(5)
+	h, err := s.takeBytes(5)
 	if err != nil {
 		return nil, err
 	}
@@ -141,5 +141,5 @@ func (s *source) record() ([]byte, error) {
 	case size == 0 || size > maxRecord:
 		return nil, unreadable("a record has %d bytes", size)
 	}
-	return s.take(size)
+	return s.takeBytes(size)
 }

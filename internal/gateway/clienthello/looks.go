@@ -23,44 +23,44 @@ const (
 // ignore versions (Go takes any below 16), skip alerts, and skip empty records. Of random bytes one
 // in 2^28 looks so.
 func Looks(b []byte) Likeness {
-	ours := at(b, 1, func(major byte) bool { return major == 3 })
+	ours := byteAt(b, 1, func(major byte) bool { return major == 3 })
 	var body Likeness
 	switch {
 	case len(b) == 0:
 		return Maybe
 	case b[0] == handshake:
-		body = either(both(ours, exactly(b, 3, 0, 0)), message(b))
+		body = either(bothLook(ours, exactly(b, 3, 0, 0)), message(b))
 	case b[0] == alert:
-		body = both(exactly(b, 3, 0), either(exactly(b, 4, 2), both(ours, exactly(b, 4, 1))))
+		body = bothLook(exactly(b, 3, 0), either(exactly(b, 4, 2), bothLook(ours, exactly(b, 4, 1))))
 	case b[0] == changeCipherSpec:
-		body = both(ours, exactly(b, 3, 0, 1, 1))
+		body = bothLook(ours, exactly(b, 3, 0, 1, 1))
 	}
-	return both(body, at(b, 1, func(major byte) bool { return major < 16 }))
+	return bothLook(body, byteAt(b, 1, func(major byte) bool { return major < 16 }))
 }
 
 // message reports whether a record contains the beginning of a ClientHello. No server takes one of
 // more than 128 KiB.
 func message(b []byte) Likeness {
-	begin := both(at(b, 3, func(high byte) bool { return high <= maxRecord>>8 }), exactly(b, 5, clientHello))
+	begin := bothLook(byteAt(b, 3, func(high byte) bool { return high <= maxRecord>>8 }), exactly(b, 5, clientHello))
 	alone := exactly(b, 3, 0, 1)
-	return both(begin, either(alone, at(b, 6, func(high byte) bool { return high <= 2 })))
+	return bothLook(begin, either(alone, byteAt(b, 6, func(high byte) bool { return high <= 2 })))
 }
 
 // LooksAnywhere is Looks for bytes in the middle of a client's stream: they must also have the
 // versions that clients send.
 func LooksAnywhere(b []byte) Likeness {
-	return both(both(exactly(b, 0, handshake, 3), at(b, 2, func(minor byte) bool { return minor <= 4 })), Looks(b))
+	return bothLook(bothLook(exactly(b, 0, handshake, 3), byteAt(b, 2, func(minor byte) bool { return minor <= 4 })), Looks(b))
 }
 
 // Begins is Looks for the beginning of a connection. Old servers understand the ClientHello of SSL
 // 2 there, too.
 func Begins(b []byte) Likeness {
-	ssl2 := at(b, 0, func(high byte) bool { return high >= 0x80 && high <= 0x80|maxRecord>>8 })
-	return either(Looks(b), both(ssl2, exactly(b, 2, clientHello, 3)))
+	ssl2 := byteAt(b, 0, func(high byte) bool { return high >= 0x80 && high <= 0x80|maxRecord>>8 })
+	return either(Looks(b), bothLook(ssl2, exactly(b, 2, clientHello, 3)))
 }
 
-// at compares one byte.
-func at(b []byte, i int, is func(byte) bool) Likeness {
+// byteAt compares one byte.
+func byteAt(b []byte, i int, is func(byte) bool) Likeness {
 	switch {
 	case i >= len(b):
 		return Maybe
@@ -74,10 +74,10 @@ func at(b []byte, i int, is func(byte) bool) Likeness {
 func exactly(b []byte, i int, want ...byte) Likeness {
 	l := Yes
 	for n, w := range want {
-		l = both(l, at(b, i+n, func(is byte) bool { return is == w }))
+		l = bothLook(l, byteAt(b, i+n, func(is byte) bool { return is == w }))
 	}
 	return l
 }
 
-func both(a, b Likeness) Likeness   { return min(a, b) }
-func either(a, b Likeness) Likeness { return max(a, b) }
+func bothLook(a, b Likeness) Likeness { return min(a, b) }
+func either(a, b Likeness) Likeness   { return max(a, b) }

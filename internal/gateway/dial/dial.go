@@ -101,7 +101,7 @@ func (d *Dialer) direct(ctx context.Context, host string, port uint16, judge Jud
 		// Control sees the final arguments of connect, so nothing comes between the judgement and the
 		// connection.
 		ControlContext: func(_ context.Context, network, address string, _ syscall.RawConn) error {
-			return check(network, address, judge)
+			return checkAddress(network, address, judge)
 		},
 	}
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, fmt.Sprint(port)))
@@ -114,8 +114,8 @@ func (d *Dialer) direct(ctx context.Context, host string, port uint16, judge Jud
 	return nil, failed(strings.TrimSuffix(host, "."), err)
 }
 
-// check asks the judge about an address as the kernel will get it.
-func check(network, address string, judge Judge) error {
+// checkAddress asks the judge about an address as the kernel will get it.
+func checkAddress(network, address string, judge Judge) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" {
 		return &Refused{Why: fmt.Errorf("%s %s is no address to dial", network, address)}

@@ -21,7 +21,7 @@ type Forwarded struct {
 
 // forward connects to a proxy that sends requests on to a server.
 func (d *Dialer) forward(ctx context.Context, proxy *hostproxy.Proxy, to net.Addr) (relay.Conn, error) {
-	conn, err := d.open(ctx, proxy)
+	conn, err := d.openProxy(ctx, proxy)
 	if err != nil {
 		return nil, tunnelFailed(ctx, to, proxy.Fail(to.String(), err))
 	}

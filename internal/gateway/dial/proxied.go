@@ -90,7 +90,7 @@ func (d *Dialer) addrByProxy(ctx context.Context, proxy *hostproxy.Proxy, to net
 
 // tunnel connects to a server through a proxy.
 func (d *Dialer) tunnel(ctx context.Context, proxy *hostproxy.Proxy, to net.Addr) (relay.Conn, error) {
-	conn, err := d.open(ctx, proxy)
+	conn, err := d.openProxy(ctx, proxy)
 	if err != nil {
 		return nil, tunnelFailed(ctx, to, proxy.Fail(to.String(), err))
 	}
@@ -112,8 +112,8 @@ func tunnelFailed(ctx context.Context, to net.Addr, err error) error {
 	return f
 }
 
-// open connects to a proxy, over TLS if it wants that.
-func (d *Dialer) open(ctx context.Context, proxy *hostproxy.Proxy) (relay.Conn, error) {
+// openProxy connects to a proxy, over TLS if it wants that.
+func (d *Dialer) openProxy(ctx context.Context, proxy *hostproxy.Proxy) (relay.Conn, error) {
 	dialer := net.Dialer{Timeout: Timeout, Resolver: d.Resolver, KeepAliveConfig: keepAlive}
 	raw, err := dialer.DialContext(ctx, "tcp", proxy.Address())
 	if err != nil {

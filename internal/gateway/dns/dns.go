@@ -60,7 +60,7 @@ func (s *Server) Answer(message []byte, overTCP bool) []byte {
 	if rcode == dnsmessage.RCodeSuccess {
 		s.resolve(r)
 	}
-	return r.pack(overTCP)
+	return r.packAnswer(overTCP)
 }
 
 // resolve fills in the answer to a well-formed question.

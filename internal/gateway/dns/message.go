@@ -83,20 +83,20 @@ func (r *reply) addresses(v4, v6 netip.Addr) { r.v4, r.v6 = v4, v6 }
 
 func (r *reply) pointer(name string) { r.target = name }
 
-// pack writes the answer. It marks an answer that does not fit as cut off.
-func (r *reply) pack(overTCP bool) []byte {
-	b, err := r.build(true)
+// packAnswer writes the answer. It marks an answer that does not fit as cut off.
+func (r *reply) packAnswer(overTCP bool) []byte {
+	b, err := r.buildAnswer(true)
 	if err == nil && (overTCP || len(b) <= r.query.size) {
 		return b
 	}
 	r.why = ""
-	if b, err = r.build(false); err != nil {
+	if b, err = r.buildAnswer(false); err != nil {
 		return nil
 	}
 	return b
 }
 
-func (r *reply) build(whole bool) ([]byte, error) {
+func (r *reply) buildAnswer(whole bool) ([]byte, error) {
 	h := r.query.header
 	b := dnsmessage.NewBuilder(nil, dnsmessage.Header{
 		ID: h.ID, Response: true, OpCode: h.OpCode, Authoritative: false, Truncated: !whole,
@@ -118,7 +118,7 @@ func (r *reply) build(whole bool) ([]byte, error) {
 		}
 	}
 	if r.query.edns {
-		if err := r.opt(&b); err != nil {
+		if err := r.optRecord(&b); err != nil {
 			return nil, err
 		}
 	}
@@ -167,7 +167,7 @@ const (
 	blocked       = 15
 )
 
-func (r *reply) opt(b *dnsmessage.Builder) error {
+func (r *reply) optRecord(b *dnsmessage.Builder) error {
 	if err := b.StartAdditionals(); err != nil {
 		return err
 	}

@@ -175,7 +175,7 @@ func (c *connection) open(ctx context.Context, n ssh.NewChannel) {
 	s := &session{connection: c, ch: ch}
 	c.wg.Go(func() {
 		defer cancel() // the program inside has ended the session
-		s.serve(ctx, requests)
+		s.serveRequests(ctx, requests)
 	})
 }
 

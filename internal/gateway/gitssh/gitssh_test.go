@@ -804,10 +804,10 @@ func FuzzParseCommand(f *testing.F) {
 
 // TestShort checks that a server's text is cut when it turns a client away.
 func TestShort(t *testing.T) {
-	if got := short(strings.Repeat("é", 1000)); len(got) > 610 || !strings.HasSuffix(got, "é…") || !utf8.ValidString(got) {
+	if got := clipText(strings.Repeat("é", 1000)); len(got) > 610 || !strings.HasSuffix(got, "é…") || !utf8.ValidString(got) {
 		t.Errorf("%q", got)
 	}
-	if got := short("as it is"); got != "as it is" {
+	if got := clipText("as it is"); got != "as it is" {
 		t.Errorf("%q", got)
 	}
 }

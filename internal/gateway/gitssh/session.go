@@ -27,8 +27,8 @@ type session struct {
 // errors.
 const statusRefused = 128
 
-// serve answers requests within the session until the program inside ends it.
-func (s *session) serve(ctx context.Context, requests <-chan *ssh.Request) {
+// serveRequests answers requests within the session until the program inside ends it.
+func (s *session) serveRequests(ctx context.Context, requests <-chan *ssh.Request) {
 	for r := range requests {
 		switch r.Type {
 		case "env":
@@ -72,16 +72,16 @@ func (s *session) run(ctx context.Context, r *ssh.Request) {
 	end, err := s.command(ctx, r)
 	s.cut.Reset(patience) // to hear how it ended
 	if err != nil {
-		s.say(err)
-		end = exit(statusRefused)
+		s.tellReason(err)
+		end = sendExit(statusRefused)
 	}
 	_, _ = s.ch.SendRequest(end.kind, false, end.payload)
 	_ = s.ch.Close()
 	s.cut.Reset(farewell)
 }
 
-// say tells the person inside the reason.
-func (s *session) say(err error) {
+// tellReason tells the person inside the reason.
+func (s *session) tellReason(err error) {
 	words := err.Error()
 	if h, ok := errors.AsType[*hidden](err); ok {
 		words = h.said
@@ -99,7 +99,7 @@ type ending struct {
 	payload []byte
 }
 
-func exit(status uint32) ending {
+func sendExit(status uint32) ending {
 	return ending{"exit-status", ssh.Marshal(struct{ Status uint32 }{status})}
 }
 
@@ -127,6 +127,6 @@ func (s *session) command(ctx context.Context, r *ssh.Request) (ending, error) {
 		return ending{}, err
 	}
 	s.cut.Stop()
-	end, err := s.pass(ctx, cmd)
+	end, err := s.passCommand(ctx, cmd)
 	return end, done(err)
 }

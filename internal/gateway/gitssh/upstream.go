@@ -22,9 +22,9 @@ import (
 // errBroken is for a command whose end the server did not report.
 var errBroken = errors.New("the server ended the connection before the command had ended")
 
-// pass runs a command at the server, and carries its streams.
-func (s *session) pass(ctx context.Context, cmd Command) (ending, error) {
-	raw, conn, err := s.login(ctx)
+// passCommand runs a command at the server, and carries its streams.
+func (s *session) passCommand(ctx context.Context, cmd Command) (ending, error) {
+	raw, conn, err := s.loginAtServer(ctx)
 	if err != nil {
 		return ending{}, err
 	}
@@ -32,16 +32,16 @@ func (s *session) pass(ctx context.Context, cmd Command) (ending, error) {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	out, requests, err := conn.OpenChannel("session", nil)
 	if err != nil {
-		return ending{}, told("open a session at "+s.Name, err)
+		return ending{}, serverError("open a session at "+s.Name, err)
 	}
 	ends := make(chan ending, 1)
-	s.wg.Go(func() { ends <- endOf(requests) }) // from the first one on: while a request waits, nothing else is read
-	if err := s.start(out, cmd); err != nil {
-		return ending{}, told(s.Name, err)
+	s.wg.Go(func() { ends <- awaitEnd(requests) }) // from the first one on: while a request waits, nothing else is read
+	if err := s.startCommand(out, cmd); err != nil {
+		return ending{}, serverError(s.Name, err)
 	}
 	_ = raw.SetDeadline(time.Time{}) // the command runs
 	quiet := s.whenQuiet(conn)
-	end := s.carry(out, ends, conn)
+	end := s.carryStreams(out, ends, conn)
 	switch {
 	case !quiet():
 		return ending{}, fmt.Errorf("%s: %w", s.Name, errQuiet)
@@ -90,8 +90,8 @@ func (s *session) whenQuiet(server io.Closer) (stop func() bool) {
 	}
 }
 
-// endOf answers the server's requests, and returns how the server says that the command ended.
-func endOf(requests <-chan *ssh.Request) (end ending) {
+// awaitEnd answers the server's requests, and returns how the server says that the command ended.
+func awaitEnd(requests <-chan *ssh.Request) (end ending) {
 	for r := range requests {
 		if r.Type == "exit-status" || r.Type == "exit-signal" {
 			end = ending{r.Type, r.Payload}
@@ -101,9 +101,9 @@ func endOf(requests <-chan *ssh.Request) (end ending) {
 	return end
 }
 
-// start makes the server run a command. A server that does not take the variable speaks an older version
+// startCommand makes the server run a command. A server that does not take the variable speaks an older version
 // of git's protocol.
-func (s *session) start(out ssh.Channel, cmd Command) error {
+func (s *session) startCommand(out ssh.Channel, cmd Command) error {
 	if s.version != "" {
 		if _, err := out.SendRequest("env", false, ssh.Marshal(struct{ Name, Value string }{"GIT_PROTOCOL", s.version})); err != nil {
 			return err
@@ -116,9 +116,9 @@ func (s *session) start(out ssh.Channel, cmd Command) error {
 	return err
 }
 
-// carry carries streams until the server has reported how the command ended, and sent everything
+// carryStreams carries streams until the server has reported how the command ended, and sent everything
 // before that.
-func (s *session) carry(out ssh.Channel, ends <-chan ending, conn io.Closer) ending {
+func (s *session) carryStreams(out ssh.Channel, ends <-chan ending, conn io.Closer) ending {
 	s.wg.Go(func() { // the end does not wait for this one: the inside may go on sending
 		if _, err := io.Copy(&counted{out, &s.Counts.Up}, s.ch); err != nil {
 			_ = conn.Close() // else the server would wait for the rest, and the others for the server
@@ -151,10 +151,10 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// login connects to the server, if the host knows it. It logs in there with the host's agent, as
+// loginAtServer connects to the server, if the host knows it. It logs in there with the host's agent, as
 // the user that the program inside gave. The returned connection has a deadline by which the
 // command must have begun.
-func (s *session) login(ctx context.Context) (net.Conn, ssh.Conn, error) {
+func (s *session) loginAtServer(ctx context.Context) (net.Conn, ssh.Conn, error) {
 	at := net.JoinHostPort(s.Name, strconv.Itoa(int(s.Port)))
 	known, err := s.Known()
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *session) login(ctx context.Context) (net.Conn, ssh.Conn, error) {
 	}
 	keys, err := s.Agent(ctx)
 	if err != nil {
-		return nil, nil, told("ask the host's SSH agent", err)
+		return nil, nil, serverError("ask the host's SSH agent", err)
 	}
 	defer keys.Close()
 	defer context.AfterFunc(ctx, func() { _ = keys.Close() })()
@@ -191,7 +191,7 @@ func (s *session) login(ctx context.Context) (net.Conn, ssh.Conn, error) {
 		if s.unsigned != nil && !errors.Is(err, s.unsigned) {
 			err = fmt.Errorf("%w; %w", err, s.unsigned)
 		}
-		return nil, nil, told(fmt.Sprintf("log in at %s as %s", at, s.user), err)
+		return nil, nil, serverError(fmt.Sprintf("log in at %s as %s", at, s.user), err)
 	}
 	s.wg.Go(func() { ssh.DiscardRequests(requests) })
 	s.wg.Go(func() { turnAway(channels) })
@@ -205,11 +205,11 @@ type hidden struct {
 	err  error
 }
 
-func (h *hidden) Error() string { return h.said + ": " + short(h.err.Error()) }
+func (h *hidden) Error() string { return h.said + ": " + clipText(h.err.Error()) }
 func (h *hidden) Unwrap() error { return h.err }
 
-// told is an error at a server. Errors of the host's own connections are hidden.
-func told(what string, err error) error {
+// serverError is an error at a server. Errors of the host's own connections are hidden.
+func serverError(what string, err error) error {
 	if h, ok := errors.AsType[*hidden](err); ok {
 		return &hidden{what + ": " + h.said, err}
 	}
@@ -217,11 +217,11 @@ func told(what string, err error) error {
 	if ours || strings.Contains(err.Error(), "->") {
 		return &hidden{what + ": the connection broke off", err}
 	}
-	return fmt.Errorf("%s: %s", what, short(err.Error()))
+	return fmt.Errorf("%s: %s", what, clipText(err.Error()))
 }
 
-// short bounds text that a server may have influenced: it is shown inside, and logged.
-func short(text string) string {
+// clipText bounds text that a server may have influenced: it is shown inside, and logged.
+func clipText(text string) string {
 	const most = 600
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + "…"

@@ -39,12 +39,12 @@ func (b *Budget) Part(most int64) *Budget { return &Budget{most: most, over: b} 
 // Used returns how many bytes are held.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-func (b *Budget) take(n int64) bool {
+func (b *Budget) takeBytes(n int64) bool {
 	if b == nil || n <= 0 {
 		return true
 	}
 	used := b.used.Add(n)
-	if used > b.most || !b.over.take(n) {
+	if used > b.most || !b.over.takeBytes(n) {
 		b.used.Add(-n)
 		return false
 	}
@@ -53,12 +53,12 @@ func (b *Budget) take(n int64) bool {
 	return true
 }
 
-func (b *Budget) give(n int64) {
+func (b *Budget) giveBack(n int64) {
 	if b == nil || n <= 0 {
 		return
 	}
 	used := b.used.Add(-n)
-	b.over.give(n)
+	b.over.giveBack(n)
 	if b.over == nil && b.peak.Load() >= b.most/8 && used <= b.most/16 {
 		b.peak.Store(0)
 		GiveBack()
@@ -82,7 +82,7 @@ func (b *Budget) Hold() *Hold { return &Hold{budget: b} }
 func (h *Hold) Take(n int64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.over || !h.budget.take(n) {
+	if h.over || !h.budget.takeBytes(n) {
 		return ErrFull
 	}
 	h.n += n
@@ -93,7 +93,7 @@ func (h *Hold) Take(n int64) error {
 func (h *Hold) Reset() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.budget.give(h.n)
+	h.budget.giveBack(h.n)
 	h.n = 0
 }
 
@@ -102,6 +102,6 @@ func (h *Hold) Release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true
-	h.budget.give(h.n)
+	h.budget.giveBack(h.n)
 	h.n = 0
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// over returns why a lease gives nothing, and what helps.
-func (l *loan) over(now time.Time) string {
+// whyOver returns why a lease gives nothing, and what helps.
+func (l *loan) whyOver(now time.Time) string {
 	switch {
 	case l.taken:
-		return "its lease was taken back: " + l.again()
+		return "its lease was taken back: " + l.lendAgain()
 	case !l.Live(now):
 		return "its lease has ended"
 	}
@@ -21,8 +21,8 @@ func (l *loan) over(now time.Time) string {
 		stop.Command(l.box) + ": the next start lends it"
 }
 
-// again returns how to lend a lease again that was taken back.
-func (l *loan) again() string {
+// lendAgain returns how to lend a lease again that was taken back.
+func (l *loan) lendAgain() string {
 	if l.Captured != "" {
 		return "log in again, as the first time"
 	}
@@ -37,7 +37,7 @@ func (l *loan) againCommand() policy.Suggestion {
 	}
 	args := []string{"secret", "lease", l.Secret}
 	if l.login == nil { // a login knows its hosts
-		args = slices.Concat(args, flags("--host", l.Hosts), flags("--method", l.Methods), flags("--path", l.Paths), placeFlags(l.Place), flags("--env", l.Env))
+		args = slices.Concat(args, flagEach("--host", l.Hosts), flagEach("--method", l.Methods), flagEach("--path", l.Paths), placeFlags(l.Place), flagEach("--env", l.Env))
 		if len(l.Env) == 0 {
 			args = append(args, "--env", "")
 		}
@@ -48,8 +48,8 @@ func (l *loan) againCommand() policy.Suggestion {
 	return policy.Suggestion{Args: args, PerSandbox: true}
 }
 
-// flags returns one flag for each value.
-func flags(name string, values []string) (args []string) {
+// flagEach returns one flag for each value.
+func flagEach(name string, values []string) (args []string) {
 	for _, v := range values {
 		args = append(args, name, v)
 	}

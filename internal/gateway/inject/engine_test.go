@@ -42,9 +42,9 @@ func mask(t testing.TB, f *finder, pieces ...string) string {
 	s := stream{f: f}
 	var b strings.Builder
 	for _, p := range pieces {
-		b.Write(s.feed([]byte(p), false))
+		b.Write(s.feedPiece([]byte(p), false))
 	}
-	b.Write(s.feed(nil, true))
+	b.Write(s.feedPiece(nil, true))
 	return b.String()
 }
 
@@ -144,17 +144,17 @@ func TestNothingHeldBack(t *testing.T) {
 		"message 11", "message 115", "at 115, ", "0x73 ",
 	} {
 		s := stream{f: f}
-		if got := string(s.feed([]byte(event), false)); got != event {
+		if got := string(s.feedPiece([]byte(event), false)); got != event {
 			t.Errorf("of %q only %q was passed on", event, got)
 		}
 	}
 	s := stream{f: f}
 	for _, p := range []string{"sk-a", "nt-api03-Zq8"} {
-		if got := s.feed([]byte(p), false); len(got) != 0 {
+		if got := s.feedPiece([]byte(p), false); len(got) != 0 {
 			t.Errorf("of %q was passed on %q", p, got)
 		}
 	}
-	if got := string(s.feed([]byte("!"), false)); got != "sk-ant-api03-Zq8!" {
+	if got := string(s.feedPiece([]byte("!"), false)); got != "sk-ant-api03-Zq8!" {
 		t.Errorf("afterwards came %q", got)
 	}
 }
@@ -174,7 +174,7 @@ func TestFirstByte(t *testing.T) {
 func reference(f *finder, b []byte) (list []string) {
 	for i := range b {
 		for _, m := range f.forms {
-			if end, _ := m.match(b, i); end >= 0 {
+			if end, _ := m.matchFrom(b, i); end >= 0 {
 				list = append(list, fmt.Sprint(m.kind, " ", i, " ", end))
 			}
 		}
@@ -200,7 +200,7 @@ func TestFinderMissesNothing(t *testing.T) {
 			b.WriteString(" \\\n"[:random.IntN(4)])
 		}
 		var got []string
-		f.scan([]byte(b.String()), true, func(m *form, start, end int) { got = append(got, fmt.Sprint(m.kind, " ", start, " ", end)) })
+		f.scanText([]byte(b.String()), true, func(m *form, start, end int) { got = append(got, fmt.Sprint(m.kind, " ", start, " ", end)) })
 		want := reference(f, []byte(b.String()))
 		if found += len(want); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("in %q found %v, there are %v", b.String(), got, want)
@@ -232,7 +232,7 @@ func TestSpellings(t *testing.T) {
 	for c := byte(' '); c <= '~'; c++ {
 		m := &form{&needle{}, plain, literal(string(c))}
 		for _, s := range spellings(c, 99) {
-			end, _ := m.match([]byte(s), 0)
+			end, _ := m.matchFrom([]byte(s), 0)
 			if backslashes := strings.Count(s, `\`); c == '\\' && backslashes == len(s) && end > 0 {
 				continue // of a run, any part may be one
 			}
@@ -253,14 +253,14 @@ func TestMoreIsKnown(t *testing.T) {
 			s := randomly(random, text)
 			full := false
 			for _, m := range f.forms {
-				end, _ := m.match([]byte(s), 0)
+				end, _ := m.matchFrom([]byte(s), 0)
 				full = full || end == len(s)
 			}
 			if !full {
 				continue // a spelling that is cut off by a bound
 			}
 			for cut := 1; cut < len(s); cut++ {
-				if keep := f.scan([]byte(s[:cut]), false, func(*form, int, int) {}); keep != 0 {
+				if keep := f.scanText([]byte(s[:cut]), false, func(*form, int, int) {}); keep != 0 {
 					t.Fatalf("%q: of %q only what follows %d is kept", text, s[:cut], keep)
 				}
 			}
@@ -323,7 +323,7 @@ func FuzzMask(f *testing.F) {
 		covered := make([]bool, len(in))
 		for i := range in {
 			for _, m := range find.forms {
-				if end, _ := m.match([]byte(in), i); end >= 0 {
+				if end, _ := m.matchFrom([]byte(in), i); end >= 0 {
 					for j := i; j < end; j++ {
 						covered[j] = true
 					}
@@ -384,7 +384,7 @@ func BenchmarkFinder(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				if f.find(body) != nil {
+				if f.findNeedle(body) != nil {
 					b.Fatal("found something")
 				}
 			}

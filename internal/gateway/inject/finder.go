@@ -21,13 +21,13 @@ type finder struct {
 	brief bool               // a needle is too short to reveal its first byte
 }
 
-// hash and hash2 return the place in bits for the first bytes of a match.
-func hash(k uint32) (word, bit uint32) {
+// firstHash and hash2 return the place in bits for the first bytes of a match.
+func firstHash(k uint32) (word, bit uint32) {
 	h := k * 0x9e3779b1
 	return h >> 21, h >> 15 & 63
 }
 
-func hash2(k uint32) (word, bit uint32) {
+func secondHash(k uint32) (word, bit uint32) {
 	h := (k ^ k>>15) * 0x85ebca6b
 	return h >> 21, h >> 15 & 63
 }
@@ -49,14 +49,14 @@ func newFinder(needles []needle) *finder {
 			continue
 		}
 		seen[n.text] = true
-		f.forms = append(f.forms, n.forms()...)
+		f.forms = append(f.forms, n.allForms()...)
 	}
 	known := spellbook{}
 	for _, form := range f.forms {
-		for _, c := range form.symbols[0].list() {
+		for _, c := range form.symbols[0].listBytes() {
 			f.begin[c] = true
 		}
-		form.grams(known, func(g [gram]byte) {
+		form.collectGrams(known, func(g [gram]byte) {
 			k := binary.LittleEndian.Uint32(g[:])
 			if list := f.heads[k]; len(list) == 0 || list[len(list)-1] != form {
 				f.heads[k] = append(list, form)
@@ -65,7 +65,7 @@ func newFinder(needles []needle) *finder {
 		})
 	}
 	for k := range f.heads {
-		for _, h := range []func(uint32) (uint32, uint32){hash, hash2} {
+		for _, h := range []func(uint32) (uint32, uint32){firstHash, secondHash} {
 			word, bit := h(k)
 			f.bits[word] |= 1 << bit
 		}
@@ -73,17 +73,17 @@ func newFinder(needles []needle) *finder {
 	return f
 }
 
-// scan finds all matches in a text, overlapping ones too. It returns the first place at which later
+// scanText finds all matches in a text, overlapping ones too. It returns the first place at which later
 // bytes could make a match: from there on nothing may be passed on before they arrive. If no bytes
 // follow, it is the end.
-func (f *finder) scan(b []byte, final bool, hit func(m *form, start, end int)) (keep int) {
+func (f *finder) scanText(b []byte, final bool, hit func(m *form, start, end int)) (keep int) {
 	keep = len(b)
 	try := func(list []*form, i int) {
 		if special[b[i]] && !f.mayBegin(b, i) {
 			return
 		}
 		for _, m := range list {
-			end, more := m.match(b, i)
+			end, more := m.matchFrom(b, i)
 			if end >= 0 {
 				hit(m, i, end)
 			}
@@ -95,15 +95,15 @@ func (f *finder) scan(b []byte, final bool, hit func(m *form, start, end int)) (
 	i := 0
 	for ; len(b)-i >= 2*gram; i += gram {
 		x := binary.LittleEndian.Uint64(b[i:])
-		hit := f.maybe(uint32(x)) | f.maybe(uint32(x>>8)) | f.maybe(uint32(x>>16)) | f.maybe(uint32(x>>24))
+		hit := f.prefixBits(uint32(x)) | f.prefixBits(uint32(x>>8)) | f.prefixBits(uint32(x>>16)) | f.prefixBits(uint32(x>>24))
 		if hit != 0 {
 			for j := range gram {
-				f.at(b, i+j, try)
+				f.matchAt(b, i+j, try)
 			}
 		}
 	}
 	for ; len(b)-i >= gram; i++ {
-		f.at(b, i, try)
+		f.matchAt(b, i, try)
 	}
 	if final {
 		return keep
@@ -120,7 +120,7 @@ func (f *finder) scan(b []byte, final bool, hit func(m *form, start, end int)) (
 // begin with any escape, so a body of only escapes would try all of them at each byte.
 func (f *finder) mayBegin(b []byte, i int) bool {
 	var r readings
-	r.read(b, i)
+	r.readFrom(b, i)
 	if r.more {
 		return true
 	}
@@ -132,17 +132,17 @@ func (f *finder) mayBegin(b []byte, i int) bool {
 	return false
 }
 
-// maybe returns nonzero if a match may begin so, and rarely otherwise.
-func (f *finder) maybe(k uint32) uint64 {
-	word, bit := hash(k)
+// prefixBits returns nonzero if a match may begin so, and rarely otherwise.
+func (f *finder) prefixBits(k uint32) uint64 {
+	word, bit := firstHash(k)
 	return f.bits[word] >> bit & 1
 }
 
-// at tries the forms that may begin at a place.
-func (f *finder) at(b []byte, i int, try func([]*form, int)) {
+// matchAt tries the forms that may begin at a place.
+func (f *finder) matchAt(b []byte, i int, try func([]*form, int)) {
 	k := binary.LittleEndian.Uint32(b[i:])
-	word, bit := hash2(k)
-	if f.maybe(k) == 0 || f.bits[word]>>bit&1 == 0 {
+	word, bit := secondHash(k)
+	if f.prefixBits(k) == 0 || f.bits[word]>>bit&1 == 0 {
 		return
 	}
 	if list := f.heads[k]; list != nil {
@@ -150,9 +150,9 @@ func (f *finder) at(b []byte, i int, try func([]*form, int)) {
 	}
 }
 
-// find returns a needle that the text contains, or nil.
-func (f *finder) find(b []byte) (found *needle) {
-	f.scan(b, true, func(m *form, _, _ int) { found = m.needle })
+// findNeedle returns a needle that the text contains, or nil.
+func (f *finder) findNeedle(b []byte) (found *needle) {
+	f.scanText(b, true, func(m *form, _, _ int) { found = m.needle })
 	return found
 }
 
@@ -160,11 +160,11 @@ func (f *finder) find(b []byte) (found *needle) {
 func (f *finder) maskText(s string) string {
 	raw := []byte(s)
 	var out []byte
-	f.scan(raw, true, func(m *form, start, end int) {
+	f.scanText(raw, true, func(m *form, start, end int) {
 		if out == nil {
 			out = []byte(s)
 		}
-		m.cover(out[start:end], raw[start:end])
+		m.coverMatch(out[start:end], raw[start:end])
 	})
 	if out == nil {
 		return s

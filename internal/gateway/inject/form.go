@@ -27,21 +27,21 @@ type form struct {
 // class is a set of ASCII characters.
 type class [2]uint64
 
-func (c *class) add(b byte)      { c[b>>6&1] |= 1 << (b & 63) }
-func (c *class) has(b byte) bool { return b < 128 && c[b>>6]>>(b&63)&1 != 0 }
+func (c *class) addByte(b byte)      { c[b>>6&1] |= 1 << (b & 63) }
+func (c *class) hasByte(b byte) bool { return b < 128 && c[b>>6]>>(b&63)&1 != 0 }
 
-func (c *class) list() []byte {
+func (c *class) listBytes() []byte {
 	var list []byte
 	for b := range byte(128) {
-		if c.has(b) {
+		if c.hasByte(b) {
 			list = append(list, b)
 		}
 	}
 	return list
 }
 
-// forms returns all forms of a needle.
-func (n *needle) forms() []*form {
+// allForms returns all forms of a needle.
+func (n *needle) allForms() []*form {
 	list := []*form{{n, plain, literal(n.text)}, {n, hexa, hexDigits(n.text)}, {n, wide, spread(n.text)}}
 	for before := range 3 {
 		list = append(list, &form{n, sixes, sextets(n.text, before)})
@@ -52,7 +52,7 @@ func (n *needle) forms() []*form {
 func literal(text string) []class {
 	list := make([]class, len(text))
 	for i := range len(text) {
-		list[i].add(text[i])
+		list[i].addByte(text[i])
 	}
 	return list
 }
@@ -61,8 +61,8 @@ func hexDigits(text string) []class {
 	list := make([]class, 2*len(text))
 	for i := range len(text) {
 		for j, digit := range []byte{text[i] >> 4, text[i] & 15} {
-			list[2*i+j].add("0123456789abcdef"[digit])
-			list[2*i+j].add("0123456789ABCDEF"[digit])
+			list[2*i+j].addByte("0123456789abcdef"[digit])
+			list[2*i+j].addByte("0123456789ABCDEF"[digit])
 		}
 	}
 	return list
@@ -74,9 +74,9 @@ func spread(text string) []class {
 	list := make([]class, 2*len(text)-1)
 	for i := range list {
 		if i%2 == 0 {
-			list[i].add(text[i/2])
+			list[i].addByte(text[i/2])
 		} else {
-			list[i].add(0)
+			list[i].addByte(0)
 		}
 	}
 	return list
@@ -88,13 +88,13 @@ const sextetDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345
 func (c *class) addSextet(v int) {
 	switch v {
 	case 62:
-		c.add('+')
-		c.add('-')
+		c.addByte('+')
+		c.addByte('-')
 	case 63:
-		c.add('/')
-		c.add('_')
+		c.addByte('/')
+		c.addByte('_')
 	default:
-		c.add(sextetDigits[v])
+		c.addByte(sextetDigits[v])
 	}
 }
 
@@ -131,9 +131,9 @@ func sextets(text string, before int) []class {
 	return list
 }
 
-// cover overwrites a match, of which raw is the original. The text around it can still be decoded
+// coverMatch overwrites a match, of which raw is the original. The text around it can still be decoded
 // as before.
-func (f *form) cover(dst, raw []byte) {
+func (f *form) coverMatch(dst, raw []byte) {
 	if f.kind == plain && len(raw) == len(f.text) && len(f.text) == len(f.mask) {
 		copy(dst, f.mask)
 		return

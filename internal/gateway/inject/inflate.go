@@ -68,7 +68,7 @@ func (p *plainBody) Read(b []byte) (int, error) {
 		}
 		var err error
 		if p.z, err = decompressor(p.coding, p.r, func() ([]byte, error) { return p.r.Peek(2) }); err != nil {
-			return 0, noEOF(err)
+			return 0, hideEOF(err)
 		}
 	}
 	return p.z.Read(b)
@@ -86,7 +86,7 @@ func Plain(resp *http.Response) (io.Reader, error) {
 	}
 }
 
-func noEOF(err error) error {
+func hideEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
 	}
@@ -127,7 +127,7 @@ func (f *inflated) Read(p []byte) (int, error) {
 		if f.done != nil || len(p) == 0 {
 			return 0, f.done
 		}
-		f.done = f.step()
+		f.done = f.judgeStep()
 	}
 	n := copy(p, f.raw[:f.free])
 	f.raw = f.raw[:copy(f.raw, f.raw[n:])]
@@ -135,10 +135,10 @@ func (f *inflated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// step judges some text and frees the bytes that it was made of.
-func (f *inflated) step() error {
+// judgeStep judges some text and frees the bytes that it was made of.
+func (f *inflated) judgeStep() error {
 	if f.z == nil {
-		err := f.begin()
+		err := f.beginStream()
 		if f.end == io.EOF && f.size == 0 {
 			return io.EOF
 		}
@@ -164,10 +164,10 @@ func (f *inflated) step() error {
 	return nil
 }
 
-func (f *inflated) begin() error {
+func (f *inflated) beginStream() error {
 	f.window = make([]byte, 64<<10) // more than a decompressor gives at once
 	var err error
-	f.z, err = decompressor(f.coding, tap{f}, f.peek)
+	f.z, err = decompressor(f.coding, tap{f}, f.peekRaw)
 	return err
 }
 
@@ -180,7 +180,7 @@ func (t tap) ReadByte() (byte, error) {
 		if f.end != nil {
 			return 0, f.end
 		}
-		f.fill()
+		f.fillRaw()
 	}
 	c := f.raw[f.used]
 	f.used++
@@ -205,7 +205,7 @@ func (t tap) Read(p []byte) (int, error) {
 // are.
 func (f *inflated) finish() error {
 	for f.end == nil && len(f.raw) == f.used {
-		f.fill()
+		f.fillRaw()
 	}
 	f.used = len(f.raw)
 	f.before, f.free = f.used, f.used
@@ -217,11 +217,11 @@ func (f *inflated) failed(err error) error {
 	if f.end != nil && f.end != io.EOF {
 		return f.end
 	}
-	return spec.Errorf(spec.ErrDenied, "the body cannot be read as %s: %w", f.coding, noEOF(err))
+	return spec.Errorf(spec.ErrDenied, "the body cannot be read as %s: %w", f.coding, hideEOF(err))
 }
 
-// fill adds the next bytes to raw.
-func (f *inflated) fill() {
+// fillRaw adds the next bytes to raw.
+func (f *inflated) fillRaw() {
 	if f.used-f.before > maxSilent {
 		f.end = spec.Errorf(spec.ErrDenied, "there is no text in %d KiB of the body, which is %s", maxSilent>>10, f.coding)
 		return
@@ -234,9 +234,9 @@ func (f *inflated) fill() {
 	f.raw, f.end, f.size = f.raw[:n+k], err, f.size+int64(k)
 }
 
-func (f *inflated) peek() ([]byte, error) {
+func (f *inflated) peekRaw() ([]byte, error) {
 	for len(f.raw) < f.used+2 && f.end == nil {
-		f.fill()
+		f.fillRaw()
 	}
 	if len(f.raw) < f.used+2 {
 		return nil, f.end

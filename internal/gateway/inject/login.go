@@ -48,7 +48,7 @@ func (e *Endpoint) Answers(r *http.Request, to Target) bool {
 
 // LendsLogin reports whether a login of the host is lent that is renewed at a server.
 func (s *Set) LendsLogin(to Target, now time.Time) bool {
-	return s != nil && slices.ContainsFunc(s.loans, func(l *loan) bool { return l.login.Is(to) && l.Captured == "" && l.lent(now) })
+	return s != nil && slices.ContainsFunc(s.loans, func(l *loan) bool { return l.login.Is(to) && l.Captured == "" && l.isLent(now) })
 }
 
 // Logins returns the leases of logins whose placeholders will be exchanged in a request: their
@@ -61,7 +61,7 @@ func (s *Set) Logins(r *http.Request, to Target, now time.Time) (leases []string
 		if l.login == nil {
 			continue
 		}
-		if w, ok := l.find(r); ok && w.objection(r, to, now) == "" {
+		if w, ok := l.findPlaceholder(r); ok && w.objection(r, to, now) == "" {
 			leases = append(leases, l.ID)
 		}
 	}
@@ -70,14 +70,14 @@ func (s *Set) Logins(r *http.Request, to Target, now time.Time) (leases []string
 
 // LoginValue returns the value of a lease, if the lease is of a login.
 func (s *Set) LoginValue(lease string) wire.Value {
-	if l := s.of(lease); l != nil && l.login != nil {
+	if l := s.loanOf(lease); l != nil && l.login != nil {
 		return wire.Value(l.value)
 	}
 	return nil
 }
 
-// of returns the loan of a lease, or nil.
-func (s *Set) of(lease string) *loan {
+// loanOf returns the loan of a lease, or nil.
+func (s *Set) loanOf(lease string) *loan {
 	for _, l := range s.loans {
 		if l.ID == lease {
 			return l
@@ -92,7 +92,7 @@ func (s *Set) Renews(r *http.Request, to Target, now time.Time) bool {
 		return false
 	}
 	for _, l := range s.loans {
-		if l.login.Is(to) && l.lent(now) && r.URL.EscapedPath() == l.login.path {
+		if l.login.Is(to) && l.isLent(now) && r.URL.EscapedPath() == l.login.path {
 			return true
 		}
 	}
@@ -106,7 +106,7 @@ func (s *Set) Renewal(contentType string, body []byte, to Target, now time.Time)
 		return nil, false
 	}
 	for _, l := range s.loans {
-		if l.login.Is(to) && l.lent(now) && l.Renewal == token {
+		if l.login.Is(to) && l.isLent(now) && l.Renewal == token {
 			return &l.Lease, true
 		}
 	}
@@ -134,7 +134,7 @@ func refreshToken(contentType string, body []byte) string {
 
 // SecretOf returns the name of a lease's secret, for people.
 func (s *Set) SecretOf(lease string) string {
-	if l := s.of(lease); l != nil {
+	if l := s.loanOf(lease); l != nil {
 		return l.Secret
 	}
 	return ""

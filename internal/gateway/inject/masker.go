@@ -14,8 +14,8 @@ type stream struct {
 	keep int    // where the bytes needed next time begin
 }
 
-// room returns space for the next piece.
-func (s *stream) room(size int) []byte {
+// roomForPiece returns space for the next piece.
+func (s *stream) roomForPiece(size int) []byte {
 	s.raw = s.raw[:copy(s.raw, s.raw[s.keep:])]
 	if s.out != nil {
 		s.out = s.out[:copy(s.out, s.out[s.keep:])]
@@ -31,19 +31,19 @@ func (s *stream) room(size int) []byte {
 	return s.raw[n : n+size]
 }
 
-// came takes the bytes that are now in the room, and returns those that may be passed on. The
+// takeArrived takes the bytes that are now in the room, and returns those that may be passed on. The
 // result is valid until the next piece.
-func (s *stream) came(size int, final bool) []byte {
+func (s *stream) takeArrived(size int, final bool) []byte {
 	n := len(s.raw)
 	s.raw = s.raw[:n+size]
 	if s.out != nil {
 		s.out = append(s.out, s.raw[n:]...)
 	}
-	s.keep = s.f.scan(s.raw, final, func(m *form, start, end int) {
+	s.keep = s.f.scanText(s.raw, final, func(m *form, start, end int) {
 		if s.out == nil {
 			s.out = bytes.Clone(s.raw)
 		}
-		m.cover(s.out[start:end], s.raw[start:end])
+		m.coverMatch(s.out[start:end], s.raw[start:end])
 	})
 	end := s.keep
 	if end == len(s.raw)-1 && !s.f.brief {
@@ -58,10 +58,10 @@ func (s *stream) came(size int, final bool) []byte {
 	return pass
 }
 
-// feed takes a piece that is stored elsewhere.
-func (s *stream) feed(b []byte, final bool) []byte {
-	copy(s.room(len(b)), b)
-	return s.came(len(b), final)
+// feedPiece takes a piece that is stored elsewhere.
+func (s *stream) feedPiece(b []byte, final bool) []byte {
+	copy(s.roomForPiece(len(b)), b)
+	return s.takeArrived(len(b), final)
 }
 
 // Sizes of reads. Most answers are small. A large one pays for its room once.
@@ -92,10 +92,10 @@ func (m *masker) Read(p []byte) (int, error) {
 		if m.err != nil || len(p) == 0 {
 			return 0, m.err
 		}
-		room := m.room(m.size)
+		room := m.roomForPiece(m.size)
 		n, err := m.r.Read(room)
 		m.err = err
-		m.rest = m.came(n, err == io.EOF) // of a cut answer, the bytes held back are not passed on
+		m.rest = m.takeArrived(n, err == io.EOF) // of a cut answer, the bytes held back are not passed on
 		if n == m.size {
 			m.size = largeRead
 		}

@@ -8,9 +8,9 @@ import (
 // special marks bytes that may begin an escape or a line break.
 var special = [256]bool{'%': true, '\\': true, '\n': true, '\r': true, '+': true}
 
-// match compares the form with the text from start on. It returns the end of the longest match, or
+// matchFrom compares the form with the text from start on. It returns the end of the longest match, or
 // -1. more reports that later bytes could make one.
-func (f *form) match(b []byte, start int) (end int, more bool) {
+func (f *form) matchFrom(b []byte, start int) (end int, more bool) {
 	i := start
 	for n := range f.symbols {
 		if i == len(b) {
@@ -20,7 +20,7 @@ func (f *form) match(b []byte, start int) (end int, more bool) {
 		if special[c] {
 			return f.spelled(b, i, n)
 		}
-		if !f.symbols[n].has(c) {
+		if !f.symbols[n].hasByte(c) {
 			return -1, false
 		}
 		i++
@@ -36,14 +36,14 @@ func (f *form) spelled(b []byte, i, n int) (end int, more bool) {
 	for ; n < len(f.symbols) && len(at) > 0; n++ {
 		next = next[:0]
 		for _, i := range at {
-			more = f.step(b, i, n, &next) || more
-			if n == 0 || !f.wraps() || i == len(b) {
+			more = f.matchSymbol(b, i, n, &next) || more
+			if n == 0 || !f.isWrapped() || i == len(b) {
 				continue
 			}
 			j, unsure := lineBreak(b, i)
 			more = more || unsure
 			if j > i {
-				more = f.step(b, j, n, &next) || more
+				more = f.matchSymbol(b, j, n, &next) || more
 			}
 		}
 		at, next = next, at
@@ -54,18 +54,18 @@ func (f *form) spelled(b []byte, i, n int) (end int, more bool) {
 	return slices.Max(at), more
 }
 
-// wraps reports whether a form is often broken into lines.
-func (f *form) wraps() bool { return f.kind == sixes || f.kind == hexa }
+// isWrapped reports whether a form is often broken into lines.
+func (f *form) isWrapped() bool { return f.kind == sixes || f.kind == hexa }
 
-// step appends the ends of a symbol that begins at i.
-func (f *form) step(b []byte, i, n int, ends *[]int) (more bool) {
+// matchSymbol appends the ends of a symbol that begins at i.
+func (f *form) matchSymbol(b []byte, i, n int, ends *[]int) (more bool) {
 	if i == len(b) {
 		return true
 	}
 	var r readings
-	r.read(b, i)
+	r.readFrom(b, i)
 	for _, o := range r.list[:r.n] {
-		if f.symbols[n].has(o.char) && (o.end == i+1 && o.char == b[i] || f.escapes(o.char)) && !slices.Contains(*ends, o.end) {
+		if f.symbols[n].hasByte(o.char) && (o.end == i+1 && o.char == b[i] || f.escapes(o.char)) && !slices.Contains(*ends, o.end) {
 			*ends = append(*ends, o.end)
 		}
 	}
@@ -78,8 +78,8 @@ func (f *form) escapes(c byte) bool {
 	return f.kind == plain || f.kind == sixes && !alphanumeric(c)
 }
 
-// grams collects the first bytes that matches of the form can have.
-func (f *form) grams(known spellbook, yield func([gram]byte)) {
+// collectGrams collects the first bytes that matches of the form can have.
+func (f *form) collectGrams(known spellbook, yield func([gram]byte)) {
 	var walk func(n int, head string)
 	seen := map[string]bool{}
 	walk = func(n int, head string) {
@@ -88,7 +88,7 @@ func (f *form) grams(known spellbook, yield func([gram]byte)) {
 			return
 		}
 		breaks := f.breaks(n, gram-len(head))
-		for _, c := range f.symbols[n].list() {
+		for _, c := range f.symbols[n].listBytes() {
 			spelled := []string{string(c)}
 			if f.escapes(c) {
 				spelled = known.spellings(c, gram-len(head))
@@ -110,7 +110,7 @@ func (f *form) grams(known spellbook, yield func([gram]byte)) {
 // breaks returns the line breaks that may precede a symbol, or their beginnings.
 func (f *form) breaks(n, size int) []string {
 	list := []string{""}
-	if n == 0 || !f.wraps() {
+	if n == 0 || !f.isWrapped() {
 		return list
 	}
 	ends := []string{"\n", "\r\n", "\r"}

@@ -19,7 +19,7 @@ type packed struct {
 
 func (p *packed) Read(b []byte) (int, error) {
 	if p.r == nil && len(b) > 0 {
-		p.begin()
+		p.detectForm()
 	}
 	if p.r == nil {
 		return 0, nil
@@ -27,8 +27,8 @@ func (p *packed) Read(b []byte) (int, error) {
 	return p.r.Read(b)
 }
 
-// begin looks at as many of the first bytes as it needs to decide.
-func (p *packed) begin() {
+// detectForm looks at as many of the first bytes as it needs to decide.
+func (p *packed) detectForm() {
 	var head []byte
 	rest := io.Reader(p.body)
 	for len(head) < len(gzipMagic) && bytes.HasPrefix(gzipMagic, head) {

@@ -18,19 +18,19 @@ type swap struct {
 	rest   string // the other text of the client in this place
 }
 
-// swaps finds the placeholders that are in their leases' places.
-func (s *Set) swaps(r *http.Request) []swap {
+// findSwaps finds the placeholders that are in their leases' places.
+func (s *Set) findSwaps(r *http.Request) []swap {
 	var list []swap
 	for _, l := range s.loans {
-		if w, ok := l.find(r); ok {
+		if w, ok := l.findPlaceholder(r); ok {
 			list = append(list, w)
 		}
 	}
 	return list
 }
 
-// find looks for the loan's placeholder in its place.
-func (l *loan) find(r *http.Request) (swap, bool) {
+// findPlaceholder looks for the loan's placeholder in its place.
+func (l *loan) findPlaceholder(r *http.Request) (swap, bool) {
 	if l.Place.Kind == spec.PlaceQuery {
 		return l.inQuery(r.URL.RawQuery)
 	}
@@ -38,7 +38,7 @@ func (l *loan) find(r *http.Request) (swap, bool) {
 	if l.Place.Kind != spec.PlaceHeader {
 		name = "Authorization"
 	}
-	key, value, ok := only(r.Header, name)
+	key, value, ok := onlyValue(r.Header, name)
 	if !ok {
 		return swap{}, false
 	}
@@ -47,10 +47,10 @@ func (l *loan) find(r *http.Request) (swap, bool) {
 	case spec.PlaceBearer:
 		w.text, ok = l.bearer(value)
 	case spec.PlaceBasic:
-		w.text, w.rest, ok = l.basic(value)
+		w.text, w.rest, ok = l.swapBasic(value)
 	case spec.PlaceAuthorization:
 		if w.text, ok = l.bearer(value); !ok {
-			w.text, w.rest, ok = l.basic(value)
+			w.text, w.rest, ok = l.swapBasic(value)
 		}
 	default:
 		w.text, ok = l.value, value == l.Placeholder
@@ -58,8 +58,8 @@ func (l *loan) find(r *http.Request) (swap, bool) {
 	return w, ok
 }
 
-// only returns the value of a header that occurs once.
-func only(h http.Header, name string) (key, value string, ok bool) {
+// onlyValue returns the value of a header that occurs once.
+func onlyValue(h http.Header, name string) (key, value string, ok bool) {
 	n := 0
 	for k, values := range h {
 		if strings.EqualFold(k, name) {
@@ -78,8 +78,8 @@ func (l *loan) bearer(value string) (string, bool) {
 	return scheme + " " + l.value, known && strings.TrimSpace(rest) == l.Placeholder
 }
 
-// basic exchanges the password. If any user will do, it also exchanges a user without a password.
-func (l *loan) basic(value string) (text, user string, ok bool) {
+// swapBasic exchanges the password. If any user will do, it also exchanges a user without a password.
+func (l *loan) swapBasic(value string) (text, user string, ok bool) {
 	scheme, rest, _ := strings.Cut(value, " ")
 	if !strings.EqualFold(scheme, "basic") {
 		return "", "", false

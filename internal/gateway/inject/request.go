@@ -31,14 +31,14 @@ func (s *Set) Request(r *http.Request, to Target, now time.Time) (Uses, error) {
 	if s == nil {
 		return nil, nil
 	}
-	list := s.swaps(r)
+	list := s.findSwaps(r)
 	for _, w := range list {
 		if why := w.objection(r, to, now); why != "" {
-			return nil, w.refuse(w.place(), why)
+			return nil, w.refuse(w.placeText(), why)
 		}
 	}
 	why := func(l *loan) string { return l.elsewhere(to, now) }
-	if err := s.judge(r, list, why); err != nil {
+	if err := s.judgeHead(r, list, why); err != nil {
 		return nil, err
 	}
 	for name := range r.Header {
@@ -47,14 +47,14 @@ func (s *Set) Request(r *http.Request, to Target, now time.Time) (Uses, error) {
 		}
 	}
 	if s.hasHost(to) {
-		strip(r, list)
+		stripOwn(r, list)
 	}
-	s.scanBody(r, why, func(l *loan) bool { return to.Secure && l.bound(to, now) })
+	s.scanBody(r, why, func(l *loan) bool { return to.Secure && l.isBound(to, now) })
 	return exchange(r, list), nil
 }
 
-// strip removes all parts that only the client's own credentials can be in.
-func strip(r *http.Request, list []swap) {
+// stripOwn removes all parts that only the client's own credentials can be in.
+func stripOwn(r *http.Request, list []swap) {
 	stripHeader(r.Header)
 	r.URL.RawQuery = rewriteQuery(r.URL.RawQuery, list)
 	r.URL.User = nil
@@ -75,13 +75,13 @@ func exchange(r *http.Request, list []swap) Uses {
 
 // objection returns why a placeholder in its place is not exchanged.
 func (l *loan) objection(r *http.Request, to Target, now time.Time) string {
-	if !to.Secure || !l.bound(to, now) || !l.lent(now) {
+	if !to.Secure || !l.isBound(to, now) || !l.isLent(now) {
 		return l.elsewhere(to, now)
 	}
 	if strings.EqualFold(r.Method, http.MethodTrace) {
 		return "TRACE would send it back"
 	}
-	q := to.query(now)
+	q := to.newQuery(now)
 	q.Stage = policy.StageRequest
 	called := r.Host
 	if to.Local {
@@ -109,13 +109,13 @@ func (l *loan) objection(r *http.Request, to Target, now time.Time) string {
 func (l *loan) elsewhere(to Target, now time.Time) string {
 	switch {
 	case l.taken && l.login.Is(to):
-		return l.over(now)
-	case !l.bound(to, now):
+		return l.whyOver(now)
+	case !l.isBound(to, now):
 		return "its lease is only for " + l.hosts
 	case !to.Secure:
 		return "it is exchanged over TLS only"
-	case !l.lent(now):
-		return l.over(now)
+	case !l.isLent(now):
+		return l.whyOver(now)
 	}
 	return "it belongs, once, into " + l.placeName()
 }
@@ -135,33 +135,33 @@ func (l *loan) placeName() string {
 	return "the parameter " + l.Place.Name + " of the query"
 }
 
-// place returns where a swap was found, for people.
-func (w *swap) place() string {
+// placeText returns where a swap was found, for people.
+func (w *swap) placeText() string {
 	if w.header == "" {
 		return "query"
 	}
 	return "header " + w.header
 }
 
-// judge refuses placeholders in the head of a request, except where they are exchanged.
-func (s *Set) judge(r *http.Request, list []swap, why func(*loan) string) error {
+// judgeHead refuses placeholders in the head of a request, except where they are exchanged.
+func (s *Set) judgeHead(r *http.Request, list []swap, why func(*loan) string) error {
 	var t text
-	t.add("method", r.Method)
-	t.fold("host", r.Host)
-	t.fold("host", r.URL.Host)
+	t.addPart("method", r.Method)
+	t.addFolded("host", r.Host)
+	t.addFolded("host", r.URL.Host)
 	t.decoded("path", r.URL.EscapedPath(), r.URL.Path)
-	t.add("path", r.URL.Opaque)
-	t.add("URL", r.URL.User.String())
+	t.addPart("path", r.URL.Opaque)
+	t.addPart("URL", r.URL.User.String())
 	query := without(r.URL.RawQuery, list)
 	t.decoded("query", query, unescape(query))
 	for name, values := range r.Header {
 		if w := inHeader(list, name); w != nil {
-			t.add("header "+name, w.rest)
+			t.addPart("header "+name, w.rest)
 			continue
 		}
 		t.header("header", name, values)
 	}
-	return t.judge(s, why)
+	return t.judgeText(s, why)
 }
 
 // scanBody scans the body while it is sent, and the trailers after it. In a body a placeholder may go
@@ -181,7 +181,7 @@ func (s *Set) scanBody(r *http.Request, why func(*loan) string, fine func(*loan)
 		for name, values := range r.Trailer {
 			t.header("trailer", name, values)
 		}
-		return t.judge(s, why)
+		return t.judgeText(s, why)
 	}}
 	r.Body, r.GetBody = b, nil
 	if c := coding(r.Header); c == "gzip" || c == "deflate" {

@@ -21,7 +21,7 @@ func (s *Set) Response(resp *http.Response, to Target) error {
 	resp.Status = s.Mask(resp.Status)
 	bound := s.hasHost(to)
 	if bound {
-		if err := s.whole(resp); err != nil {
+		if err := s.checkWhole(resp); err != nil {
 			return err
 		}
 	}
@@ -52,8 +52,8 @@ func (s *Set) Response(resp *http.Response, to Target) error {
 	return nil
 }
 
-// whole refuses answers in a form that was not asked for and could not be masked.
-func (s *Set) whole(resp *http.Response) error {
+// checkWhole refuses answers in a form that was not asked for and could not be masked.
+func (s *Set) checkWhole(resp *http.Response) error {
 	fail := func(what string) error {
 		return spec.Errorf(spec.ErrDenied, "the answer %s, so secrets in it could not be masked", what)
 	}
@@ -88,7 +88,7 @@ func (s *Set) Header(h http.Header) {
 	for name, values := range h {
 		t.header("", name, values)
 	}
-	if s.values.find(t.all) != nil {
+	if s.values.findNeedle(t.all) != nil {
 		for _, values := range h {
 			for i, v := range values {
 				values[i] = s.values.maskText(v)

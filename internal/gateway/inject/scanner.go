@@ -63,7 +63,7 @@ func (s *Scanner) Feed(b []byte) error {
 		b = s.tail
 	}
 	var found *loan
-	keep := s.f.scan(b, false, func(m *form, _, _ int) {
+	keep := s.f.scanText(b, false, func(m *form, _, _ int) {
 		if s.fine == nil || !s.fine(m.loan) {
 			found = m.loan
 		}
@@ -80,8 +80,8 @@ func (s *Scanner) Feed(b []byte) error {
 	return nil
 }
 
-// reset begins another stream.
-func (s *Scanner) reset() { s.tail = s.tail[:0] }
+// resetStream begins another stream.
+func (s *Scanner) resetStream() { s.tail = s.tail[:0] }
 
 // body is a request's body that is scanned while it is sent.
 type body struct {

@@ -8,10 +8,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// sent returns the forms in which the values are sent: with a user, base64 of user:value; in a
+// sentForms returns the forms in which the values are sent: with a user, base64 of user:value; in a
 // query, the escaped value. A receiver that writes such a form in base64 or hexadecimal does not
 // write the value itself in any spelling.
-func (l *loan) sent() (list []string) {
+func (l *loan) sentForms() (list []string) {
 	for _, v := range l.values() {
 		switch l.Place.Kind {
 		case spec.PlaceBasic, spec.PlaceAuthorization:
@@ -49,7 +49,7 @@ func sentDigits(before, text, behind string) string {
 
 // sentNeedles returns needles for the results of sent. The mask keeps base64 valid.
 func (l *loan) sentNeedles() (list []needle) {
-	for _, text := range l.sent() {
+	for _, text := range l.sentForms() {
 		list = append(list, needle{loan: l, text: text, mask: strings.Repeat("A", len(text))})
 	}
 	return list

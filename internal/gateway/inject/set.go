@@ -134,7 +134,7 @@ func (s *Set) Bound(name string, addr netip.Addr, port uint16, now time.Time) bo
 	}
 	to := Target{Name: name, Addr: addr, Port: port}
 	for _, l := range s.loans {
-		if l.lent(now) && (l.bound(to, now) || l.login.Is(to)) {
+		if l.isLent(now) && (l.isBound(to, now) || l.login.Is(to)) {
 			return true
 		}
 	}
@@ -144,7 +144,7 @@ func (s *Set) Bound(name string, addr netip.Addr, port uint16, now time.Time) bo
 // hasHost reports whether any lease is bound to the host, live or not.
 func (s *Set) hasHost(to Target) bool {
 	for _, l := range s.loans {
-		if l.bound(to, someTime) {
+		if l.isBound(to, someTime) {
 			return true
 		}
 	}
@@ -155,18 +155,18 @@ func (s *Set) hasHost(to Target) bool {
 // end of their own.
 var someTime = time.Unix(1, 0)
 
-// lent reports whether the value may be used at a time.
-func (l *loan) lent(now time.Time) bool { return l.value != "" && !l.taken && l.Live(now) }
+// isLent reports whether the value may be used at a time.
+func (l *loan) isLent(now time.Time) bool { return l.value != "" && !l.taken && l.Live(now) }
 
-func (l *loan) bound(to Target, now time.Time) bool {
-	q := to.query(now)
+func (l *loan) isBound(to Target, now time.Time) bool {
+	q := to.newQuery(now)
 	q.Stage = policy.StageConnect
 	d := l.rules.Decide(q)
 	return d.Allowed()
 }
 
-// query begins a question about the target.
-func (to Target) query(now time.Time) policy.Query {
+// newQuery begins a question about the target.
+func (to Target) newQuery(now time.Time) policy.Query {
 	q := policy.Query{Name: to.Name, Port: to.Port, Now: now}
 	if to.Name == "" {
 		q.Addr = to.Addr.Unmap()
@@ -203,7 +203,7 @@ func (s *Set) Find(where, text string) *Refused {
 			return l.refuse(where, "it is only for requests to "+l.hosts)
 		}
 	}
-	if n := s.placeholders.find([]byte(text)); n != nil {
+	if n := s.placeholders.findNeedle([]byte(text)); n != nil {
 		return n.loan.refuse(where, "it is only for requests to "+n.loan.hosts)
 	}
 	return nil

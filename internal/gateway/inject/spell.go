@@ -25,24 +25,24 @@ type readings struct {
 	more bool // later bytes could give it another meaning
 }
 
-func (r *readings) add(c byte, end int) {
+func (r *readings) addReading(c byte, end int) {
 	if r.n < len(r.list) {
 		r.list[r.n] = reading{c, end}
 		r.n++
 	}
 }
 
-// read adds the readings that begin at i, which must be within b.
-func (r *readings) read(b []byte, i int) {
+// readFrom adds the readings that begin at i, which must be within b.
+func (r *readings) readFrom(b []byte, i int) {
 	r.n, r.more = 0, false
-	r.add(b[i], i+1)
+	r.addReading(b[i], i+1)
 	switch b[i] {
 	case '%':
 		r.percent(b, i+1)
 	case '\\':
 		r.slashes(b, i)
 	case '+':
-		r.add(' ', i+1)
+		r.addReading(' ', i+1)
 	}
 }
 
@@ -52,7 +52,7 @@ func (r *readings) percent(b []byte, i int) {
 		v, n := number(b, i, 2)
 		switch {
 		case n == 2:
-			r.add(byte(v), i+2)
+			r.addReading(byte(v), i+2)
 		case i+n == len(b):
 			r.more = true
 			return
@@ -71,7 +71,7 @@ func (r *readings) slashes(b []byte, i int) {
 	for j < len(b) && j-i < maxSlashes && b[j] == '\\' {
 		j++
 		if n := j - i; n == 2 || n == 4 || n == 8 {
-			r.add('\\', j)
+			r.addReading('\\', j)
 		}
 	}
 	if j == len(b) {
@@ -86,7 +86,7 @@ func (r *readings) slashes(b []byte, i int) {
 	case c == 'x':
 		r.hexDigits(b, j+1, 2)
 	case !alphanumeric(c) && c != '\\':
-		r.add(c, j+1)
+		r.addReading(c, j+1)
 	}
 }
 
@@ -104,7 +104,7 @@ func (r *readings) codePoint(b []byte, i int) {
 	case end == len(b):
 		r.more = true
 	case n > 0 && b[end] == '}' && v < 128:
-		r.add(byte(v), end+1)
+		r.addReading(byte(v), end+1)
 	}
 }
 
@@ -113,7 +113,7 @@ func (r *readings) hexDigits(b []byte, i, size int) {
 	v, n := number(b, i, size)
 	switch {
 	case n == size && v < 128:
-		r.add(byte(v), i+n)
+		r.addReading(byte(v), i+n)
 	case n < size && i+n == len(b):
 		r.more = true
 	}
@@ -122,7 +122,7 @@ func (r *readings) hexDigits(b []byte, i, size int) {
 // number reads up to size hexadecimal digits. It returns how many it read.
 func number(b []byte, i, size int) (v, n int) {
 	for n < size && i+n < len(b) {
-		d := digit(b[i+n])
+		d := digitValue(b[i+n])
 		if d >= 16 {
 			break
 		}
@@ -131,7 +131,7 @@ func number(b []byte, i, size int) (v, n int) {
 	return v, n
 }
 
-func digit(c byte) int {
+func digitValue(c byte) int {
 	switch {
 	case c >= '0' && c <= '9':
 		return int(c - '0')
@@ -206,7 +206,7 @@ func spellings(c byte, size int) []string {
 		}
 	}
 	add(string(c))
-	hex := hexOf(c)
+	hex := hexForms(c)
 	for _, h := range hex {
 		for k := range maxPercent + 1 {
 			add("%" + strings.Repeat("25", k) + h)
@@ -233,8 +233,8 @@ func spellings(c byte, size int) []string {
 	return list
 }
 
-// hexOf returns the ways to write an ASCII byte in hexadecimal: its first digit is not a letter.
-func hexOf(c byte) []string {
+// hexForms returns the ways to write an ASCII byte in hexadecimal: its first digit is not a letter.
+func hexForms(c byte) []string {
 	high := '0' + c>>4
 	return slices.Compact([]string{
 		string([]byte{high, "0123456789abcdef"[c&15]}),

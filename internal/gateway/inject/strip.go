@@ -128,7 +128,7 @@ func stripHeader(h http.Header) {
 		case "accept-encoding":
 			h[name] = []string{readable(values)}
 		case "connection":
-			h[name] = keepTokens(values, isHop)
+			h[name] = keepTokens(values, isHopField)
 		case "sec-websocket-protocol": // some servers take keys here, because browsers have no other place
 			if h[name] = keepTokens(values, isProtocol); len(h[name]) == 0 {
 				delete(h, name)
@@ -151,9 +151,9 @@ func readable(accepted []string) string {
 	return "identity"
 }
 
-// isHop reports whether a name may be in Connection. Any other name there would make the next
+// isHopField reports whether a name may be in Connection. Any other name there would make the next
 // server drop a header, such as the credential.
-func isHop(s string) bool {
+func isHopField(s string) bool {
 	return slices.Contains([]string{"close", "keep-alive", "upgrade", "te"}, strings.ToLower(s))
 }
 

@@ -22,7 +22,7 @@ type part struct {
 // between separates parts: no searched text contains it.
 const between = "\x00\x01"
 
-func (t *text) add(what, s string) {
+func (t *text) addPart(what, s string) {
 	if t.all == nil {
 		t.all, t.parts = make([]byte, 0, 2<<10), make([]part, 0, 32)
 	}
@@ -34,33 +34,33 @@ func (t *text) add(what, s string) {
 
 // decoded adds a part, and the same part without one layer of escapes. Other layers may remain.
 func (t *text) decoded(what, s, plain string) {
-	t.add(what, s)
+	t.addPart(what, s)
 	if plain != s {
-		t.add(what, plain)
+		t.addPart(what, plain)
 	}
 }
 
-// fold adds a part in which upper and lower case are the same.
-func (t *text) fold(what, s string) {
-	t.add(what, s)
+// addFolded adds a part in which upper and lower case are the same.
+func (t *text) addFolded(what, s string) {
+	t.addPart(what, s)
 	if len(s) >= minPlaceholder {
 		t.folded = append(t.folded, part{what: what, text: strings.ToLower(s)})
 	}
 }
 
 func (t *text) header(kind, name string, values []string) {
-	t.fold("name of a "+kind, name)
+	t.addFolded("name of a "+kind, name)
 	what := kind + " " + name
 	for _, v := range values {
-		t.add(what, v)
+		t.addPart(what, v)
 	}
 }
 
-// judge refuses placeholders.
-func (t *text) judge(s *Set, why func(*loan) string) error {
+// judgeText refuses placeholders.
+func (t *text) judgeText(s *Set, why func(*loan) string) error {
 	var found *loan
 	where := ""
-	s.placeholders.scan(t.all, true, func(m *form, start, _ int) {
+	s.placeholders.scanText(t.all, true, func(m *form, start, _ int) {
 		i, _ := slices.BinarySearchFunc(t.parts, start+1, func(p part, end int) int { return p.start - end })
 		found, where = m.loan, t.parts[max(0, i-1)].what
 	})

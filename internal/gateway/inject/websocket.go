@@ -38,7 +38,7 @@ func (w *webSocket) Read(p []byte) (int, error) {
 }
 
 func (w *webSocket) Write(p []byte) (int, error) {
-	if err := w.out.judge(p); err != nil {
+	if err := w.out.judgePayload(p); err != nil {
 		return 0, err
 	}
 	return w.ReadWriteCloser.Write(p)
@@ -68,21 +68,21 @@ type frames struct {
 
 // header takes bytes for a header. done reports that it is complete.
 func (f *frames) header(b []byte) (rest []byte, done bool, err error) {
-	for f.have < f.size() {
+	for f.have < f.headerSize() {
 		if len(b) == 0 {
 			return nil, false, nil
 		}
 		f.head[f.have] = b[0]
 		f.have, b = f.have+1, b[1:]
 	}
-	if err := f.check(); err != nil {
+	if err := f.checkHeader(); err != nil {
 		return nil, false, err
 	}
 	return b, true, nil
 }
 
-// size returns the length of the header, as far as it is known.
-func (f *frames) size() int {
+// headerSize returns the length of the header, as far as it is known.
+func (f *frames) headerSize() int {
 	if f.have < 2 {
 		return 2
 	}
@@ -100,11 +100,11 @@ func (f *frames) size() int {
 }
 
 func (f *frames) opcode() byte  { return f.head[0] & 15 }
-func (f *frames) final() bool   { return f.head[0]&128 != 0 }
+func (f *frames) isFinal() bool { return f.head[0]&128 != 0 }
 func (f *frames) control() bool { return f.opcode() >= opClose }
 
-// check judges a complete header and begins the payload.
-func (f *frames) check() error {
+// checkHeader judges a complete header and begins the payload.
+func (f *frames) checkHeader() error {
 	f.pos = 0
 	switch n := f.head[1] & 127; n {
 	case 126:
@@ -125,7 +125,7 @@ func (f *frames) check() error {
 		why = "has a length that is none"
 	case op > opPong || op > opBinary && op < opClose:
 		why = "has an unknown opcode"
-	case f.control() && (!f.final() || f.left > maxControl):
+	case f.control() && (!f.isFinal() || f.left > maxControl):
 		why = "is a control frame in pieces"
 	case !f.control() && (op == opContinue) != f.open:
 		why = "does not continue what came before"
@@ -134,7 +134,7 @@ func (f *frames) check() error {
 		return spec.Errorf(spec.ErrDenied, "a WebSocket frame %s, so it cannot be looked into", why)
 	}
 	if !f.control() {
-		f.open = !f.final()
+		f.open = !f.isFinal()
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (f *frames) payload(buf, b []byte) (part, rest []byte, ended bool) {
 	}
 	part, rest = b[:n], b[n:]
 	if f.masked {
-		key := f.head[f.size()-4 : f.size()]
+		key := f.head[f.headerSize()-4 : f.headerSize()]
 		buf = append(buf[:0], part...)
 		for i := range buf {
 			buf[i] ^= key[(f.pos+i)&3]
@@ -173,7 +173,7 @@ type sender struct {
 	err        error
 }
 
-func (s *sender) judge(b []byte) error {
+func (s *sender) judgePayload(b []byte) error {
 	for s.err == nil && (len(b) > 0 || s.inside && s.left == 0) {
 		if !s.inside {
 			b, s.inside, s.err = s.header(b)
@@ -187,8 +187,8 @@ func (s *sender) judge(b []byte) error {
 		s.buf, b, ended = s.payload(s.buf, b)
 		if s.err = scan.Feed(s.buf); ended {
 			s.inside = false
-			if s.final() {
-				scan.reset()
+			if s.isFinal() {
+				scan.resetStream()
 			}
 		}
 	}
@@ -232,7 +232,7 @@ func (w *receiver) Read(p []byte) (int, error) {
 		}
 		n, err := w.r.Read(w.buf)
 		w.ready, w.given = w.ready[:0], 0
-		if bad := w.take(w.buf[:n]); bad != nil {
+		if bad := w.takeFrames(w.buf[:n]); bad != nil {
 			err = bad
 		} else {
 			w.putBack()
@@ -244,8 +244,8 @@ func (w *receiver) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// take reads frames.
-func (w *receiver) take(b []byte) (err error) {
+// takeFrames reads frames.
+func (w *receiver) takeFrames(b []byte) (err error) {
 	for len(b) > 0 || w.inside && w.left == 0 {
 		if !w.inside {
 			if b, w.inside, err = w.header(b); err != nil {
@@ -264,7 +264,7 @@ func (w *receiver) take(b []byte) (err error) {
 		if w.control() {
 			w.controlFrame(part, ended)
 		} else {
-			w.text = append(w.text, w.message.feed(part, ended && w.final())...)
+			w.text = append(w.text, w.message.feedPiece(part, ended && w.isFinal())...)
 		}
 		if ended {
 			w.inside = false

@@ -46,7 +46,7 @@ func (i *Inspector) capture(ctx context.Context, w *answer, r *http.Request, x *
 	if s := resp.StatusCode; s != http.StatusSwitchingProtocols && (s < 200 || s > 299) {
 		return false
 	}
-	body, err := i.kept(ctx, resp, x)
+	body, err := i.keepTokens(ctx, resp, x)
 	if err != nil {
 		x.refuse(err.Error())
 		x.record.Verdict = spec.VerdictError
@@ -72,10 +72,10 @@ func (x *exchange) captured(why string) spec.NetworkRecord {
 	return record
 }
 
-// kept keeps the tokens of an answer, and returns the answer for the inside: of the server's answer
+// keepTokens keeps the tokens of an answer, and returns the answer for the inside: of the server's answer
 // it contains only members that are known not to be secret.
-func (i *Inspector) kept(ctx context.Context, resp *http.Response, x *exchange) (map[string]any, error) {
-	text, err := given(resp)
+func (i *Inspector) keepTokens(ctx context.Context, resp *http.Response, x *exchange) (map[string]any, error) {
+	text, err := readTokens(resp)
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +117,8 @@ func (i *Inspector) passed(text []byte, identity string) map[string]any {
 	return out
 }
 
-// given reads an answer in JSON.
-func given(resp *http.Response) ([]byte, error) {
+// readTokens reads an answer in JSON.
+func readTokens(resp *http.Response) ([]byte, error) {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode != http.StatusOK || kind != "application/json" {
 		return nil, fmt.Errorf("%w: the answer has the status %d, and is not 200 in JSON", errGiven, resp.StatusCode)

@@ -77,8 +77,8 @@ type connKey struct{}
 
 func connOf(r *http.Request) *conn { return r.Context().Value(connKey{}).(*conn) }
 
-// owner returns our connection for the one that net/http's server has.
-func owner(c net.Conn) *conn { return c.(*frames).owner }
+// ownerOf returns our connection for the one that net/http's server has.
+func ownerOf(c net.Conn) *conn { return c.(*frames).owner }
 
 // Track knows the active requests of one connection. The zero Track is ready for use.
 type Track struct {

@@ -161,7 +161,7 @@ func (i *Inspector) lendSecrets(ctx context.Context, w *answer, r *http.Request,
 	if x.secrets == nil {
 		return r, true
 	}
-	if !i.good(ctx, w, r, x) {
+	if !i.renewLogins(ctx, w, r, x) {
 		return nil, false
 	}
 	trailer := r.Trailer     // filled when the body ends

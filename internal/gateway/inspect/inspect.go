@@ -159,7 +159,7 @@ func New(c Config) *Inspector {
 			MaxReceiveBufferPerConnection: bodyWindow, MaxReceiveBufferPerStream: bodyWindow,
 		},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, owner(c))
+			return context.WithValue(ctx, connKey{}, ownerOf(c))
 		},
 		ErrorLog: log.New(&mistakes{to: os.Stderr}, "", 0),
 	}

@@ -26,9 +26,9 @@ type Logins interface {
 // ErrNoLogin is of class errors that only a new login on the host fixes.
 var ErrNoLogin = errors.New("the login of the host has ended")
 
-// good renews the logins that a request goes out with. It returns false if the request was answered
+// renewLogins renews the logins that a request goes out with. It returns false if the request was answered
 // instead.
-func (i *Inspector) good(ctx context.Context, w *answer, r *http.Request, x *exchange) bool {
+func (i *Inspector) renewLogins(ctx context.Context, w *answer, r *http.Request, x *exchange) bool {
 	if i.conf.Logins == nil {
 		return true
 	}

@@ -40,7 +40,7 @@ func New(before spec.Bill, prices price.List, budget spec.Budget, change func())
 func (m *Meter) reprice() {
 	for n := range m.bill.Models {
 		i := &m.bill.Models[n]
-		p, ok := m.price(i.Model)
+		p, ok := m.priceOf(i.Model)
 		if !ok || i.Unpriced == 0 {
 			continue
 		}
@@ -53,8 +53,8 @@ func (m *Meter) reprice() {
 	}
 }
 
-// price returns the price of a model, or the highest price if the answer did not name its model.
-func (m *Meter) price(model string) (price.Price, bool) {
+// priceOf returns the price of a model, or the highest price if the answer did not name its model.
+func (m *Meter) priceOf(model string) (price.Price, bool) {
 	if model == "" {
 		return m.prices.Dearest()
 	}
@@ -102,7 +102,7 @@ func modelIn(path string) string {
 	if !ok || !strings.HasSuffix(strings.ToLower(call), "generatecontent") {
 		return ""
 	}
-	return plain(name)
+	return plainName(name)
 }
 
 // Request is the part of a request to a host of models that matters here.
@@ -206,7 +206,7 @@ type Question struct {
 func (m *Meter) Open(q Question) (*Tally, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.spent(); err != nil {
+	if err := m.errSpent(); err != nil {
 		return nil, err
 	}
 	if m.bounded() && m.unkept != nil {
@@ -222,7 +222,7 @@ func (m *Meter) Open(q Question) (*Tally, error) {
 	}
 	m.under++
 	t := &Tally{meter: m, said: figures{}, asks: model, likely: q.Likely}
-	t.scan.value, t.scan.end = t.found, t.documented
+	t.scan.value, t.scan.end = t.noteValue, t.documented
 	t.ask.value, t.ask.end = t.wanted, func() {}
 	return t, nil
 }
@@ -231,7 +231,7 @@ func (m *Meter) Open(q Question) (*Tally, error) {
 func (t *Tally) Unread() {
 	m := t.meter
 	m.mu.Lock()
-	m.item("").Unseen++
+	m.itemOf("").Unseen++
 	m.mu.Unlock()
 	m.change()
 }
@@ -283,14 +283,14 @@ func (m *Meter) Bill() spec.Bill {
 	return spec.Bill{Models: slices.DeleteFunc(slices.Clone(m.bill.Models), nothing), Limited: m.bill.Limited, Overloaded: m.bill.Overloaded, Failed: m.bill.Failed}
 }
 
-func (m *Meter) leave() {
+func (m *Meter) leaveQuestion() {
 	m.mu.Lock()
 	m.under--
 	m.mu.Unlock()
 }
 
-// spent returns an error if the budget is used up.
-func (m *Meter) spent() error {
+// errSpent returns an error if the budget is used up.
+func (m *Meter) errSpent() error {
 	sum := m.bill.Total()
 	switch b := m.budget; {
 	case b.Tokens > 0 && sum.Counted() >= b.Tokens:
@@ -306,7 +306,7 @@ func (m *Meter) spent() error {
 // priced refuses a model without a price, if the budget is in USD. An unnamed model costs as much
 // as the dearest. The caller holds the lock.
 func (m *Meter) priced(model string) error {
-	if _, ok := m.price(model); ok || m.budget.USD == 0 {
+	if _, ok := m.priceOf(model); ok || m.budget.USD == 0 {
 		return nil
 	}
 	return spec.Errorf(spec.ErrDenied, "the budget of this sandbox is in USD, and %s has no price: the setting prices of the host can give it one", model)
@@ -329,14 +329,14 @@ func (m *Meter) unpriced() string {
 	return strings.Join(names, ", ")
 }
 
-// count replaces the earlier numbers of an answer by the current ones.
-func (m *Meter) count(was, now told, guessed int64) {
+// countAnswer replaces the earlier numbers of an answer by the current ones.
+func (m *Meter) countAnswer(was, now told, guessed int64) {
 	m.mu.Lock()
 	if was.count {
-		m.add(was, -1)
+		m.addAnswer(was, -1)
 	}
-	m.add(now, 1)
-	m.item(now.model).Guessed += guessed
+	m.addAnswer(now, 1)
+	m.itemOf(now.model).Guessed += guessed
 	if all := now.Input + now.Cached + now.CacheWrite; guessed == 0 && (all > m.most[now.model]) && (len(m.most) < maxModels || m.most[now.model] > 0) {
 		m.most[now.model] = all
 	}
@@ -344,12 +344,12 @@ func (m *Meter) count(was, now told, guessed int64) {
 	m.change()
 }
 
-// add counts an answer, or removes it.
-func (m *Meter) add(a told, n int64) {
-	i := m.item(a.model)
+// addAnswer counts an answer, or removes it.
+func (m *Meter) addAnswer(a told, n int64) {
+	i := m.itemOf(a.model)
 	i.Answers += n
 	usd, priced := 0.0, false
-	if p, ok := m.price(a.model); ok {
+	if p, ok := m.priceOf(a.model); ok {
 		usd, priced = p.USD(a.Tokens, a.hour), true
 	}
 	if n > 0 {
@@ -368,11 +368,11 @@ func (m *Meter) add(a told, n int64) {
 // maxModels bounds the named models; all others have no name.
 const maxModels = 64
 
-// item returns the item of a model.
-func (m *Meter) item(model string) *spec.BillItem {
+// itemOf returns the item of a model.
+func (m *Meter) itemOf(model string) *spec.BillItem {
 	n, ok := slices.BinarySearchFunc(m.bill.Models, model, func(i spec.BillItem, name string) int { return cmp.Compare(i.Model, name) })
 	if !ok && len(m.bill.Models) >= maxModels && model != "" {
-		return m.item("")
+		return m.itemOf("")
 	}
 	if !ok {
 		m.bill.Models = slices.Insert(m.bill.Models, n, spec.BillItem{Model: model})

@@ -19,8 +19,8 @@ type refusal struct {
 	in             int64  // or in how many seconds
 }
 
-// found notes the value at a path of the document.
-func (r *refusal) found(path, text string) {
+// noteValue notes the value at a path of the document.
+func (r *refusal) noteValue(path, text string) {
 	switch path {
 	case "type":
 		r.kind = text
@@ -47,8 +47,8 @@ func (r *refusal) called(name string) {
 	}
 }
 
-// until returns when the provider can be asked again, if it said so.
-func (r *refusal) until(at time.Time) time.Time {
+// retryTime returns when the provider can be asked again, if it said so.
+func (r *refusal) retryTime(at time.Time) time.Time {
 	until := time.Time{}
 	switch {
 	case r.resets > 0:
@@ -75,7 +75,7 @@ func (t *Tally) refuses(at time.Time) {
 	if r.kind == "error" {
 		r.called(r.code)
 	}
-	l := spec.Limited{At: at, Host: t.from, Until: r.until(at)}
+	l := spec.Limited{At: at, Host: t.from, Until: r.retryTime(at)}
 	switch {
 	case r.limited:
 		t.Limited(l)

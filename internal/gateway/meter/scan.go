@@ -38,11 +38,11 @@ func (s *scanner) write(p []byte) {
 		case s.quoted:
 			s.inString(c)
 		case s.bare && isBare(c):
-			s.keep(c)
+			s.keepByte(c)
 		default:
 			if s.bare {
 				s.bare = false
-				s.tell()
+				s.reportValue()
 			}
 			s.between(c)
 		}
@@ -53,7 +53,7 @@ func isBare(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c == '-' || c == '+' || c == '.' || c == 'E'
 }
 
-func (s *scanner) keep(c byte) {
+func (s *scanner) keepByte(c byte) {
 	if len(s.text) < maxText {
 		s.text = append(s.text, c)
 	} else {
@@ -71,12 +71,12 @@ func (s *scanner) inString(c byte) {
 		s.quoted = false
 		s.string()
 	default:
-		s.keep(c)
+		s.keepByte(c)
 	}
 }
 
-// in returns the innermost open object or array; nil if it is too deep, or none is open.
-func (s *scanner) in() *level {
+// innermost returns the innermost open object or array; nil if it is too deep, or none is open.
+func (s *scanner) innermost() *level {
 	if s.depth < 1 || s.depth > maxDepth {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (s *scanner) in() *level {
 }
 
 func (s *scanner) between(c byte) {
-	switch l := s.in(); {
+	switch l := s.innermost(); {
 	case c == '{', c == '[':
 		s.open(c == '[')
 	case s.depth == 0: // outside of a document
@@ -110,7 +110,7 @@ func (s *scanner) open(array bool) {
 		return
 	}
 	s.depth++
-	if l := s.in(); l != nil {
+	if l := s.innermost(); l != nil {
 		*l = level{array: array}
 	}
 }
@@ -130,11 +130,11 @@ func (s *scanner) restart() bool {
 
 // string is called at the end of a string: a name or a value.
 func (s *scanner) string() {
-	l := s.in()
+	l := s.innermost()
 	switch {
 	case l == nil:
 	case l.array || l.named:
-		s.tell()
+		s.reportValue()
 	case s.long:
 		l.name = ""
 	default:
@@ -142,9 +142,9 @@ func (s *scanner) string() {
 	}
 }
 
-// tell reports a value.
-func (s *scanner) tell() {
-	if s.long || s.in() == nil {
+// reportValue reports a value.
+func (s *scanner) reportValue() {
+	if s.long || s.innermost() == nil {
 		return
 	}
 	var path strings.Builder

@@ -41,14 +41,14 @@ func (s *Socket) Write(p []byte) (int, error) {
 		}
 		b = b[len(part):]
 		s.left -= uint64(len(part))
-		s.over()
+		s.checkEnd()
 	}
 	return len(p), nil
 }
 
 // header takes bytes for the head of a frame.
 func (s *Socket) header(b []byte) (rest []byte) {
-	for s.have < s.size() {
+	for s.have < s.headSize() {
 		if len(b) == 0 {
 			return nil
 		}
@@ -66,21 +66,21 @@ func (s *Socket) header(b []byte) (rest []byte) {
 	// Compression was not asked for, and a server masks nothing.
 	s.lost = s.head[0]&0x70 != 0 || s.head[1]&128 != 0
 	s.control, s.final, s.have = s.head[0]&8 != 0, s.head[0]&128 != 0, 0
-	s.over()
+	s.checkEnd()
 	return b
 }
 
-// over checks for the end of the frame, and of the message. An unfinished document in a message
+// checkEnd checks for the end of the frame, and of the message. An unfinished document in a message
 // would swallow those that follow.
-func (s *Socket) over() {
+func (s *Socket) checkEnd() {
 	s.inside = s.left > 0
-	if !s.inside && s.final && !s.control && !s.tally.whole() {
+	if !s.inside && s.final && !s.control && !s.tally.endMessage() {
 		s.torn = true
 	}
 }
 
-// size returns the length of the head, as far as it is known.
-func (s *Socket) size() int {
+// headSize returns the length of the head, as far as it is known.
+func (s *Socket) headSize() int {
 	if s.have < 2 {
 		return 2
 	}
@@ -110,9 +110,9 @@ func (t *Tally) message(p []byte) bool {
 	return t.ended
 }
 
-// whole is called at the end of a message: the next one begins anew. It reports whether the
+// endMessage is called at the end of a message: the next one begins anew. It reports whether the
 // document in the message has ended, too.
-func (t *Tally) whole() bool {
+func (t *Tally) endMessage() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.scan.restart()
@@ -128,8 +128,8 @@ func (t *Tally) isBegun() bool {
 // lastEvents are the last events of an answer over a WebSocket.
 var lastEvents = []string{"response.completed", "response.failed", "response.incomplete", "response.done"}
 
-// next is called at the end of a message: another answer may follow the one that ended.
-func (t *Tally) next(kind string) {
+// beginNext is called at the end of a message: another answer may follow the one that ended.
+func (t *Tally) beginNext(kind string) {
 	t.begun = t.begun || strings.HasPrefix(kind, "response.")
 	if !slices.Contains(lastEvents, kind) {
 		return

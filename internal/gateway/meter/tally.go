@@ -62,16 +62,16 @@ const (
 // wraps are the objects that providers put around the usage and the model of an answer.
 var wraps = []string{"message.", "response."}
 
-// found notes the value at a path.
-func (t *Tally) found(path, text string) {
-	t.refusal.found(path, text)
+// noteValue notes the value at a path.
+func (t *Tally) noteValue(path, text string) {
+	t.refusal.noteValue(path, text)
 	atBegin := strings.HasPrefix(path, "message.") // Anthropic reports it there, and again at the end
 	for _, w := range wraps {
 		path = strings.TrimPrefix(path, w)
 	}
 	switch {
 	case path == "model", path == "modelVersion":
-		t.model = plain(text)
+		t.model = plainName(text)
 	case path == "prompt_eval_count", path == "eval_count": // Ollama reports it in its last document
 		if n, ok := number(text); ok {
 			t.heard, t.final, t.said[path] = true, true, n
@@ -100,7 +100,7 @@ var fields = []string{
 func (t *Tally) wanted(path, text string) {
 	switch path {
 	case "model":
-		t.asks = plain(text)
+		t.asks = plainName(text)
 	case "background":
 		t.apart = text == "true"
 	case "max_tokens", "max_completion_tokens", "max_output_tokens", "generationConfig.maxOutputTokens", "request.generationConfig.maxOutputTokens", "options.num_predict":
@@ -139,8 +139,8 @@ func (t *Tally) Stream() {
 	t.stream = true
 }
 
-// plain returns a model's name in a form that may be shown.
-func plain(name string) string {
+// plainName returns a model's name in a form that may be shown.
+func plainName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r <= ' ' || r > '~' {
 			return -1
@@ -164,8 +164,8 @@ func (f figures) tokens() spec.Tokens {
 	return t
 }
 
-// hour returns how many of the tokens given to a cache it keeps for an hour.
-func (f figures) hour() int64 { return f["cache_creation.ephemeral_1h_input_tokens"] }
+// hourTokens returns how many of the tokens given to a cache it keeps for an hour.
+func (f figures) hourTokens() int64 { return f["cache_creation.ephemeral_1h_input_tokens"] }
 
 // Write reads a piece of the answer, and never fails.
 func (t *Tally) Write(p []byte) (int, error) {
@@ -180,17 +180,17 @@ func (t *Tally) documented() {
 	kind := t.refusal.kind
 	t.refuses(time.Now().UTC())
 	if t.heard {
-		t.tell(t.said.tokens(), t.said.hour())
+		t.reportUsage(t.said.tokens(), t.said.hourTokens())
 	}
 	if t.socket {
-		t.next(kind)
+		t.beginNext(kind)
 	}
 }
 
-func (t *Tally) tell(tokens spec.Tokens, hour int64) {
+func (t *Tally) reportUsage(tokens spec.Tokens, hour int64) {
 	now := told{cmp.Or(t.model, t.asks), tokens, hour, true}
 	if now != t.told {
-		t.meter.count(t.told, now, 0)
+		t.meter.countAnswer(t.told, now, 0)
 		t.told = now
 	}
 }
@@ -199,7 +199,7 @@ func (t *Tally) tell(tokens spec.Tokens, hour int64) {
 // whether the answer broke off or the client left. Missing numbers are guessed; with a budget, as
 // high as they could have been.
 func (t *Tally) End(asked, answered int64, broken bool) {
-	defer t.meter.leave()
+	defer t.meter.leaveQuestion()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.likely && !t.heard && t.asks == "" {
@@ -209,16 +209,16 @@ func (t *Tally) End(asked, answered int64, broken bool) {
 		return
 	}
 	model := cmp.Or(t.model, t.asks)
-	now := told{model, t.guess(asked, answered), 0, true}
+	now := told{model, t.guessUsage(asked, answered), 0, true}
 	if t.heard { // the answer began with the question's use
 		guess := now.Output
-		now.Tokens, now.hour = t.said.tokens(), t.said.hour()
+		now.Tokens, now.hour = t.said.tokens(), t.said.hourTokens()
 		now.Output = max(now.Output, guess)
 	} else if broken && t.meter.Bounded() {
 		now.Input += t.meter.longest(model) // it may continue an earlier question
 		now.Output = max(now.Output, cmp.Or(t.most, usualMost))
 	}
-	t.meter.count(t.told, now, 1)
+	t.meter.countAnswer(t.told, now, 1)
 }
 
 // number parses a text. It returns 0, and not ok, for a number that cannot be true.
@@ -230,7 +230,7 @@ func number(text string) (n int64, ok bool) {
 	return n, true
 }
 
-func (t *Tally) guess(asked, answered int64) spec.Tokens {
+func (t *Tally) guessUsage(asked, answered int64) spec.Tokens {
 	if t.stream {
 		answered = answered * perToken / perEventToken
 	}

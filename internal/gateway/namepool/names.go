@@ -50,7 +50,7 @@ func New() *Pool { return &Pool{index: map[string]int{}} }
 func Resume(list []string) *Pool {
 	p := New()
 	for _, name := range list[:min(len(list), Max)] {
-		_, _ = p.add(name) // there is room
+		_, _ = p.addName(name) // there is room
 	}
 	return p
 }
@@ -62,7 +62,7 @@ func (p *Pool) Addresses(name string) (v4, v6 netip.Addr, err error) {
 	i, ok := p.index[name]
 	p.mu.RUnlock()
 	if !ok {
-		if i, err = p.add(name); err != nil {
+		if i, err = p.addName(name); err != nil {
 			return v4, v6, err
 		}
 	}
@@ -70,7 +70,7 @@ func (p *Pool) Addresses(name string) (v4, v6 netip.Addr, err error) {
 	return v4, v6, nil
 }
 
-func (p *Pool) add(name string) (int, error) {
+func (p *Pool) addName(name string) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if i, ok := p.index[name]; ok {

@@ -32,8 +32,8 @@ func (s *Stack) attempt(r *tcp.ForwarderRequest) {
 		To:      netip.AddrPortFrom(address(id.LocalAddress), id.LocalPort),
 	}
 	defer a.Refuse()
-	s.opens()
-	defer s.ends()
+	s.countOpened()
+	defer s.countEnded()
 	s.conf.TCP(a)
 }
 
@@ -73,7 +73,7 @@ func (a *Attempt) accept() (*Conn, error) {
 		return nil, fmt.Errorf("the program inside did not complete the connection: %s", err)
 	}
 	a.request.Complete(false)
-	a.stack.fit(ep)
+	a.stack.fitBuffers(ep)
 	return newConn(ep, queue), nil
 }
 

@@ -34,10 +34,10 @@ func buffersFor(conns int) buffers {
 // all, so it is the size that the last of many may have.
 const beginBuffer = 16 << 10
 
-// fit gives a just accepted connection the current size for connections. It makes the stack
+// fitBuffers gives a just accepted connection the current size for connections. It makes the stack
 // announce the larger window at once: otherwise a program that has filled the first one would wait
 // for its retransmission timer, a fifth of a second.
-func (s *Stack) fit(ep tcpip.Endpoint) {
+func (s *Stack) fitBuffers(ep tcpip.Endpoint) {
 	s.conns.mu.Lock()
 	most := s.conns.last.most
 	s.conns.mu.Unlock()
@@ -53,16 +53,16 @@ type conns struct {
 	last buffers
 }
 
-// opens counts a connection, which gets the current buffer sizes.
-func (s *Stack) opens() {
+// countOpened counts a connection, which gets the current buffer sizes.
+func (s *Stack) countOpened() {
 	s.conns.mu.Lock()
 	defer s.conns.mu.Unlock()
 	s.conns.n++
 	s.adjust()
 }
 
-// ends is opens for a connection that has ended.
-func (s *Stack) ends() {
+// countEnded is opens for a connection that has ended.
+func (s *Stack) countEnded() {
 	s.conns.mu.Lock()
 	defer s.conns.mu.Unlock()
 	s.conns.n--

@@ -19,7 +19,7 @@ func (s *Stack) Dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (*
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s inside: %s", to, err)
 	}
-	if err := connect(ctx, ep, queue, full(netip.AddrPortFrom(from, 0)), full(to)); err != nil {
+	if err := connect(ctx, ep, queue, addressOf(netip.AddrPortFrom(from, 0)), addressOf(to)); err != nil {
 		ep.Abort()
 		return nil, fmt.Errorf("connect to %s inside: %w", to, err)
 	}
@@ -49,7 +49,7 @@ func connect(ctx context.Context, ep tcpip.Endpoint, queue *waiter.Queue, from, 
 	return nil
 }
 
-func full(a netip.AddrPort) tcpip.FullAddress {
+func addressOf(a netip.AddrPort) tcpip.FullAddress {
 	return tcpip.FullAddress{NIC: nic, Addr: tcpip.AddrFromSlice(a.Addr().AsSlice()), Port: a.Port()}
 }
 

@@ -130,7 +130,7 @@ func (f *filter) refuseMalformed() { f.refused(Refusal{Protocol: spec.ProtocolIP
 // connections to a broadcast or unspecified address.
 func (f *filter) passes(pkt *stack.PacketBuffer, ip header.Network, size int) bool {
 	to, isTCP := destination(ip), ip.TransportProtocol() == header.TCPProtocolNumber
-	if !f.takes(ip) { // no answer: it would not reach the sender
+	if !f.acceptsSource(ip) { // no answer: it would not reach the sender
 		f.refused(Refusal{Protocol: spec.ProtocolIP, To: to, Number: uint8(ip.TransportProtocol()), Form: foreign})
 		return false
 	}
@@ -152,8 +152,8 @@ func (f *filter) passes(pkt *stack.PacketBuffer, ip header.Network, size int) bo
 	return false
 }
 
-// takes reports whether a packet comes from an allowed source.
-func (f *filter) takes(ip header.Network) bool {
+// acceptsSource reports whether a packet comes from an allowed source.
+func (f *filter) acceptsSource(ip header.Network) bool {
 	if f.sources == nil {
 		return true
 	}
@@ -234,7 +234,7 @@ func (f *filter) answer4(ip header.IPv4, why header.ICMPv4Code) {
 	msg.SetCode(why)
 	copy(msg[header.ICMPv4MinimumSize:], quote)
 	msg.SetChecksum(^checksum.Checksum(msg, 0))
-	f.send(header.IPv4ProtocolNumber, b)
+	f.sendPacket(header.IPv4ProtocolNumber, b)
 }
 
 // refuse6 is refuse4 for IPv6. A kernel there also looks, by itself, for neighbours, routers and groups
@@ -280,10 +280,10 @@ func (f *filter) answer6(ip header.IPv6, what header.ICMPv6Type, why header.ICMP
 	msg.SetTypeSpecific(at)
 	copy(msg[header.ICMPv6ErrorHeaderSize:], quote)
 	msg.SetChecksum(header.ICMPv6Checksum(header.ICMPv6ChecksumParams{Header: msg, Src: out.SourceAddress(), Dst: out.DestinationAddress()}))
-	f.send(header.IPv6ProtocolNumber, b)
+	f.sendPacket(header.IPv6ProtocolNumber, b)
 }
 
-func (f *filter) send(protocol tcpip.NetworkProtocolNumber, packet []byte) {
+func (f *filter) sendPacket(protocol tcpip.NetworkProtocolNumber, packet []byte) {
 	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithData(packet)})
 	defer pkt.DecRef()
 	pkt.NetworkProtocolNumber = protocol

@@ -49,7 +49,7 @@ func openLink(fd int, unsummed bool, foreign func()) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the sandbox's link: %w", err)
 	}
-	wake, err := awake(fd)
+	wake, err := pollFile(fd)
 	if err != nil {
 		return nil, fmt.Errorf("wait for the sandbox's link: %w", err)
 	}
@@ -65,9 +65,9 @@ func openLink(fd int, unsummed bool, foreign func()) (*link, error) {
 	return &link{InjectableEndpoint: out, in: in, unsummed: unsummed, foreign: foreign, wake: wake, raw: raw}, nil
 }
 
-// awake returns a file for Go's runtime that is readable when packets wait. The link itself would
+// pollFile returns a file for Go's runtime that is readable when packets wait. The link itself would
 // also wake its reader each time that the other end has taken a packet.
-func awake(fd int) (*os.File, error) {
+func pollFile(fd int) (*os.File, error) {
 	events, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, err
@@ -97,19 +97,19 @@ func (l *link) Attach(d stack.NetworkDispatcher) {
 		l.closed.Do(func() { _ = l.wake.Close(); l.in.close() })
 		return
 	}
-	l.reader.Go(func() { _ = l.raw.Read(func(uintptr) bool { l.drain(); return false }) })
+	l.reader.Go(func() { _ = l.raw.Read(func(uintptr) bool { l.drainPackets(); return false }) })
 }
 
 // Wait returns when the reader has ended.
 func (l *link) Wait() { l.reader.Wait() }
 
-// drain delivers packets until none are left, or delivery ends. The reader of a packet delivers it:
+// drainPackets delivers packets until none are left, or delivery ends. The reader of a packet delivers it:
 // packets that the stack has no time for stay on the card, which is bounded.
-func (l *link) drain() {
+func (l *link) drainPackets() {
 	for !l.ended.Load() {
 		n, more := l.in.read()
 		for i := range n {
-			l.deliver(l.in.take(i))
+			l.deliver(l.in.takePacket(i))
 		}
 		if !more {
 			return

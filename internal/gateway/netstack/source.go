@@ -82,8 +82,8 @@ func (s *source) read() (n int, more bool) {
 	return 1, true
 }
 
-// take returns one of the packets that were read.
-func (s *source) take(i int) (packet buffer.Buffer) {
+// takePacket returns one of the packets that were read.
+func (s *source) takePacket(i int) (packet buffer.Buffer) {
 	slot, size := &s.slots[i], int(s.into[i].Len)
 	head := slot.head
 	head.CapLength(min(size, headMax))

@@ -34,8 +34,8 @@ type buffer struct {
 	hold  *held.Hold
 }
 
-// get returns a buffer; false if the budget has too few bytes for it.
-func (p *pool) get(b *held.Budget) (buffer, bool) {
+// getBuffer returns a buffer; false if the budget has too few bytes for it.
+func (p *pool) getBuffer(b *held.Budget) (buffer, bool) {
 	hold := b.Hold()
 	if !p.free && hold.Take(int64(p.size)) != nil {
 		return buffer{}, false
@@ -47,22 +47,22 @@ func (p *pool) get(b *held.Budget) (buffer, bool) {
 	return buffer{&fresh, p, hold}, true
 }
 
-func (b buffer) put() {
+func (b buffer) putBuffer() {
 	b.pool.kept.Put(b.bytes)
 	b.hold.Release()
 }
 
-// first returns the buffer of a connection that has something to carry.
-func first(b *held.Budget) buffer {
-	if s, ok := small.get(b); ok {
+// firstBuffer returns the buffer of a connection that has something to carry.
+func firstBuffer(b *held.Budget) buffer {
+	if s, ok := small.getBuffer(b); ok {
 		return s
 	}
-	t, _ := tiny.get(b)
+	t, _ := tiny.getBuffer(b)
 	return t
 }
 
-// grow replaces a filled buffer by a larger one, if the budget allows it.
-func (b buffer) grow(budget *held.Budget) buffer {
+// growBuffer replaces a filled buffer by a larger one, if the budget allows it.
+func (b buffer) growBuffer(budget *held.Budget) buffer {
 	next := &small
 	if b.pool != &tiny {
 		next = &large
@@ -70,10 +70,10 @@ func (b buffer) grow(budget *held.Budget) buffer {
 	if b.pool == next {
 		return b
 	}
-	larger, ok := next.get(budget)
+	larger, ok := next.getBuffer(budget)
 	if !ok {
 		return b
 	}
-	b.put()
+	b.putBuffer()
 	return larger
 }

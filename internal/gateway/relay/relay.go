@@ -66,7 +66,7 @@ func Run(inside, outside Conn, n *Counts, b *held.Budget) error {
 	}
 	var wg sync.WaitGroup
 	direction := func(to, from Conn, count *atomic.Int64) {
-		if err := carry(to, from, count, b); err != nil {
+		if err := carryDirection(to, from, count, b); err != nil {
 			cut(err)
 		}
 	}
@@ -87,12 +87,12 @@ func closed(err error) error {
 	return err
 }
 
-// carry copies one direction to its end and passes the end on. It holds a buffer only while bytes flow:
+// carryDirection copies one direction to its end and passes the end on. It holds a buffer only while bytes flow:
 // most connections are idle most of the time.
-func carry(to, from Conn, count *atomic.Int64, b *held.Budget) error {
+func carryDirection(to, from Conn, count *atomic.Int64, b *held.Budget) error {
 	for {
 		from.Await()
-		err := burst(to, from, count, b)
+		err := copyBurst(to, from, count, b)
 		if err == io.EOF {
 			return to.CloseWrite()
 		}
@@ -102,11 +102,11 @@ func carry(to, from Conn, count *atomic.Int64, b *held.Budget) error {
 	}
 }
 
-// burst copies until a read leaves room in the buffer: then no more bytes were waiting. A direction
+// copyBurst copies until a read leaves room in the buffer: then no more bytes were waiting. A direction
 // that fills its buffer gets a larger one, if the budget has one left.
-func burst(to, from Conn, count *atomic.Int64, budget *held.Budget) error {
-	b := first(budget)
-	defer func() { b.put() }()
+func copyBurst(to, from Conn, count *atomic.Int64, budget *held.Budget) error {
+	b := firstBuffer(budget)
+	defer func() { b.putBuffer() }()
 	for {
 		room := *b.bytes
 		n, err := from.Read(room)
@@ -120,7 +120,7 @@ func burst(to, from Conn, count *atomic.Int64, budget *held.Budget) error {
 		if err != nil || n < len(room) {
 			return err
 		}
-		b = b.grow(budget)
+		b = b.growBuffer(budget)
 	}
 }
 

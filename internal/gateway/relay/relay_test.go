@@ -164,24 +164,24 @@ const bufferRoom = 16 * Segment
 // Without room they are tiny.
 func TestBuffersOfBudget(t *testing.T) {
 	b := held.New(2*Segment + 4*Segment)
-	one, other := first(b), first(b)
+	one, other := firstBuffer(b), firstBuffer(b)
 	if len(*one.bytes) != Segment || len(*other.bytes) != Segment {
 		t.Fatal("there is room for two")
 	}
-	one = one.grow(b)
+	one = one.growBuffer(b)
 	if len(*one.bytes) != 4*Segment || b.Used() != 5*Segment {
 		t.Errorf("%d bytes are large, %d are taken", len(*one.bytes), b.Used())
 	}
-	if other = other.grow(b); len(*other.bytes) != Segment {
+	if other = other.growBuffer(b); len(*other.bytes) != Segment {
 		t.Error("a buffer grows for which there is no room")
 	}
-	_ = first(b)
-	last := first(b)
+	_ = firstBuffer(b)
+	last := firstBuffer(b)
 	if len(*last.bytes) != tiny.size || b.Used() != 6*Segment {
 		t.Errorf("the last has %d bytes, %d are taken", len(*last.bytes), b.Used())
 	}
-	one.put()
-	if last = last.grow(b); len(*last.bytes) != Segment || b.Used() != 3*Segment {
+	one.putBuffer()
+	if last = last.growBuffer(b); len(*last.bytes) != Segment || b.Used() != 3*Segment {
 		t.Errorf("a tiny one grows to %d, %d are taken", len(*last.bytes), b.Used())
 	}
 }

@@ -42,13 +42,13 @@ func (s *scanner) document() (calls []string, err error) {
 		if len(calls) == rpccall.Max {
 			return fmt.Errorf("it has more than %d calls", rpccall.Max)
 		}
-		call, err := s.call()
+		call, err := s.readCall()
 		calls = append(calls, call)
 		return err
 	}
-	s.space()
+	s.skipSpace()
 	if s.peek() == '[' {
-		if err := s.list(0, one); err != nil {
+		if err := s.readList(0, one); err != nil {
 			return nil, err
 		}
 		if len(calls) == 0 {
@@ -57,7 +57,7 @@ func (s *scanner) document() (calls []string, err error) {
 	} else if err := one(); err != nil {
 		return nil, err
 	}
-	if s.space(); s.at < len(s.in) {
+	if s.skipSpace(); s.at < len(s.in) {
 		return nil, errors.New("something stands behind it")
 	}
 	return calls, nil
@@ -72,8 +72,8 @@ type message struct {
 	alike  bool   // a reader may take another key of params for name
 }
 
-// call reads an object, and returns the call in it.
-func (s *scanner) call() (string, error) {
+// readCall reads an object, and returns the call in it.
+func (s *scanner) readCall() (string, error) {
 	if s.peek() != '{' {
 		return "", errors.New("a call is no object")
 	}
@@ -81,7 +81,7 @@ func (s *scanner) call() (string, error) {
 	if err := s.object(1, func(key []byte) error { return s.member(&m, string(key)) }); err != nil {
 		return "", err
 	}
-	return m.text()
+	return m.callText()
 }
 
 // member reads one member of a message. Other members than JSON-RPC's are errors, so no server can
@@ -90,7 +90,7 @@ func (s *scanner) member(m *message, key string) error {
 	switch key {
 	case "jsonrpc":
 		m.version = true
-		if v, err := s.text(); err != nil || string(v) != "2.0" {
+		if v, err := s.readText(); err != nil || string(v) != "2.0" {
 			return errors.New(`jsonrpc is not "2.0"`)
 		}
 		return nil
@@ -98,7 +98,7 @@ func (s *scanner) member(m *message, key string) error {
 		m.id = true
 		return s.identity()
 	case "method":
-		v, err := s.text()
+		v, err := s.readText()
 		if err != nil {
 			return fmt.Errorf("method: %w", err)
 		}
@@ -112,12 +112,12 @@ func (s *scanner) member(m *message, key string) error {
 		return s.parameters(m)
 	case "result":
 		m.result = true
-		return s.value(2)
+		return s.readValue(2)
 	case "error":
 		m.fault = true
-		return s.value(2)
+		return s.readValue(2)
 	}
-	return fmt.Errorf("a call has the member %s, which JSON-RPC has not", quote(key))
+	return fmt.Errorf("a call has the member %s, which JSON-RPC has not", quoteShort(key))
 }
 
 // identity reads an id: text, a number or null.
@@ -126,14 +126,14 @@ func (s *scanner) identity() error {
 	case '{', '[', 't', 'f':
 		return errors.New("an id is neither text nor a number")
 	}
-	return s.value(2)
+	return s.readValue(2)
 }
 
 // parameters reads params, and the name of a tool in it.
 func (s *scanner) parameters(m *message) error {
 	switch s.peek() {
 	case '[':
-		return s.value(2)
+		return s.readValue(2)
 	case '{':
 	default:
 		return errors.New("params is neither an object nor a list")
@@ -142,10 +142,10 @@ func (s *scanner) parameters(m *message) error {
 	return s.object(2, func(key []byte) error {
 		if string(key) != "name" || s.peek() != '"' {
 			m.alike = m.alike || isAlike(key)
-			return s.value(3)
+			return s.readValue(3)
 		}
 		var err error
-		m.tool, err = s.text()
+		m.tool, err = s.readText()
 		return err
 	})
 }
@@ -165,8 +165,8 @@ func isAlike(key []byte) bool {
 	return string(letters) == "name"
 }
 
-// text returns the call in the form that rules use.
-func (m *message) text() (string, error) {
+// callText returns the call in the form that rules use.
+func (m *message) callText() (string, error) {
 	answers := m.result || m.fault
 	switch {
 	case !m.version:

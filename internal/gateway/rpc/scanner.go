@@ -18,7 +18,7 @@ type scanner struct {
 	keys [][]byte // of the open objects, one after the other
 }
 
-func (s *scanner) fail(what string) error { return fmt.Errorf("%s, at byte %d", what, s.at) }
+func (s *scanner) failAt(what string) error { return fmt.Errorf("%s, at byte %d", what, s.at) }
 
 // peek returns the next byte; 0 at the end.
 func (s *scanner) peek() byte {
@@ -28,14 +28,14 @@ func (s *scanner) peek() byte {
 	return s.in[s.at]
 }
 
-func (s *scanner) space() {
+func (s *scanner) skipSpace() {
 	for s.at < len(s.in) && (s.in[s.at] == ' ' || s.in[s.at] == '\n' || s.in[s.at] == '\r' || s.in[s.at] == '\t') {
 		s.at++
 	}
 }
 
-// take reads a byte, if it is the next one.
-func (s *scanner) take(c byte) bool {
+// takeByte reads a byte, if it is the next one.
+func (s *scanner) takeByte(c byte) bool {
 	if s.peek() != c {
 		return false
 	}
@@ -43,54 +43,54 @@ func (s *scanner) take(c byte) bool {
 	return true
 }
 
-// value reads a value.
-func (s *scanner) value(depth int) error {
+// readValue reads a value.
+func (s *scanner) readValue(depth int) error {
 	switch s.peek() {
 	case '{':
-		return s.object(depth, func([]byte) error { return s.value(depth + 1) })
+		return s.object(depth, func([]byte) error { return s.readValue(depth + 1) })
 	case '[':
-		return s.list(depth, func() error { return s.value(depth + 1) })
+		return s.readList(depth, func() error { return s.readValue(depth + 1) })
 	case '"':
-		_, err := s.text()
+		_, err := s.readText()
 		return err
 	case 't':
-		return s.word("true")
+		return s.readWord("true")
 	case 'f':
-		return s.word("false")
+		return s.readWord("false")
 	case 'n':
-		return s.word("null")
+		return s.readWord("null")
 	}
 	return s.number()
 }
 
-func (s *scanner) word(w string) error {
+func (s *scanner) readWord(w string) error {
 	if !bytes.HasPrefix(s.in[s.at:], []byte(w)) {
-		return s.fail("there is no value")
+		return s.failAt("there is no value")
 	}
 	s.at += len(w)
 	return nil
 }
 
-// list reads a list; item reads each of its items.
-func (s *scanner) list(depth int, item func() error) error {
+// readList reads a list; item reads each of its items.
+func (s *scanner) readList(depth int, item func() error) error {
 	if depth > maxDepth {
-		return s.fail(fmt.Sprintf("it is deeper than %d", maxDepth))
+		return s.failAt(fmt.Sprintf("it is deeper than %d", maxDepth))
 	}
 	s.at++
-	if s.space(); s.take(']') {
+	if s.skipSpace(); s.takeByte(']') {
 		return nil
 	}
 	for {
-		s.space()
+		s.skipSpace()
 		if err := item(); err != nil {
 			return err
 		}
-		s.space()
-		if s.take(']') {
+		s.skipSpace()
+		if s.takeByte(']') {
 			return nil
 		}
-		if !s.take(',') {
-			return s.fail("a list does not go on")
+		if !s.takeByte(',') {
+			return s.failAt("a list does not go on")
 		}
 	}
 }
@@ -98,17 +98,17 @@ func (s *scanner) list(depth int, item func() error) error {
 // object reads an object; member reads the value of each key. No key may occur twice.
 func (s *scanner) object(depth int, member func(key []byte) error) error {
 	if depth > maxDepth {
-		return s.fail(fmt.Sprintf("it is deeper than %d", maxDepth))
+		return s.failAt(fmt.Sprintf("it is deeper than %d", maxDepth))
 	}
 	first := len(s.keys)
 	defer func() { s.keys = s.keys[:first] }()
 	s.at++
-	if s.space(); s.take('}') {
+	if s.skipSpace(); s.takeByte('}') {
 		return nil
 	}
 	for {
-		s.space()
-		key, err := s.text()
+		s.skipSpace()
+		key, err := s.readText()
 		if err != nil {
 			return err
 		}
@@ -116,19 +116,19 @@ func (s *scanner) object(depth int, member func(key []byte) error) error {
 			return fmt.Errorf("it has more than %d keys", maxKeys)
 		}
 		s.keys = append(s.keys, key)
-		if s.space(); !s.take(':') {
-			return s.fail("a key has no value")
+		if s.skipSpace(); !s.takeByte(':') {
+			return s.failAt("a key has no value")
 		}
-		s.space()
+		s.skipSpace()
 		if err := member(key); err != nil {
 			return err
 		}
-		s.space()
-		if s.take('}') {
+		s.skipSpace()
+		if s.takeByte('}') {
 			return unique(s.keys[first:])
 		}
-		if !s.take(',') {
-			return s.fail("an object does not go on")
+		if !s.takeByte(',') {
+			return s.failAt("an object does not go on")
 		}
 	}
 }
@@ -138,7 +138,7 @@ func unique(keys [][]byte) error {
 	slices.SortFunc(keys, bytes.Compare)
 	for i := 1; i < len(keys); i++ {
 		if bytes.Equal(keys[i-1], keys[i]) {
-			return fmt.Errorf("the key %s stands twice", quote(string(keys[i])))
+			return fmt.Errorf("the key %s stands twice", quoteShort(string(keys[i])))
 		}
 	}
 	return nil
@@ -146,19 +146,19 @@ func unique(keys [][]byte) error {
 
 // number reads a number.
 func (s *scanner) number() error {
-	s.take('-')
-	if !s.take('0') && !s.digits() {
-		return s.fail("there is no value")
+	s.takeByte('-')
+	if !s.takeByte('0') && !s.digits() {
+		return s.failAt("there is no value")
 	}
-	if s.take('.') && !s.digits() {
-		return s.fail("a number ends in a dot")
+	if s.takeByte('.') && !s.digits() {
+		return s.failAt("a number ends in a dot")
 	}
-	if s.take('e') || s.take('E') {
-		if !s.take('+') {
-			s.take('-')
+	if s.takeByte('e') || s.takeByte('E') {
+		if !s.takeByte('+') {
+			s.takeByte('-')
 		}
 		if !s.digits() {
-			return s.fail("a number has no exponent")
+			return s.failAt("a number has no exponent")
 		}
 	}
 	return nil
@@ -173,10 +173,10 @@ func (s *scanner) digits() bool {
 	return s.at > from
 }
 
-// text returns the text between two quotes, without escapes.
-func (s *scanner) text() ([]byte, error) {
-	if !s.take('"') {
-		return nil, s.fail("there is no text")
+// readText returns the text between two quotes, without escapes.
+func (s *scanner) readText() ([]byte, error) {
+	if !s.takeByte('"') {
+		return nil, s.failAt("there is no text")
 	}
 	from := s.at
 	for s.at < len(s.in) {
@@ -187,7 +187,7 @@ func (s *scanner) text() ([]byte, error) {
 		case c == '\\':
 			return s.escaped(bytes.Clone(s.in[from:s.at]))
 		case c < ' ':
-			return nil, s.fail("a text has a control character")
+			return nil, s.failAt("a text has a control character")
 		}
 		s.at++
 	}
@@ -203,7 +203,7 @@ func (s *scanner) escaped(out []byte) ([]byte, error) {
 		case c == '"':
 			return out, nil
 		case c < ' ':
-			return nil, s.fail("a text has a control character")
+			return nil, s.failAt("a text has a control character")
 		case c != '\\':
 			out = append(out, c)
 			continue
@@ -225,24 +225,24 @@ func (s *scanner) escape() (rune, error) {
 		s.at++
 		return rune("\"\\/\b\f\n\r\t"[i]), nil
 	}
-	r, ok := s.unit()
+	r, ok := s.readUnit()
 	if utf16.IsSurrogate(r) && ok {
 		var low rune
-		if low, ok = 0, s.take('\\'); ok {
-			low, ok = s.unit()
+		if low, ok = 0, s.takeByte('\\'); ok {
+			low, ok = s.readUnit()
 		}
 		r = utf16.DecodeRune(r, low)
 		ok = ok && r != utf8.RuneError
 	}
 	if !ok || r == 0 {
-		return 0, s.fail("a text has an escape that stands for no character")
+		return 0, s.failAt("a text has an escape that stands for no character")
 	}
 	return r, nil
 }
 
-// unit reads uXXXX.
-func (s *scanner) unit() (rune, bool) {
-	if !s.take('u') || len(s.in)-s.at < 4 {
+// readUnit reads uXXXX.
+func (s *scanner) readUnit() (rune, bool) {
+	if !s.takeByte('u') || len(s.in)-s.at < 4 {
 		return 0, false
 	}
 	var r rune
@@ -264,5 +264,5 @@ func (s *scanner) unit() (rune, bool) {
 	return r, true
 }
 
-// quote shows text that a program inside made up, at a bounded length.
-func quote(text string) string { return strconv.QuoteToASCII(text[:min(len(text), 60)]) }
+// quoteShort shows text that a program inside made up, at a bounded length.
+func quoteShort(text string) string { return strconv.QuoteToASCII(text[:min(len(text), 60)]) }

@@ -132,20 +132,20 @@ func (c *conversation) answer(q []byte) ([]byte, error) {
 		if len(q) != 1 {
 			break
 		}
-		return c.pass(q, sayIdentities)
+		return c.passOn(q, sayIdentities)
 	case askExtension:
-		return c.bind(q)
+		return c.bindSession(q)
 	case askSignature:
 		if isSignature(q) {
 			return c.signForGit(q)
 		}
-		return c.sign(q)
+		return c.signLogin(q)
 	}
 	return []byte{sayFailure}, nil
 }
 
-// pass asks the host's agent. Only an answer of the expected kind goes in.
-func (c *conversation) pass(q []byte, want byte) ([]byte, error) {
+// passOn asks the host's agent. Only an answer of the expected kind goes in.
+func (c *conversation) passOn(q []byte, want byte) ([]byte, error) {
 	_ = c.agent.SetDeadline(time.Now().Add(idle)) // it may ask its user
 	if err := writeMessage(c.agent, q); err != nil {
 		return nil, err
@@ -160,8 +160,8 @@ func (c *conversation) pass(q []byte, want byte) ([]byte, error) {
 	return answer, nil
 }
 
-// sign asks the agent to sign a login.
-func (c *conversation) sign(q []byte) ([]byte, error) {
+// signLogin asks the agent to sign a login.
+func (c *conversation) signLogin(q []byte) ([]byte, error) {
 	l, err := parseLogin(q)
 	use := Use{User: l.User, Err: err}
 	if key, kerr := ssh.ParsePublicKey(l.Key); kerr == nil {
@@ -171,7 +171,7 @@ func (c *conversation) sign(q []byte) ([]byte, error) {
 	case !c.Logins():
 		use.Err = errNoLogins
 	case err == nil:
-		use.Server, use.Err = c.judge(l)
+		use.Server, use.Err = c.judgeLogin(l)
 	}
 	return c.passSignature(q, use)
 }
@@ -182,7 +182,7 @@ func (c *conversation) passSignature(q []byte, use Use) ([]byte, error) {
 		c.Log(use)
 		return []byte{sayFailure}, nil
 	}
-	answer, err := c.pass(q, saySignature)
+	answer, err := c.passOn(q, saySignature)
 	if err != nil || answer[0] != saySignature {
 		use.Err = errors.New("the host's agent did not sign")
 	}

@@ -57,9 +57,9 @@ func parseHosts(text string) (h knownHosts, err error) {
 	return h, nil
 }
 
-// match reports whether the line is about a server. A pattern that excludes the server wins over
+// matchesServer reports whether the line is about a server. A pattern that excludes the server wins over
 // all others.
-func (h *knownHosts) match(name string) bool {
+func (h *knownHosts) matchesServer(name string) bool {
 	if h.hash != nil {
 		mac := hmac.New(sha1.New, h.salt)
 		mac.Write([]byte(name))

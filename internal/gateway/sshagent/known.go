@@ -44,7 +44,7 @@ func ReadKnown(files []string) (*Known, error) {
 		case err != nil:
 			return nil, err
 		}
-		if err := k.parse(text); err != nil {
+		if err := k.parseLines(text); err != nil {
 			return nil, err
 		}
 	}
@@ -80,10 +80,10 @@ const (
 	markRevoked   = "@revoked"
 )
 
-// parse takes the lines of a file. An unreadable line is skipped, as ssh does: its key may be of a
+// parseLines takes the lines of a file. An unreadable line is skipped, as ssh does: its key may be of a
 // kind that this program does not know. But an unreadable line with a mark may revoke a key, and
 // then the revoked key is unknown.
-func (k *Known) parse(text []byte) error {
+func (k *Known) parseLines(text []byte) error {
 	n := 0
 	for line := range bytes.Lines(text) {
 		n++
@@ -131,21 +131,21 @@ func parseLine(fields []string) (l knownLine, err error) {
 // Check checks that a key belongs to a server, given as host and port.
 func (k *Known) Check(at string, key ssh.PublicKey) error {
 	checker := ssh.CertChecker{
-		IsHostAuthority: func(by ssh.PublicKey, at string) bool { return k.has(at, by, true) },
+		IsHostAuthority: func(by ssh.PublicKey, at string) bool { return k.hasKey(at, by, true) },
 		IsRevoked:       func(c *ssh.Certificate) bool { return k.isRevoked(c.Key) || k.isRevoked(c.SignatureKey) },
-		HostKeyFallback: func(at string, _ net.Addr, key ssh.PublicKey) error { return k.check(at, key) },
+		HostKeyFallback: func(at string, _ net.Addr, key ssh.PublicKey) error { return k.checkKey(at, key) },
 	}
 	return checker.CheckHostKey(at, &net.TCPAddr{}, key) // the address is ignored
 }
 
-// check is Check for a key without a certificate.
-func (k *Known) check(at string, key ssh.PublicKey) error {
+// checkKey is Check for a key without a certificate.
+func (k *Known) checkKey(at string, key ssh.PublicKey) error {
 	switch {
 	case k.isRevoked(key):
 		return errors.New("it is revoked in known_hosts")
-	case k.has(at, key, false):
+	case k.hasKey(at, key, false):
 		return nil
-	case len(k.of(at)) == 0:
+	case len(k.linesAbout(at)) == 0:
 		return errors.New("there is none in known_hosts")
 	}
 	return errors.New("there is another one in known_hosts")
@@ -155,21 +155,21 @@ func (k *Known) isRevoked(key ssh.PublicKey) bool {
 	return slices.ContainsFunc(k.revoked, func(r ssh.PublicKey) bool { return isSame(r, key) })
 }
 
-// has reports whether a server has a key or, with authority, is vouched for by that key.
-func (k *Known) has(at string, key ssh.PublicKey, authority bool) bool {
-	return slices.ContainsFunc(k.of(at), func(l knownLine) bool { return l.authority == authority && isSame(l.key, key) })
+// hasKey reports whether a server has a key or, with authority, is vouched for by that key.
+func (k *Known) hasKey(at string, key ssh.PublicKey, authority bool) bool {
+	return slices.ContainsFunc(k.linesAbout(at), func(l knownLine) bool { return l.authority == authority && isSame(l.key, key) })
 }
 
 func isSame(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }
 
-// of returns the lines about a server.
-func (k *Known) of(at string) (list []knownLine) {
+// linesAbout returns the lines about a server.
+func (k *Known) linesAbout(at string) (list []knownLine) {
 	name, err := nameOf(at)
 	if err != nil {
 		return nil
 	}
 	for _, l := range k.lines {
-		if l.hosts.match(name) {
+		if l.hosts.matchesServer(name) {
 			list = append(list, l)
 		}
 	}
@@ -181,7 +181,7 @@ func (k *Known) of(at string) (list []knownLine) {
 // has both is asked for the key: its certificate may be of another authority.
 func (k *Known) Algorithms(at string) []string {
 	var plain, vouched []string
-	for _, l := range k.of(at) {
+	for _, l := range k.linesAbout(at) {
 		switch kind := l.key.Type(); {
 		case l.authority:
 			vouched = certificates

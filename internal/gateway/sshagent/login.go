@@ -30,9 +30,9 @@ const (
 	errNoLogins = refusal("logins are not lent (--lend ssh)")
 )
 
-// bind notes which session a connection to the agent is for. The host's agent gets it, too: it may
+// bindSession notes which session a connection to the agent is for. The host's agent gets it, too: it may
 // restrict keys to servers.
-func (c *conversation) bind(q []byte) ([]byte, error) {
+func (c *conversation) bindSession(q []byte) ([]byte, error) {
 	if !c.Logins() {
 		return []byte{sayFailure}, nil
 	}
@@ -45,7 +45,7 @@ func (c *conversation) bind(q []byte) ([]byte, error) {
 		return []byte{sayFailure}, nil
 	}
 	c.bound = b
-	if _, err := c.pass(q, saySuccess); err != nil { // older agents do not know of it
+	if _, err := c.passOn(q, saySuccess); err != nil { // older agents do not know of it
 		return nil, err
 	}
 	return []byte{saySuccess}, nil
@@ -135,8 +135,8 @@ func parseLogin(q []byte) (l login, err error) {
 	return l, errNotLogin
 }
 
-// judge returns the server that a login is for.
-func (c *conversation) judge(l login) (Server, error) {
+// judgeLogin returns the server that a login is for.
+func (c *conversation) judgeLogin(l login) (Server, error) {
 	switch {
 	case c.bound == nil || c.bound.key == nil:
 		return Server{}, errUnbound

@@ -44,7 +44,7 @@ type dead struct {
 	why   *Refused
 }
 
-func (c *Client) now() time.Time {
+func (c *Client) currentTime() time.Time {
 	if c.Now != nil {
 		return c.Now()
 	}
@@ -57,9 +57,9 @@ const (
 	maxCode   = 64
 )
 
-// ask gets new tokens for a refresh token. Its errors contain no text of the server's but its code:
+// askServer gets new tokens for a refresh token. Its errors contain no text of the server's but its code:
 // the text may repeat a token.
-func (c *Client) ask(ctx context.Context, how *spec.AgentLogin, refresh string) (oauthfile.Grant, error) {
+func (c *Client) askServer(ctx context.Context, how *spec.AgentLogin, refresh string) (oauthfile.Grant, error) {
 	body, kind, err := question(how, refresh)
 	if err != nil {
 		return oauthfile.Grant{}, err
@@ -193,8 +193,8 @@ func granted(status int, text []byte) (oauthfile.Grant, error) {
 	}
 	_ = json.Unmarshal(text, &a)
 	switch {
-	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden && code(a.Error) != "":
-		return oauthfile.Grant{}, &Refused{Status: status, Code: code(a.Error)}
+	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden && errorCode(a.Error) != "":
+		return oauthfile.Grant{}, &Refused{Status: status, Code: errorCode(a.Error)}
 	}
 	return oauthfile.Grant{}, fmt.Errorf("the server gives no tokens (status %d)", status)
 }
@@ -230,8 +230,8 @@ func lifetime(raw json.RawMessage) time.Duration {
 	return time.Duration(min(max(seconds, 0), longest.Seconds())) * time.Second
 }
 
-// code returns a server's name for an error: a word, or an object that contains one.
-func code(raw json.RawMessage) string {
+// errorCode returns a server's name for an error: a word, or an object that contains one.
+func errorCode(raw json.RawMessage) string {
 	var word string
 	if json.Unmarshal(raw, &word) != nil {
 		var object struct{ Code, Type string }

@@ -34,16 +34,16 @@ func (c *Client) Renew(ctx context.Context, f oauthfile.File, rejected string) (
 		return Result{}, err
 	}
 	defer h.Release()
-	now := c.now()
+	now := c.currentTime()
 	next, got := c.undelivered(f.Path, h.Refresh)
 	if !got {
 		if (h.Due.IsZero() || now.Before(h.Due)) && (h.Access != rejected || now.Sub(h.Written) < settled) {
 			return result(h), nil
 		}
-		if next.grant, err = c.next(ctx, h, f); err != nil {
-			return Result{}, hint(err, f)
+		if next.grant, err = c.nextTokens(ctx, h, f); err != nil {
+			return Result{}, loginHint(err, f)
 		}
-		next.used, next.at = h.Refresh, c.now()
+		next.used, next.at = h.Refresh, c.currentTime()
 	}
 	if err := c.deliver(h, f.Path, next); err != nil {
 		return Result{}, err
@@ -53,8 +53,8 @@ func (c *Client) Renew(ctx context.Context, f oauthfile.File, rejected string) (
 	return r, nil
 }
 
-// next gets new tokens, unless it knows that there are none.
-func (c *Client) next(ctx context.Context, h *oauthfile.Held, f oauthfile.File) (oauthfile.Grant, error) {
+// nextTokens gets new tokens, unless it knows that there are none.
+func (c *Client) nextTokens(ctx context.Context, h *oauthfile.Held, f oauthfile.File) (oauthfile.Grant, error) {
 	c.mu.Lock()
 	known := c.dead[f.Path]
 	c.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *Client) next(ctx context.Context, h *oauthfile.Held, f oauthfile.File) 
 	if err := h.Ready(); err != nil {
 		return oauthfile.Grant{}, err
 	}
-	grant, err := c.ask(ctx, &f.How, h.Refresh)
+	grant, err := c.askServer(ctx, &f.How, h.Refresh)
 	if err != nil {
 		err = &Unrenewed{err}
 	}
@@ -103,7 +103,7 @@ func (r *Refused) Error() string {
 	return fmt.Sprintf("the server refuses to renew it (%d, %s)", r.Status, r.Code)
 }
 
-func hint(err error, f oauthfile.File) error {
+func loginHint(err error, f oauthfile.File) error {
 	out := &spec.Error{Op: "renew the login " + f.Path, Err: err}
 	if _, ok := errors.AsType[*Refused](err); ok {
 		return out.WithHint("%s", f.Again())

@@ -88,7 +88,7 @@ func (l *Ledger) Sent(target string) int64 {
 func (l *Ledger) Uploads() []spec.Upload {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.list(func(a *account) int64 { return a.out })
+	return l.listAccounts(func(a *account) int64 { return a.out })
 }
 
 // Close makes the written counts exact. No bytes may leave afterwards.
@@ -117,8 +117,8 @@ func (l *Ledger) account(target string) *account {
 	return a
 }
 
-// take lets up to n bytes out, of a limit in all, and returns how many. It may return less than n.
-func (l *Ledger) take(a *account, limit, n int64) (int64, error) {
+// takeBytes lets up to n bytes out, of a limit in all, and returns how many. It may return less than n.
+func (l *Ledger) takeBytes(a *account, limit, n int64) (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
@@ -143,8 +143,8 @@ func (l *Ledger) take(a *account, limit, n int64) (int64, error) {
 	}
 }
 
-// give takes bytes back that were let out but not sent.
-func (l *Ledger) give(a *account, n int64) {
+// giveBack takes bytes back that were let out but not sent.
+func (l *Ledger) giveBack(a *account, n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.out -= n
@@ -156,10 +156,10 @@ func (l *Ledger) reserve(a *account, limit, n int64) error {
 		return l.failed
 	}
 	want := a.out + n
-	if ahead := want + block(limit); ahead > want { // else the sum overflows
+	if ahead := want + blockSize(limit); ahead > want { // else the sum overflows
 		want = min(limit, ahead)
 	}
-	err := l.save(func(o *account) int64 {
+	err := l.saveAccounts(func(o *account) int64 {
 		if o == a {
 			return want
 		}
@@ -167,12 +167,12 @@ func (l *Ledger) reserve(a *account, limit, n int64) error {
 	})
 	if err == nil {
 		a.kept = want
-		l.arm()
+		l.armTimer()
 	}
 	return err
 }
 
-func block(limit int64) int64 { return min(max(limit/blockPart, minBlock), maxBlock) }
+func blockSize(limit int64) int64 { return min(max(limit/blockPart, minBlock), maxBlock) }
 
 // settle writes down the bytes that were let out, and no more.
 func (l *Ledger) settle() error {
@@ -184,12 +184,12 @@ func (l *Ledger) settle() error {
 	if exact {
 		return nil
 	}
-	return l.save(func(a *account) int64 { return a.kept })
+	return l.saveAccounts(func(a *account) int64 { return a.kept })
 }
 
-// save writes the accounts down. The lock is open meanwhile: bytes that need not wait leave.
-func (l *Ledger) save(bytes func(*account) int64) error {
-	list := l.list(bytes)
+// saveAccounts writes the accounts down. The lock is open meanwhile: bytes that need not wait leave.
+func (l *Ledger) saveAccounts(bytes func(*account) int64) error {
+	list := l.listAccounts(bytes)
 	l.saving = true
 	l.mu.Unlock()
 	err := l.keep(list)
@@ -202,8 +202,8 @@ func (l *Ledger) save(bytes func(*account) int64) error {
 	return l.failed
 }
 
-// list returns the accounts that let bytes out, sorted.
-func (l *Ledger) list(bytes func(*account) int64) []spec.Upload {
+// listAccounts returns the accounts that let bytes out, sorted.
+func (l *Ledger) listAccounts(bytes func(*account) int64) []spec.Upload {
 	list := []spec.Upload{}
 	for _, target := range slices.SortedFunc(maps.Keys(l.accounts), cmp.Compare) {
 		if n := bytes(l.accounts[target]); n > 0 {
@@ -213,15 +213,15 @@ func (l *Ledger) list(bytes func(*account) int64) []spec.Upload {
 	return list
 }
 
-// arm schedules a look for a pause.
-func (l *Ledger) arm() {
+// armTimer schedules a look for a pause.
+func (l *Ledger) armTimer() {
 	if l.rest == nil && !l.closed {
-		l.rest = time.AfterFunc(restTime, l.look)
+		l.rest = time.AfterFunc(restTime, l.lookForPause)
 	}
 }
 
-// look settles when no bytes were sent for a while.
-func (l *Ledger) look() {
+// lookForPause settles when no bytes were sent for a while.
+func (l *Ledger) lookForPause() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rest = nil
@@ -229,7 +229,7 @@ func (l *Ledger) look() {
 	case l.closed:
 	case l.moved || l.saving:
 		l.moved = false
-		l.arm()
+		l.armTimer()
 	default:
 		_ = l.settle() // the disk has more than left, then
 	}

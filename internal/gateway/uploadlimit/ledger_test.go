@@ -144,7 +144,7 @@ func TestCrash(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if kept := d.of("a.example"); kept < sent || kept > sent+block(limit) {
+			if kept := d.of("a.example"); kept < sent || kept > sent+blockSize(limit) {
 				t.Fatalf("of %d: %d bytes went, %d are written down", limit, sent, kept)
 			}
 		}

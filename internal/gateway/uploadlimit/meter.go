@@ -28,13 +28,13 @@ func (l *Ledger) Meter(target string, limit int64) *Meter {
 
 // Aim makes the bytes from here on count for another target and limit.
 func (m *Meter) Aim(target string, limit int64) {
-	if at := m.aim.Load(); at != nil && at.limit == limit && at.account == m.ledger.of(target) {
+	if at := m.aim.Load(); at != nil && at.limit == limit && at.account == m.ledger.accountOf(target) {
 		return
 	}
-	m.aim.Store(&aim{m.ledger.of(target), limit})
+	m.aim.Store(&aim{m.ledger.accountOf(target), limit})
 }
 
-func (l *Ledger) of(target string) *account {
+func (l *Ledger) accountOf(target string) *account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.account(target)
@@ -77,7 +77,7 @@ func (m *Meter) Take(n int) (int, error) {
 	at := m.aim.Load()
 	done := 0
 	for at != nil && done < n {
-		some, err := m.take(at, n-done)
+		some, err := m.takeBytes(at, n-done)
 		done += some
 		if err != nil {
 			return done, err
@@ -86,8 +86,8 @@ func (m *Meter) Take(n int) (int, error) {
 	return n, nil
 }
 
-func (m *Meter) take(at *aim, n int) (int, error) {
-	some, err := m.ledger.take(at.account, at.limit, int64(n))
+func (m *Meter) takeBytes(at *aim, n int) (int, error) {
+	some, err := m.ledger.takeBytes(at.account, at.limit, int64(n))
 	if err != nil {
 		m.failed.CompareAndSwap(nil, &err)
 	}
@@ -120,14 +120,14 @@ func (w *writer) Write(p []byte) (done int, err error) {
 	for done < len(p) {
 		at, some := w.m.aim.Load(), len(p)-done
 		if at != nil {
-			if some, err = w.m.take(at, some); err != nil {
+			if some, err = w.m.takeBytes(at, some); err != nil {
 				return done, err
 			}
 		}
 		sent, err := w.to.Write(p[done : done+some])
 		done += sent
 		if at != nil && sent < some && !w.sealed {
-			w.m.ledger.give(at.account, int64(some-sent))
+			w.m.ledger.giveBack(at.account, int64(some-sent))
 		}
 		if err != nil {
 			return done, err

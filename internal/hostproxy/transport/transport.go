@@ -22,7 +22,7 @@ func Use(t *http.Transport, s *hostproxy.Settings) {
 		if answer.StatusCode == http.StatusOK {
 			return nil
 		}
-		p, err := find(s, &url.URL{Scheme: "https", Host: asked.URL.Host})
+		p, err := findProxy(s, &url.URL{Scheme: "https", Host: asked.URL.Host})
 		if err != nil || p == nil {
 			return err
 		}
@@ -32,7 +32,7 @@ func Use(t *http.Transport, s *hostproxy.Settings) {
 
 // Proxy returns the proxy for an address; nil means a direct connection.
 func Proxy(s *hostproxy.Settings, to *url.URL) (*url.URL, error) {
-	p, err := find(s, to)
+	p, err := findProxy(s, to)
 	if p == nil || err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func Proxy(s *hostproxy.Settings, to *url.URL) (*url.URL, error) {
 	return u, nil
 }
 
-func find(s *hostproxy.Settings, to *url.URL) (*hostproxy.Proxy, error) {
+func findProxy(s *hostproxy.Settings, to *url.URL) (*hostproxy.Proxy, error) {
 	usual := "80"
 	if to.Scheme == "https" {
 		usual = "443"

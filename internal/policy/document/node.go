@@ -55,8 +55,8 @@ func (n *Node) Locate(err error) error {
 	return &spec.Error{Class: spec.ErrUsage, Op: "line " + strconv.Itoa(n.Line), Err: err}
 }
 
-// want refuses a node of another kind, and an empty one.
-func (n *Node) want(key string, kind Kind) error {
+// requireKind refuses a node of another kind, and an empty one.
+func (n *Node) requireKind(key string, kind Kind) error {
 	switch {
 	case n.Kind != kind:
 		return n.Fail("%s has to be %s, and is %s", key, kind, n.Kind)
@@ -73,7 +73,7 @@ func (n *Node) IsEmpty() bool {
 
 // ReadMap calls read for each key of a map. Each key must be a known one.
 func (n *Node) ReadMap(what string, known []string, read func(key string, v *Node) error) error {
-	if err := n.want(what, Map); err != nil {
+	if err := n.requireKind(what, Map); err != nil {
 		return err
 	}
 	for i, key := range n.Keys {
@@ -93,7 +93,7 @@ func (n *Node) ReadMap(what string, known []string, read func(key string, v *Nod
 
 // ReadList reads a list that is not empty.
 func (n *Node) ReadList(key string, read func(v *Node) error) error {
-	if err := n.want(key, List); err != nil {
+	if err := n.requireKind(key, List); err != nil {
 		return err
 	}
 	for _, v := range n.Items {
@@ -106,7 +106,7 @@ func (n *Node) ReadList(key string, read func(v *Node) error) error {
 
 // ReadText reads text. Empty text is accepted only where it has a meaning.
 func (n *Node) ReadText(key string, into *string) error {
-	if err := n.want(key, Text); err != nil {
+	if err := n.requireKind(key, Text); err != nil {
 		return err
 	}
 	*into = n.Text
@@ -123,7 +123,7 @@ func (n *Node) ReadTexts(key string, into *[]string) error {
 }
 
 func (n *Node) ReadBool(key string, into *bool) error {
-	if err := n.want(key, Bool); err != nil {
+	if err := n.requireKind(key, Bool); err != nil {
 		return err
 	}
 	*into = n.Text == "true"

@@ -50,7 +50,7 @@ func ParseKey(data []byte, key string) (*Node, error) {
 	for _, pair := range m.Values {
 		k, ok := pair.Key.(*ast.StringNode)
 		if !ok { // a merge key or an anchor may stand for the key that we look for
-			return nil, place(pair.GetToken()).Fail("a key is not plain text")
+			return nil, nodeAt(pair.GetToken()).Fail("a key is not plain text")
 		}
 		if k.Value == key {
 			return convert(pair.Value)
@@ -101,19 +101,19 @@ func checkTokens(tokens token.Tokens) error {
 			nests = true
 		}
 		if depth > maxDepth || nests && t.Position.Column > maxIndent {
-			return place(t).Fail("it is nested too deeply")
+			return nodeAt(t).Fail("it is nested too deeply")
 		}
 	}
 	return nil
 }
 
-func place(t *token.Token) *Node { return &Node{Line: t.Position.Line, End: t.Position.Line} }
+func nodeAt(t *token.Token) *Node { return &Node{Line: t.Position.Line, End: t.Position.Line} }
 
 func convert(y ast.Node) (*Node, error) {
 	if y == nil || y.GetToken() == nil {
 		return &Node{}, nil
 	}
-	n := place(y.GetToken())
+	n := nodeAt(y.GetToken())
 	switch v := y.(type) {
 	case *ast.StringNode:
 		n.Kind, n.Text = Text, v.Value
@@ -125,7 +125,7 @@ func convert(y ast.Node) (*Node, error) {
 	case *ast.SequenceNode:
 		n.Kind = List
 		for _, item := range v.Values {
-			if err := n.add(item); err != nil {
+			if err := n.addItem(item); err != nil {
 				return nil, err
 			}
 		}
@@ -137,7 +137,7 @@ func convert(y ast.Node) (*Node, error) {
 				return nil, n.Fail("a key is not plain text")
 			}
 			n.Keys = append(n.Keys, key.Value)
-			if err := n.add(pair.Value); err != nil {
+			if err := n.addItem(pair.Value); err != nil {
 				return nil, err
 			}
 		}
@@ -149,7 +149,7 @@ func convert(y ast.Node) (*Node, error) {
 	return n, nil
 }
 
-func (n *Node) add(y ast.Node) error {
+func (n *Node) addItem(y ast.Node) error {
 	item, err := convert(y)
 	if err != nil {
 		return err

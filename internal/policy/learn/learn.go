@@ -49,7 +49,7 @@ func (l *Learner) See(r *spec.NetworkRecord) {
 	if r.Verdict != spec.VerdictDeny || r.Direction == spec.DirectionIn || r.Secret != "" || r.IsPacket() {
 		return // no rule would let it through, or one must not
 	}
-	q := l.query(r)
+	q := l.queryFrom(r)
 	d := l.policy.Decide(q)
 	if d.Allowed() {
 		if d.Inspection == policy.InspectMust || d.Inspection == policy.InspectHTTP {
@@ -102,8 +102,8 @@ func (l *Learner) propose(rule *policy.Rule, s *policy.Suggestion, r *spec.Netwo
 	}
 }
 
-// query turns a record into a question.
-func (l *Learner) query(r *spec.NetworkRecord) policy.Query {
+// queryFrom turns a record into a question.
+func (l *Learner) queryFrom(r *spec.NetworkRecord) policy.Query {
 	q := policy.Query{Stage: policy.StageConnect, Name: r.Name, Addr: r.Addr, Port: r.Port, Now: l.now}
 	switch {
 	case r.Event == spec.NetworkRequest && r.Protocol == spec.ProtocolSSH:

@@ -57,10 +57,10 @@ func Rules(now time.Time, inputs ...policy.Input) ([]Finding, error) {
 		return nil, err
 	}
 	l := linter{p: p, rules: pointers(p), open: p.Default() == policy.Allow, now: now}
-	l.defaults(inputs)
+	l.checkDefault(inputs)
 	for _, r := range l.rules {
 		if r.Source.Preset == "" {
-			l.rule(r)
+			l.checkRule(r)
 		}
 	}
 	return l.found, nil
@@ -82,84 +82,84 @@ type linter struct {
 	found []Finding
 }
 
-func (l *linter) add(k Kind, r *policy.Rule, format string, args ...any) {
+func (l *linter) addFinding(k Kind, r *policy.Rule, format string, args ...any) {
 	l.found = append(l.found, Finding{k, r, fmt.Sprintf(format, args...)})
 }
 
-// defaults checks the default action of the policy.
-func (l *linter) defaults(inputs []policy.Input) {
+// checkDefault checks the default action of the policy.
+func (l *linter) checkDefault(inputs []policy.Input) {
 	if l.open {
-		l.add(KindOpen, nil, "the default is allow: every public host can be reached, and data sent there")
+		l.addFinding(KindOpen, nil, "the default is allow: every public host can be reached, and data sent there")
 		return
 	}
 	for _, in := range inputs {
 		if in.Block.Default == policy.Allow {
-			l.add(KindNoEffect, nil, "default: allow of layer %s does not count, another layer says deny", in.Layer)
+			l.addFinding(KindNoEffect, nil, "default: allow of layer %s does not count, another layer says deny", in.Layer)
 		}
 	}
 }
 
-func (l *linter) rule(r *policy.Rule) {
+func (l *linter) checkRule(r *policy.Rule) {
 	if !r.Live(l.now) {
-		l.add(KindExpired, r, "ended at %s", r.Until.UTC().Format(time.RFC3339))
+		l.addFinding(KindExpired, r, "ended at %s", r.Until.UTC().Format(time.RFC3339))
 		return
 	}
-	if l.shadowed(r) {
+	if l.isShadowed(r) {
 		return
 	}
 	if r.Action == policy.Deny {
-		l.deny(r)
+		l.checkDeny(r)
 		return
 	}
 	if r.Source.Layer == policy.LayerProject {
-		l.ungranted(r)
+		l.checkUngranted(r)
 		return
 	}
-	l.tunnel(r)
-	l.pushes(r)
+	l.checkTunnel(r)
+	l.checkPushes(r)
 	if r.Target.Kind == target.Range {
-		l.addresses(r)
+		l.checkAddresses(r)
 	} else {
-		l.names(r)
+		l.checkNames(r)
 	}
-	l.passthrough(r)
+	l.checkPassthrough(r)
 }
 
-// tunnel reports a rule that lets any SSH through.
-func (l *linter) tunnel(r *policy.Rule) {
+// checkTunnel reports a rule that lets any SSH through.
+func (l *linter) checkTunnel(r *policy.Rule) {
 	if r.Target.Port == policy.PortSSH && r.HTTP.IsEmpty() && !r.Inspect {
-		l.add(KindTunnel, r, "lets any SSH through: a shell, a tunnel to anywhere; with git it is held to repositories")
+		l.addFinding(KindTunnel, r, "lets any SSH through: a shell, a tunnel to anywhere; with git it is held to repositories")
 	}
 }
 
-// pushes reports a rule that lets git push to any owner's repositories on that host.
-func (l *linter) pushes(r *policy.Rule) {
+// checkPushes reports a rule that lets git push to any owner's repositories on that host.
+func (l *linter) checkPushes(r *policy.Rule) {
 	for _, s := range r.HTTP.Git {
 		if first, _, _ := strings.Cut(s, "/"); r.HTTP.Push && strings.HasPrefix(first, "*") {
-			l.add(KindWide, r, "lets git push to repositories of anybody there")
+			l.addFinding(KindWide, r, "lets git push to repositories of anybody there")
 			return
 		}
 	}
 }
 
-// shadowed finds a rule that makes this one useless.
-func (l *linter) shadowed(r *policy.Rule) bool {
+// isShadowed finds a rule that makes this one useless.
+func (l *linter) isShadowed(r *policy.Rule) bool {
 	project := r.Action == policy.Allow && r.Source.Layer == policy.LayerProject
 	for _, o := range l.rules {
 		switch {
 		case o == r || !o.HTTP.IsEmpty() || !o.Live(l.now) || !o.Outlives(r) || !reaches(o, r):
 		case o.Action == policy.Deny && r.Action == policy.Allow:
-			l.add(KindShadowed, r, "never counts: %q (%s) denies all of it", o, o.Source)
+			l.addFinding(KindShadowed, r, "never counts: %q (%s) denies all of it", o, o.Source)
 			return true
 		case o.Action != r.Action || project != (o.Source.Layer == policy.LayerProject && o.Action == policy.Allow) || marked(r, o):
 		case o.Target == r.Target && r.HTTP.IsEmpty() && !before(o, r): // of two equal rules, the later one
 		default:
-			l.add(KindShadowed, r, "says nothing new beside %q (%s)%s", o, o.Source, uncounted(r, o.Target.Kind))
+			l.addFinding(KindShadowed, r, "says nothing new beside %q (%s)%s", o, o.Source, uncounted(r, o.Target.Kind))
 			return true
 		}
 	}
 	if r.Action == policy.Allow && !project && l.open && !marked(r, &policy.Rule{}) && !guarded(r) {
-		l.add(KindNoEffect, r, "says nothing new: the default is allow%s", uncounted(r, target.All))
+		l.addFinding(KindNoEffect, r, "says nothing new: the default is allow%s", uncounted(r, target.All))
 		return true
 	}
 	return false
@@ -211,8 +211,8 @@ func guarded(r *policy.Rule) bool {
 	return !r.Target.MatchesAll() && hostname.IsPrivate(r.Target.Name)
 }
 
-// deny reports a deny rule whose target no rule allows.
-func (l *linter) deny(r *policy.Rule) {
+// checkDeny reports a deny rule whose target no rule allows.
+func (l *linter) checkDeny(r *policy.Rule) {
 	if l.open {
 		return
 	}
@@ -222,18 +222,18 @@ func (l *linter) deny(r *policy.Rule) {
 			return
 		}
 	}
-	l.add(KindNoEffect, r, "never matters: no rule allows any of it, and the default is deny")
+	l.addFinding(KindNoEffect, r, "never matters: no rule allows any of it, and the default is deny")
 }
 
-// ungranted reports a project's rule that no other layer allows.
-func (l *linter) ungranted(r *policy.Rule) {
+// checkUngranted reports a project's rule that no other layer allows.
+func (l *linter) checkUngranted(r *policy.Rule) {
 	for _, o := range l.rules {
 		if o.Action == policy.Allow && o.Source.Layer != policy.LayerProject && o.Live(l.now) && o.Target.Overlaps(r.Target) && !withholds(o.Target, r.Target) {
 			return
 		}
 	}
 	if everything := (target.Target{Kind: target.All}); !l.open || withholds(everything, r.Target) {
-		l.add(KindUngranted, r, "adds nothing: a project only narrows, and no other layer allows it")
+		l.addFinding(KindUngranted, r, "adds nothing: a project only narrows, and no other layer allows it")
 	}
 }
 
@@ -256,15 +256,15 @@ func withholds(t, u target.Target) bool {
 	return false
 }
 
-// names checks the reach of a pattern.
-func (l *linter) names(r *policy.Rule) {
+// checkNames checks the reach of a pattern.
+func (l *linter) checkNames(r *policy.Rule) {
 	if what := tooWide(r.Target); what != "" {
-		l.add(KindWide, r, "reaches %s", what)
+		l.addFinding(KindWide, r, "reaches %s", what)
 		return
 	}
 	for _, host := range dropHosts {
 		if r.Target.MatchesName(host) && !readsOnly(r) && r.MaxUpload == 0 {
-			l.add(KindDrop, r, "reaches %s, which takes data from anybody; max_upload bounds how much", host)
+			l.addFinding(KindDrop, r, "reaches %s, which takes data from anybody; max_upload bounds how much", host)
 			break
 		}
 	}
@@ -273,7 +273,7 @@ func (l *linter) names(r *policy.Rule) {
 		if r.Passthrough {
 			instead = "mark it inspect in place of passthrough, for there is no certificate to pin"
 		}
-		l.add(KindFronting, r, "is not looked into: in plain HTTP a client may ask the same server for any other name; %s", instead)
+		l.addFinding(KindFronting, r, "is not looked into: in plain HTTP a client may ask the same server for any other name; %s", instead)
 		return
 	}
 	if !r.HTTP.IsEmpty() || r.Inspect || l.p.InspectsAll() {
@@ -281,7 +281,7 @@ func (l *linter) names(r *policy.Rule) {
 	}
 	for _, suffix := range frontingSuffixes {
 		if hostname.IsBelow(r.Target.Name, suffix) {
-			l.add(KindFronting, r, "is not looked into: inside TLS a client may ask the same servers for another name below %s; mark it inspect", suffix)
+			l.addFinding(KindFronting, r, "is not looked into: inside TLS a client may ask the same servers for another name below %s; mark it inspect", suffix)
 			break
 		}
 	}
@@ -336,12 +336,12 @@ func readsOnly(r *policy.Rule) bool {
 	return len(r.HTTP.Methods) > 0 || len(r.HTTP.Paths) > 0
 }
 
-// addresses checks the reach of a CIDR.
-func (l *linter) addresses(r *policy.Rule) {
+// checkAddresses checks the reach of a CIDR.
+func (l *linter) checkAddresses(r *policy.Rule) {
 	prefix := r.Target.Prefix
 	for _, p := range specialaddr.InnerPrefixes() {
 		if p.Contains(prefix.Addr()) && prefix.Bits() >= p.Bits() {
-			l.add(KindInner, r, "opens nothing inside, where such addresses are the sandbox's own; it counts where a name leads to one outside")
+			l.addFinding(KindInner, r, "opens nothing inside, where such addresses are the sandbox's own; it counts where a name leads to one outside")
 			return
 		}
 	}
@@ -352,32 +352,32 @@ func (l *linter) addresses(r *policy.Rule) {
 		opens := b.OpenedBy(prefix, prefix.Addr())
 		switch {
 		case b.Kind == specialaddr.Metadata && opens:
-			l.add(KindMetadata, r, "opens %s: whoever is inside gets the machine's credentials", b.What)
+			l.addFinding(KindMetadata, r, "opens %s: whoever is inside gets the machine's credentials", b.What)
 			return
 		case b.Kind == specialaddr.Metadata && prefix.Bits() > 0:
-			l.add(KindMetadata, r, "contains %s, %s; it stays closed, only a rule for that address would open it", b.Prefix.Addr(), b.What)
+			l.addFinding(KindMetadata, r, "contains %s, %s; it stays closed, only a rule for that address would open it", b.Prefix.Addr(), b.What)
 			return
 		case b.Kind == specialaddr.Never && prefix.Bits() >= b.Prefix.Bits():
-			l.add(KindNoEffect, r, "is about %s, which is never reached", b.What)
+			l.addFinding(KindNoEffect, r, "is about %s, which is never reached", b.What)
 			return
 		case prefix.Addr().IsLoopback():
-			l.add(KindHost, r, "opens the host itself to names that lead there; a single port is safer as host.bothy")
+			l.addFinding(KindHost, r, "opens the host itself to names that lead there; a single port is safer as host.bothy")
 			return
 		}
 	}
 	if wide := 8; prefix.Addr().Is4() && prefix.Bits() < wide || prefix.Addr().Is6() && prefix.Bits() < 3*wide {
-		l.add(KindWide, r, "is a large part of the internet; private and other special ranges in it stay closed")
+		l.addFinding(KindWide, r, "is a large part of the internet; private and other special ranges in it stay closed")
 	}
 }
 
-// passthrough reports marks that conditions of other rules overrule.
-func (l *linter) passthrough(r *policy.Rule) {
+// checkPassthrough reports marks that conditions of other rules overrule.
+func (l *linter) checkPassthrough(r *policy.Rule) {
 	if !r.Passthrough {
 		return
 	}
 	for _, o := range l.rules {
 		if o.Action == policy.Deny && o.Live(l.now) && !o.HTTP.IsEmpty() && o.Target.Overlaps(r.Target) {
-			l.add(KindPassthrough, r, "is looked into all the same where %q (%s) needs it", o, o.Source)
+			l.addFinding(KindPassthrough, r, "is looked into all the same where %q (%s) needs it", o, o.Source)
 			return
 		}
 	}

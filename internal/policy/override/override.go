@@ -36,7 +36,7 @@ func Method(header map[string][]string, query string, inBody bool) string {
 	if inBody {
 		return "the body"
 	}
-	if name := oneOf(header, methodFields); name != "" {
+	if name := findField(header, methodFields); name != "" {
 		return "field " + name
 	}
 	if by := otherHost(header); by != "" {
@@ -60,7 +60,7 @@ func NamesMethod(text []byte) bool {
 // Path returns the part of a request that asks the server to use another path, and with it another
 // query.
 func Path(header map[string][]string) string {
-	if name := oneOf(header, pathFields); name != "" {
+	if name := findField(header, pathFields); name != "" {
 		return "field " + name
 	}
 	return otherHost(header)
@@ -68,7 +68,7 @@ func Path(header map[string][]string) string {
 
 // otherHost returns the part of a request that asks the server to route it to another host.
 func otherHost(header map[string][]string) string {
-	if name := oneOf(header, hostFields); name != "" {
+	if name := findField(header, hostFields); name != "" {
 		return "field " + name
 	}
 	for name, values := range header {
@@ -97,8 +97,8 @@ func IsField(field string) bool {
 	return is(forwarded) || slices.ContainsFunc(methodFields, is) || slices.ContainsFunc(pathFields, is) || slices.ContainsFunc(hostFields, is)
 }
 
-// oneOf finds a field of the header, the first if there are several.
-func oneOf(header map[string][]string, fields []string) (found string) {
+// findField finds a field of the header, the first if there are several.
+func findField(header map[string][]string, fields []string) (found string) {
 	for name := range header {
 		if len(name) < 2 || name[0]|0x20 != 'x' || found != "" && found < name {
 			continue
@@ -183,17 +183,17 @@ func (m *MethodNames) Finds(piece []byte) bool {
 		case c == '%' || len(m.escape) > 0:
 			m.unescape(c)
 		case c == '+':
-			m.add(' ')
+			m.addChar(' ')
 		case c != '\r' && c != '\n': // they may precede a form
-			m.add(c)
+			m.addChar(c)
 		}
 	}
 	return false
 }
 
-// add appends a character of the name. It drops the ignored characters before the name, which may be
+// addChar appends a character of the name. It drops the ignored characters before the name, which may be
 // longer than any name.
-func (m *MethodNames) add(c byte) {
+func (m *MethodNames) addChar(c byte) {
 	if len(m.name) > 0 || strings.IndexByte(beforeName, c) < 0 {
 		m.name = append(m.name, c)
 	}
@@ -204,6 +204,6 @@ func (m *MethodNames) unescape(c byte) {
 		return
 	}
 	v, ok := ascii.HexByte(string(m.escape[1:]))
-	m.add(v)
+	m.addChar(v)
 	m.broken, m.escape = m.broken || !ok, m.escape[:0]
 }

@@ -20,8 +20,8 @@ type text struct {
 	next  []policy.Rule // the new list
 }
 
-// become changes one list of the file, and its text by edit.
-func (f *File) become(a policy.Action, list []policy.Rule, edit func(*text)) error {
+// changeList changes one list of the file, and its text by edit.
+func (f *File) changeList(a policy.Action, list []policy.Rule, edit func(*text)) error {
 	next := f.Block
 	if len(list) == 0 {
 		list = nil
@@ -31,7 +31,7 @@ func (f *File) become(a policy.Action, list []policy.Rule, edit func(*text)) err
 	} else {
 		next.Deny = list
 	}
-	return f.turn(next, func(t *text) {
+	return f.changeBlock(next, func(t *text) {
 		t.next = list
 		if !t.unfold(a) {
 			edit(t)
@@ -39,8 +39,8 @@ func (f *File) become(a policy.Action, list []policy.Rule, edit func(*text)) err
 	})
 }
 
-// turn changes the content of the file, and its text by edit.
-func (f *File) turn(into policy.Block, edit func(*text)) error {
+// changeBlock changes the content of the file, and its text by edit.
+func (f *File) changeBlock(into policy.Block, edit func(*text)) error {
 	if err := into.Check(); err != nil {
 		return err
 	}
@@ -78,8 +78,8 @@ func readText(old []byte) *text {
 	return t
 }
 
-// list finds the list of an action; nil if the file has none.
-func (t *text) list(a policy.Action) *document.Node {
+// findList finds the list of an action; nil if the file has none.
+func (t *text) findList(a policy.Action) *document.Node {
 	if i := slices.Index(t.root.Keys, a.String()); i >= 0 {
 		return t.root.Items[i]
 	}
@@ -88,7 +88,7 @@ func (t *text) list(a policy.Action) *document.Node {
 
 // unfold writes a list that is on the line of its key, [a, b], with one rule per line.
 func (t *text) unfold(a policy.Action) bool {
-	l, key := t.list(a), a.String()+":"
+	l, key := t.findList(a), a.String()+":"
 	if l == nil || !strings.HasPrefix(t.lines[l.Line-1], key) {
 		return false
 	}
@@ -107,7 +107,7 @@ func (t *text) unfold(a policy.Action) bool {
 
 // append adds a rule after the last of its list.
 func (t *text) append(r policy.Rule) {
-	l := t.list(r.Action)
+	l := t.findList(r.Action)
 	if l == nil {
 		t.lines = append(t.lines, r.Action.String()+":\n", ruleText(&r))
 		return
@@ -117,13 +117,13 @@ func (t *text) append(r policy.Rule) {
 }
 
 func (t *text) replace(a policy.Action, i int, r policy.Rule) {
-	item := t.list(a).Items[i]
+	item := t.findList(a).Items[i]
 	t.lines = slices.Replace(t.lines, item.Line-1, item.End, t.indented(item, r))
 }
 
 // remove removes a rule with the comment lines right above it, and the list's key with its last rule.
 func (t *text) remove(a policy.Action, i int) {
-	l := t.list(a)
+	l := t.findList(a)
 	from, to := l.Items[i].Line-1, l.Items[i].End
 	for from > 0 && strings.HasPrefix(strings.TrimSpace(t.lines[from-1]), "#") {
 		from--
@@ -134,9 +134,9 @@ func (t *text) remove(a policy.Action, i int) {
 	t.lines = slices.Delete(t.lines, from, to)
 }
 
-// set writes a key with a value of one line. A new key comes after the version. An empty value removes
+// setValue writes a key with a value of one line. A new key comes after the version. An empty value removes
 // the key.
-func (t *text) set(key, value string) {
+func (t *text) setValue(key, value string) {
 	line := key + ": " + value + "\n"
 	i := slices.Index(t.root.Keys, key)
 	if i < 0 {

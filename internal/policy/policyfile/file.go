@@ -62,25 +62,25 @@ func (f *File) Add(r policy.Rule) error {
 	}
 	opposite := r
 	opposite.Action = policy.Allow + policy.Deny - r.Action
-	for _, o := range f.rules(opposite.Action) {
+	for _, o := range f.rulesOf(opposite.Action) {
 		if o.Key() == opposite.Key() {
 			return spec.Errorf(spec.ErrConflict, "the same file has %s %s", o.Action, o.Target).
 				WithHint("remove it first: bothy policy rm --id %s", o.ID())
 		}
 	}
-	list := slices.Clone(f.rules(r.Action))
+	list := slices.Clone(f.rulesOf(r.Action))
 	i := slices.IndexFunc(list, func(o policy.Rule) bool { return o.Key() == r.Key() })
 	if i >= 0 {
 		list[i] = r
-		return f.become(r.Action, list, func(t *text) { t.replace(r.Action, i, r) })
+		return f.changeList(r.Action, list, func(t *text) { t.replace(r.Action, i, r) })
 	}
-	return f.become(r.Action, append(list, r), func(t *text) { t.append(r) })
+	return f.changeList(r.Action, append(list, r), func(t *text) { t.append(r) })
 }
 
 // Bound returns the rule that Add would replace, if that has a budget.
 func (f *File) Bound(r policy.Rule) (policy.Rule, bool) {
 	r = stored(r)
-	for _, o := range f.rules(r.Action) {
+	for _, o := range f.rulesOf(r.Action) {
 		if o.Key() == r.Key() && o.MaxUpload > 0 {
 			return o, true
 		}
@@ -130,14 +130,14 @@ func (f *File) Prune(now time.Time) ([]policy.Rule, error) {
 func (f *File) remove(match func(*policy.Rule) bool) ([]policy.Rule, error) {
 	var removed []policy.Rule
 	for _, a := range []policy.Action{policy.Allow, policy.Deny} {
-		list := slices.Clone(f.rules(a))
+		list := slices.Clone(f.rulesOf(a))
 		for i := len(list) - 1; i >= 0; i-- {
 			if !match(&list[i]) {
 				continue
 			}
 			removed = append(removed, list[i])
 			list = slices.Delete(list, i, i+1)
-			if err := f.become(a, list, func(t *text) { t.remove(a, i) }); err != nil {
+			if err := f.changeList(a, list, func(t *text) { t.remove(a, i) }); err != nil {
 				return nil, err
 			}
 			list = slices.Clone(list)
@@ -170,7 +170,7 @@ func (f *File) setPresets(names []string) error {
 	if next.Presets = nil; len(names) > 0 {
 		next.Presets, value = names, "["+strings.Join(names, ", ")+"]"
 	}
-	return f.turn(next, func(t *text) { t.set("presets", value) })
+	return f.changeBlock(next, func(t *text) { t.setValue("presets", value) })
 }
 
 // SetDefault sets the action for everything that no rule is about.
@@ -180,7 +180,7 @@ func (f *File) SetDefault(a policy.Action) error {
 	}
 	next := f.Block
 	next.Default = a
-	return f.turn(next, func(t *text) { t.set("default", a.String()) })
+	return f.changeBlock(next, func(t *text) { t.setValue("default", a.String()) })
 }
 
 // Put makes one unconditional rule the only one for its target: it removes the other
@@ -193,7 +193,7 @@ func (f *File) Put(r policy.Rule) error {
 	return f.Add(r)
 }
 
-func (f *File) rules(a policy.Action) []policy.Rule {
+func (f *File) rulesOf(a policy.Action) []policy.Rule {
 	if a == policy.Allow {
 		return f.Allow
 	}

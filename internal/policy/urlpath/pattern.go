@@ -50,13 +50,13 @@ func Parse(s string) (Pattern, error) {
 		return Pattern{}, spec.Errorf(spec.ErrUsage, "path %s is not in the form paths are compared in", ascii.Quote(s)).
 			WithHint("decode what need not be escaped, and write the rest as %%XX with capital digits")
 	}
-	return p.led(), nil
+	return p.withLead(), nil
 }
 
 // New returns the pattern of some segments; "*" stands for any segment. An open pattern continues with
 // one or more segments.
 func New(segments []string, open bool) Pattern {
-	return Pattern{segments: segments, open: open}.led()
+	return Pattern{segments: segments, open: open}.withLead()
 }
 
 // BeginsOpen reports whether the first segment may be any.
@@ -65,8 +65,8 @@ func (p *Pattern) BeginsOpen() bool { return len(p.segments) == 0 || p.segments[
 // Prefix returns the text before the first wildcard, with which all matching paths begin.
 func (p *Pattern) Prefix() string { return p.lead }
 
-// led fills in lead.
-func (p Pattern) led() Pattern {
+// withLead fills in lead.
+func (p Pattern) withLead() Pattern {
 	path := "/" + strings.Join(p.segments, "/")
 	if p.open && len(p.segments) > 0 {
 		path += "/"

@@ -26,7 +26,7 @@ func (a *Alarm) Set(d time.Duration) {
 	defer a.mu.Unlock()
 	a.due = time.Now().Add(d)
 	if a.wakes.IsZero() || a.due.Before(a.wakes) {
-		a.wind(a.due, d)
+		a.windTimer(a.due, d)
 	}
 }
 
@@ -52,24 +52,24 @@ func (a *Alarm) End() bool {
 	return prevented
 }
 
-// wind makes the timer go off at a time, which is after d.
-func (a *Alarm) wind(at time.Time, d time.Duration) {
+// windTimer makes the timer go off at a time, which is after d.
+func (a *Alarm) windTimer(at time.Time, d time.Duration) {
 	a.wakes = at
 	if a.timer == nil {
-		a.timer = time.AfterFunc(d, a.wake)
+		a.timer = time.AfterFunc(d, a.wakeUp)
 		return
 	}
 	a.timer.Reset(d)
 }
 
-func (a *Alarm) wake() {
-	if a.rings() {
+func (a *Alarm) wakeUp() {
+	if a.isDue() {
 		a.Call()
 	}
 }
 
-// rings reports whether the time is over. If not yet, the timer runs on.
-func (a *Alarm) rings() bool {
+// isDue reports whether the time is over. If not yet, the timer runs on.
+func (a *Alarm) isDue() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.wakes = time.Time{}
@@ -77,7 +77,7 @@ func (a *Alarm) rings() bool {
 		return false
 	}
 	if left := time.Until(a.due); left > 0 {
-		a.wind(a.due, left)
+		a.windTimer(a.due, left)
 		return false
 	}
 	a.due = time.Time{}
