@@ -322,7 +322,7 @@ func TestA10HelloInDisguise(t *testing.T) {
 				}
 			}
 		}
-		for _, why := range []string{"another name than it looked up", `"www.evil.exampl." is no name of a host`, "it breaks off"} {
+		for _, why := range []string{"another name than it looked up", `"www.evil.exampl." is not a host name`, "it breaks off"} {
 			w.record(t, why, func(r spec.NetworkRecord) bool {
 				return r.Verdict == spec.VerdictDeny && strings.Contains(r.Reason, why)
 			})

@@ -85,7 +85,7 @@ deny:
 		t.Errorf("where a secret is lent: %+v", r)
 	}
 	w.judge.capture = &Capture{How: spec.AgentLogin{Endpoint: fmt.Sprintf("https://api.example.com:%d/token", port+1), Capture: &spec.AgentCapture{}}}
-	if r := shake("api.example.com", says); r.Suggest != "" || !strings.Contains(r.Reason, "what is kept outside") {
+	if r := shake("api.example.com", says); r.Suggest != "" || !strings.Contains(r.Reason, "logins made there are kept") {
 		t.Errorf("where logins are kept: %+v", r)
 	}
 	if r := shake("api.example.com", old); r.Suggest != "" || r.Verdict != spec.VerdictError || !strings.Contains(r.Reason, "TLS with the client failed") {

@@ -473,7 +473,7 @@ func TestDeadServer(t *testing.T) {
 	at := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
 	for name, want := range map[string]spec.NetworkRecord{
 		"a.example":    {Addr: at.Addr(), Reason: at.String() + " does not answer: connection refused"},
-		"gone.example": {Reason: "there is no host gone.example"},
+		"gone.example": {Reason: "host not found: gone.example"},
 	} {
 		if _, err := w.in.DialName(t.Context(), name, port); err == nil || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("%s: %v", name, err)

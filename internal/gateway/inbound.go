@@ -42,7 +42,7 @@ func (g *Gateway) Publish(l *net.TCPListener, port uint16) (end func()) {
 	}
 }
 
-// errUnpublished ends connections to a port that is no longer published.
+// errUnpublished ends connections to a port whose publication has ended.
 var errUnpublished = errors.New("the port is not published any more")
 
 // flagOf formats a listener as the flag that made it.

@@ -113,7 +113,7 @@ func (j *judge) mayGoUnseen(f *flow) error {
 	case f.looked:
 		return nil
 	case j.isLent(hostOf(s)):
-		return errors.New("a secret is lent for it now, and nobody looked into it: connect again")
+		return errors.New("a secret is lent for it now, and this connection was not inspected: connect again")
 	case j.models.hasBudget():
 		return errUnmetered
 	}
@@ -166,7 +166,7 @@ func (j *judge) unseen(r *spec.NetworkRecord) policy.Suggestion {
 	case j.secrets.Load().Bound(r.Name, r.Addr, r.Port, now):
 		return policy.Suggestion{Note: "as long as a secret is lent for it, it is looked into, whatever the rules say"}
 	case j.logsInAt(r.Name, r.Port):
-		return policy.Suggestion{Note: "whoever logs in there gets what is kept outside, for which it is looked into"}
+		return policy.Suggestion{Note: "it is inspected because logins made there are kept on the host"}
 	case j.models.hasBudget():
 		return policy.Suggestion{Note: "as long as the sandbox has a budget for models, it is looked into, whatever the rules say"}
 	}

@@ -526,7 +526,7 @@ func TestLoginEnds(t *testing.T) {
 		}, "connection refused"},
 		"nowhere": {func(_ *testing.T, _ *provider, f *oauthfile.File) {
 			f.How.Endpoint = "https://nowhere.example.com/oauth/token"
-		}, "there is no host"},
+		}, "host not found"},
 		"plain": {func(_ *testing.T, p *provider, f *oauthfile.File) {
 			f.How.Endpoint = fmt.Sprintf("http://auth.example.com:%d/oauth/token", p.port)
 		}, "no usable endpoint"},

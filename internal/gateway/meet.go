@@ -120,7 +120,7 @@ func (m *meetings) introduce(c *netstack.Conn) error {
 	defer m.mu.Unlock()
 	came := m.waiting[string(key)]
 	if came == nil {
-		return errors.New("nobody waits for it")
+		return errors.New("no client waits for it")
 	}
 	select {
 	case came <- c:

@@ -87,10 +87,10 @@ func (m *models) lookFor(h upstream.Host, i policy.Inspection) policy.Inspection
 }
 
 // errUnmetered ends connections that began before the sandbox had a budget.
-var errUnmetered = errors.New("the sandbox has a budget now, and nobody looked into this: connect again")
+var errUnmetered = errors.New("the sandbox has a budget now, and this connection was not inspected: connect again")
 
 // errUncounted likewise.
-var errUncounted = errors.New("the sandbox has a budget now, and what is said over this is not counted")
+var errUncounted = errors.New("the sandbox has a budget now, and messages over this are not counted")
 
 // errUnseen refuses connections that a passthrough rule would let by, if the sandbox has a budget.
 var errUnseen = errors.New("the sandbox has a budget, and what passes by a rule with passthrough is not counted: take passthrough out of the rule, or the budget off (bothy cost)")

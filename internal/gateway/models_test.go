@@ -99,7 +99,7 @@ func TestMeter(t *testing.T) {
 			r.Header.Set("Upgrade", "websocket")
 			resp, err := w.client(t, false).Do(r)
 			must(t, err)
-			if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusUpgradeRequired || !strings.Contains(string(text), "is not counted") {
+			if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusUpgradeRequired || !strings.Contains(string(text), "are not counted") {
 				t.Errorf("over a WebSocket: %d %s", resp.StatusCode, text)
 			}
 			_ = resp.Body.Close()

@@ -400,7 +400,7 @@ func TestA18UploadBudgetChanges(t *testing.T) {
 	c := connect()
 	w.SetPolicy(document(t, 2, bounded(1000, "")))
 	if !isCut(c) {
-		t.Error("what nobody counts goes on")
+		t.Error("uncounted bytes go on")
 	}
 	w.record(t, "its end", func(r spec.NetworkRecord) bool {
 		return r.Event == spec.NetworkFlow && r.Verdict == spec.VerdictDeny && strings.Contains(r.Reason, "max_upload")
@@ -455,7 +455,7 @@ func TestA18UploadBudgetChangesDuringRequest(t *testing.T) {
 			t.Errorf("it ends with %s", said)
 		}
 	case <-time.After(patience):
-		t.Error("what nobody counts goes on")
+		t.Error("uncounted bytes go on")
 	}
 	_ = body.Close()
 	body, ended = begin()
@@ -492,11 +492,11 @@ func TestA18UploadsUnkept(t *testing.T) {
 		c.Close()
 	}
 	w.record(t, "that", func(r spec.NetworkRecord) bool {
-		return r.Verdict == spec.VerdictDeny && strings.Contains(r.Reason, "written down")
+		return r.Verdict == spec.VerdictDeny && strings.Contains(r.Reason, "cannot record")
 	})
 	w.SetPolicy(document(t, 2, bounded(someBytes, ", inspect: true")))
 	status, text, _ := fetch(t, w.client(t, false), "GET", fmt.Sprintf("http://api.example.com:%d/", d.port), nil)
-	if status != http.StatusServiceUnavailable || !strings.Contains(text, "written down") || strings.Contains(text, "/home") {
+	if status != http.StatusServiceUnavailable || !strings.Contains(text, "cannot record") || strings.Contains(text, "/home") {
 		t.Errorf("%d %s", status, text)
 	}
 	if n := d.sent(t); n != 0 {

@@ -22,7 +22,7 @@ func TestRefusalsOfTheGatewayAreTold(t *testing.T) {
 	}{
 		{"a question that breaks off in its length", "\x00", "that breaks off", 53},
 		{"a question that breaks off", "\x00\x20abc", "that breaks off", 53},
-		{"a question of no bytes", "\x00\x00", "no question of DNS", 53},
+		{"a question of no bytes", "\x00\x00", "not a DNS question", 53},
 		{"a long question", "\xff\xff", "more than 4096 bytes", 53},
 		{"an agent that is not lent", "", "agent is not lent", wire.AgentPort},
 		{"another port", "", "the sandbox's own gateway", 2222},

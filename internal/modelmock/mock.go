@@ -122,7 +122,7 @@ func playedServices(a *spec.Agent) ([]*vault.Service, error) {
 			return []*vault.Service{s}, nil
 		}
 	}
-	return nil, spec.Errorf(spec.ErrUsage, "no model can be played for %s: what it logs in with is no service of models that is known", a.Title).
+	return nil, spec.Errorf(spec.ErrUsage, "no model can be played for %s: its login is not for a known service of models", a.Title).
 		WithHint("its description would name one under mock, or under credentials: see docs/guide/own-agent.md")
 }
 
@@ -202,5 +202,5 @@ func Answers(sb *spec.Sandbox, name string) bool {
 
 // Note tells the user that a sandbox's models are played.
 func Note(sb *spec.Sandbox) string {
-	return fmt.Sprintf("no model is asked: the mock of sandbox %s says what it was told by %s; to end that: bothy rm %s", sb.Name, sb.Mock.Script, sb.Name)
+	return fmt.Sprintf("no model is asked: the mock of sandbox %s answers from %s; to end that: bothy rm %s", sb.Name, sb.Mock.Script, sb.Name)
 }

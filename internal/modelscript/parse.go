@@ -123,7 +123,7 @@ func (t Turn) checkParts() error {
 	}
 	switch needs := t.Fail.Times > 0 || t.Fail.After > 0; {
 	case needs && !says:
-		return errors.New("fail: neither text nor tools for what is sent before or later")
+		return errors.New("fail: neither text nor tools if the failure comes before or later")
 	case !needs && says:
 		return errors.New("fail: text and tools would never be sent")
 	}
@@ -168,9 +168,9 @@ func (f Failure) checkFailure() error {
 	case f.Times < 0 || f.After < 0 || f.Hang < 0:
 		return errors.New("negative")
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
-		return fmt.Errorf("status %d is no error", f.Status)
+		return fmt.Errorf("status %d is not an error", f.Status)
 	case f.After > 0 && (f.Body != "" || f.Headers != nil || f.RetryAfter != 0 || f.Limit != nil):
-		return errors.New("behind the events of after there are no headers and no body: only type and message")
+		return errors.New("after events, a failure has no headers and no body: only type and message")
 	case f.Status == 0 && ofStatus:
 		return errors.New("type, message, body, headers, retry_after and limit belong to status")
 	case f.RetryAfter < 0 || f.RetryAfter == Forever:

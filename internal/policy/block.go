@@ -122,7 +122,7 @@ func checkRules(a Action, rules []Rule, at entries) error {
 // checkRule checks a rule in its list, and adds it to those seen.
 func checkRule(a Action, r *Rule, seen map[string]bool) error {
 	if r.Action != a {
-		return spec.Errorf(spec.ErrUsage, "rule %q stands in the list of rules that %s", r.Target, a)
+		return spec.Errorf(spec.ErrUsage, "rule %q is in the list of rules that %s", r.Target, a)
 	}
 	if err := r.Check(); err != nil {
 		return err

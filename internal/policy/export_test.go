@@ -10,7 +10,7 @@ var (
 	AskedOf      = asked
 )
 
-// Choice chooses what is random in a test.
+// Choice makes the random choices of a test.
 type Choice = choice
 
 // Room returns the bytes that a budget allows.

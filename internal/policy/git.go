@@ -33,7 +33,7 @@ func (c *Conditions) checkGit(a Action) error {
 	http.Git, http.Push, http.User = nil, false, ""
 	switch {
 	case c.User != "" && !gitrepo.IsUser(c.User):
-		return spec.Errorf(spec.ErrUsage, "user %s is no name to log in with", ascii.Quote(c.User))
+		return spec.Errorf(spec.ErrUsage, "user %s is not a name to log in with", ascii.Quote(c.User))
 	case a == Deny:
 		return spec.Errorf(spec.ErrUsage, "git belongs to rules that allow").WithHint("what no rule names is denied")
 	case !http.IsEmpty() || http.WebSocket:

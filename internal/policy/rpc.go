@@ -33,7 +33,7 @@ func ParseCall(s, method string, calls []string, now time.Time) (Query, error) {
 	}
 	for _, c := range calls {
 		if !rpccall.AreValid([]string{c}) {
-			return Query{}, spec.Errorf(spec.ErrUsage, "%s is no call of JSON-RPC", ascii.Quote(c)).
+			return Query{}, spec.Errorf(spec.ErrUsage, "%s is not a JSON-RPC call", ascii.Quote(c)).
 				WithHint(`write a method, or "%s NAME" with the name of a tool`, rpccall.ToolCall)
 		}
 	}

@@ -92,7 +92,7 @@ func (r *Rule) checkParts() error {
 		return spec.Errorf(spec.ErrUsage, "max_upload is negative")
 	case r.Passthrough && (r.Inspect || r.HTTP.WebSocket || !r.HTTP.IsEmpty()):
 		return spec.Errorf(spec.ErrUsage, "passthrough and HTTP conditions exclude each other").
-			WithHint("nobody looks into what is passed through")
+			WithHint("bothy does not look into traffic that passes through")
 	case !utf8.ValidString(r.Why) || len(r.Why) > maxWhy || strings.ContainsFunc(r.Why, notPrintable):
 		return spec.Errorf(spec.ErrUsage, "why is not one short line of text")
 	}

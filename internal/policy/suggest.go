@@ -167,7 +167,7 @@ func (d *Decision) suggest() Suggestion {
 	case CauseUpload:
 		return d.suggestMore()
 	case CauseBody:
-		return Suggestion{Note: "tell what it calls: --rpc METHOD, or --rpc '" + rpccall.ToolCall + " NAME'"}
+		return Suggestion{Note: "name its calls: --rpc METHOD, or --rpc '" + rpccall.ToolCall + " NAME'"}
 	case CauseInspection:
 		return Suggestion{Note: "connect again"}
 	}
@@ -176,7 +176,7 @@ func (d *Decision) suggest() Suggestion {
 
 // OnlyLookedUp is the warning before a name is allowed with the usual port, because the
 // port the client wants is unknown.
-const OnlyLookedUp = "no more than the name was looked up, so that nobody knows the port: 443 is the usual one"
+const OnlyLookedUp = "only the name was looked up, so the port is not known: 443 is the usual one"
 
 // isService reports whether a name is like _http._tcp.deb.debian.org, which clients look up to find the
 // hosts of a service.
@@ -287,7 +287,7 @@ func (d *Decision) suggestRemoval() Suggestion {
 	src := d.Rule.Source
 	switch {
 	case src.Layer == LayerProject:
-		return Suggestion{Note: "the rule stands in the project's bothy.yaml"}
+		return Suggestion{Note: "the rule is in the project's bothy.yaml"}
 	case src.Preset != "":
 		return Suggestion{Note: "the rule comes with preset " + src.Preset + "; bothy policy rm --preset " + src.Preset + " takes it out, with --sandbox of one sandbox"}
 	case src.Layer == LayerCommand:

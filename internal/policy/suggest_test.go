@@ -101,7 +101,7 @@ func TestSuggestionsOfSeveral(t *testing.T) {
 		{"connect d.example:443", rm("**.example") + " && " + rm("d.example"), ""},
 		{"connect a.test:443", "", "no command alone allows it: the project's own allow list leaves out a.test:443; add a.test:443 to the allow list of the project's bothy.yaml"},
 		{"connect c.test:443", "bothy policy allow c.test:443 --sandbox box", ""},
-		{"connect b.test:443", "", "the rule stands in the project's bothy.yaml"},
+		{"connect b.test:443", "", "the rule is in the project's bothy.yaml"},
 	} {
 		d := p.Decide(ask(t, tt.q))
 		if s := d.Suggest(); sorted(s.Command("box")) != sorted(tt.command) || s.Note != tt.note {

@@ -31,7 +31,7 @@ func (p Price) Check() error {
 	}
 	for _, n := range []float64{p.Input, p.Cached, p.CacheWrite, p.Output, float64(p.Long)} {
 		if !(n >= 0) || math.IsInf(n, 0) {
-			return fmt.Errorf("%s: %v is no amount", p.Model, n)
+			return fmt.Errorf("%s: %v is not an amount", p.Model, n)
 		}
 	}
 	return nil

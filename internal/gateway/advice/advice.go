@@ -1,4 +1,4 @@
-// Package advice tells programs inside the reasons of refusals, and what is allowed. It answers for the
+// Package advice tells programs inside the reasons of refusals, and the requests that are allowed. It answers for the
 // gateway's own names, over HTTP.
 package advice
 

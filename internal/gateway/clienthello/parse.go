@@ -25,7 +25,7 @@ func parse(m []byte) (Info, error) {
 	case version>>8 != 3 || version&0xff > 4:
 		return Info{}, unreadable("it has version %#x", version)
 	case len(session) > 32 || len(suites) == 0 || len(suites)%2 != 0 || len(compressions) == 0:
-		return Info{}, unreadable("what it offers has a wrong length")
+		return Info{}, unreadable("its list of offers has a wrong length")
 	case s.Empty():
 		return Info{}, nil // an old client's
 	case !s.ReadUint16LengthPrefixed(&extensions) || !s.Empty():
@@ -73,7 +73,7 @@ func parseName(s cryptobyte.String) (string, error) {
 	case !list.Empty():
 		return "", unreadable("it has more than one name")
 	case !isName(string(name)):
-		return "", unreadable("%q is no name of a host", string(name))
+		return "", unreadable("%q is not a host name", string(name))
 	}
 	return string(name), nil
 }

@@ -118,7 +118,7 @@ func (d *Dialer) direct(ctx context.Context, host string, port uint16, judge Jud
 func checkAddress(network, address string, judge Judge) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" {
-		return &Refused{Why: fmt.Errorf("%s %s is no address to dial", network, address)}
+		return &Refused{Why: fmt.Errorf("%s %s is not an address to dial", network, address)}
 	}
 	if err := judge(to); err != nil {
 		return &Refused{Addr: to, Why: err}

@@ -27,7 +27,7 @@ func failed(name string, err error) error {
 	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
 		switch {
 		case lookup.IsNotFound:
-			return &Failed{Why: "there is no host " + name, err: err}
+			return &Failed{Why: "host not found: " + name, err: err}
 		case lookup.Server != "":
 			return &Failed{Why: fmt.Sprintf("the host's resolver %s does not tell where %s is: %s", lookup.Server, name, lookup.Err), err: err}
 		}

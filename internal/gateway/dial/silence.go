@@ -20,7 +20,7 @@ func Silence(server, name string, err error) error {
 	}
 	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
 		if lookup.IsNotFound {
-			return fmt.Errorf("there is no host %s", name)
+			return fmt.Errorf("host not found: %s", name)
 		}
 		return fmt.Errorf("the host's resolver does not tell where %s is", name)
 	}

@@ -50,7 +50,7 @@ type Server struct{ Zone Zone }
 func (s *Server) Answer(message []byte, overTCP bool) []byte {
 	q, rcode := parse(message)
 	if q == nil {
-		s.Zone.Refused("", "a message that is no question of DNS")
+		s.Zone.Refused("", "a message that is not a DNS question")
 		return nil
 	}
 	if rcode != dnsmessage.RCodeSuccess {

@@ -239,7 +239,7 @@ func turnAway(channels <-chan ssh.NewChannel) {
 // isServer checks that a key is the server's.
 func (s *session) isServer(known *sshagent.Known, at string, key ssh.PublicKey) error {
 	if err := known.Check(at, key); err != nil {
-		return fmt.Errorf("the key of the server, %s, is not the one the host knows (%w): somebody may stand between.\nOn the host, ssh %s tells more", ssh.FingerprintSHA256(key), err, s.manually())
+		return fmt.Errorf("the key of the server, %s, is not the one the host knows (%w): the connection may be intercepted.\nOn the host, ssh %s tells more", ssh.FingerprintSHA256(key), err, s.manually())
 	}
 	return nil
 }

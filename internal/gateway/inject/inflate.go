@@ -223,7 +223,7 @@ func (f *inflated) failed(err error) error {
 // fillRaw adds the next bytes to raw.
 func (f *inflated) fillRaw() {
 	if f.used-f.before > maxSilent {
-		f.end = spec.Errorf(spec.ErrDenied, "there is no text in %d KiB of the body, which is %s", maxSilent>>10, f.coding)
+		f.end = spec.Errorf(spec.ErrDenied, "%d KiB of the body hold no text; it is encoded with %s", maxSilent>>10, f.coding)
 		return
 	}
 	n := len(f.raw)

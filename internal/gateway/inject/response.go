@@ -132,7 +132,7 @@ func (a *answer) Close() error {
 func (s *Set) upgraded(resp *http.Response) error {
 	conn, ok := resp.Body.(io.ReadWriteCloser)
 	if !ok {
-		return spec.Errorf(spec.ErrDenied, "the answer changes the protocol, but there is no way back to the server")
+		return spec.Errorf(spec.ErrDenied, "the answer changes the protocol, but the server cannot be written to")
 	}
 	if strings.EqualFold(resp.Header.Get("Upgrade"), "websocket") {
 		resp.Body = s.WebSocket(conn)

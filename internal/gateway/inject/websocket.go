@@ -128,7 +128,7 @@ func (f *frames) checkHeader() error {
 	case f.control() && (!f.isFinal() || f.left > maxControl):
 		why = "is a control frame in pieces"
 	case !f.control() && (op == opContinue) != f.open:
-		why = "does not continue what came before"
+		why = "does not continue the frame before it"
 	}
 	if why != "" {
 		return spec.Errorf(spec.ErrDenied, "a WebSocket frame %s, so it cannot be looked into", why)

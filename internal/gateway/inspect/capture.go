@@ -81,7 +81,7 @@ func (i *Inspector) keepTokens(ctx context.Context, resp *http.Response, x *exch
 	}
 	g, ok := tokenrefresh.Given(text)
 	if !ok || g.Refresh == "" {
-		return nil, fmt.Errorf("%w: it is no login with a token for requests and one that renews it", errGiven)
+		return nil, fmt.Errorf("%w: it is not a login with a token for requests and one that renews it", errGiven)
 	}
 	lease, identity, err := i.conf.Capture.Keep(ctx, g)
 	switch {

@@ -23,4 +23,4 @@ func (i *Inspector) asksInBody(x *exchange) (limit int64, err error) {
 type otherMethod struct{ policy.Denied }
 
 // errOtherUncounted is for a request that may pass, but only counted, and began uncounted.
-var errOtherUncounted = errors.New("the body asks for another method, the rule for that has max_upload, and nobody counts what this request sends")
+var errOtherUncounted = errors.New("the body asks for another method, whose rule has max_upload, but the bytes of this request are not counted")

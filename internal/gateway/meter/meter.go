@@ -120,9 +120,9 @@ func (r *Request) Countable() error {
 	refuse := func(why string) error { return spec.Errorf(spec.ErrDenied, "the sandbox has a budget, and %s", why) }
 	switch {
 	case r.Upgrade:
-		return refuse("what is said over a WebSocket is not counted: ask by POST")
+		return refuse("messages over a WebSocket are not counted: ask by POST")
 	case strings.HasPrefix(r.Type, "application/grpc"):
-		return refuse("what is said over gRPC is not counted")
+		return refuse("messages over gRPC are not counted")
 	case slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, r.Method):
 		return nil
 	case !isPlain(r.Path):

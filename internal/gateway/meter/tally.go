@@ -120,7 +120,7 @@ func (t *Tally) Asked(p []byte) error {
 		t.why = t.meter.affordable(t.asks)
 	}
 	if t.apart && t.meter.Bounded() {
-		t.why = spec.Errorf(spec.ErrDenied, "the sandbox has a budget, and what is answered in the background is not counted")
+		t.why = spec.Errorf(spec.ErrDenied, "the sandbox has a budget, and answers made in the background are not counted")
 	}
 	return t.why
 }

@@ -144,7 +144,7 @@ func (c *Conn) CloseWrite() error {
 	case nil, *tcpip.ErrNotConnected:
 		return nil
 	default:
-		return fmt.Errorf("end what is said to the inside: %s", err)
+		return fmt.Errorf("end the direction to the inside: %s", err)
 	}
 }
 

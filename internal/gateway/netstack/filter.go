@@ -36,7 +36,7 @@ const (
 	fragment   = "a fragment"
 	options    = "a packet with options"
 	extensions = "a packet with extension headers"
-	nowhere    = "a connection to an address that nobody can have"
+	nowhere    = "a connection to an address that no host can have"
 	malformed  = "a malformed packet"
 	foreign    = "a packet in the name of an address that is not the sandbox's"
 	message    = "a message of ICMP"

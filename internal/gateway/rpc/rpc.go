@@ -31,7 +31,7 @@ func Read(body []byte) ([]string, error) {
 	s := &scanner{in: body}
 	calls, err := s.document()
 	if err != nil {
-		return nil, fmt.Errorf("the body is no JSON-RPC that can be judged: %w", err)
+		return nil, fmt.Errorf("the body is not JSON-RPC that can be judged: %w", err)
 	}
 	return calls, nil
 }
@@ -58,7 +58,7 @@ func (s *scanner) document() (calls []string, err error) {
 		return nil, err
 	}
 	if s.skipSpace(); s.at < len(s.in) {
-		return nil, errors.New("something stands behind it")
+		return nil, errors.New("something follows it")
 	}
 	return calls, nil
 }
@@ -75,7 +75,7 @@ type message struct {
 // readCall reads an object, and returns the call in it.
 func (s *scanner) readCall() (string, error) {
 	if s.peek() != '{' {
-		return "", errors.New("a call is no object")
+		return "", errors.New("a call is not an object")
 	}
 	var m message
 	if err := s.object(1, func(key []byte) error { return s.member(&m, string(key)) }); err != nil {
@@ -178,7 +178,7 @@ func (m *message) callText() (string, error) {
 	case m.method != "":
 		return m.method, nil
 	case m.result == m.fault || !m.id || m.params:
-		return "", errors.New("a call has no method, and is no answer")
+		return "", errors.New("a call has no method, and is not an answer")
 	}
 	return rpccall.Answer, nil
 }

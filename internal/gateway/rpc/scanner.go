@@ -65,7 +65,7 @@ func (s *scanner) readValue(depth int) error {
 
 func (s *scanner) readWord(w string) error {
 	if !bytes.HasPrefix(s.in[s.at:], []byte(w)) {
-		return s.failAt("there is no value")
+		return s.failAt("a value is missing")
 	}
 	s.at += len(w)
 	return nil
@@ -148,7 +148,7 @@ func unique(keys [][]byte) error {
 func (s *scanner) number() error {
 	s.takeByte('-')
 	if !s.takeByte('0') && !s.digits() {
-		return s.failAt("there is no value")
+		return s.failAt("a value is missing")
 	}
 	if s.takeByte('.') && !s.digits() {
 		return s.failAt("a number ends in a dot")
@@ -176,7 +176,7 @@ func (s *scanner) digits() bool {
 // readText returns the text between two quotes, without escapes.
 func (s *scanner) readText() ([]byte, error) {
 	if !s.takeByte('"') {
-		return nil, s.failAt("there is no text")
+		return nil, s.failAt("a text is missing")
 	}
 	from := s.at
 	for s.at < len(s.in) {

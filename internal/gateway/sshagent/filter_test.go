@@ -193,24 +193,24 @@ func TestC10NothingElseIsSigned(t *testing.T) {
 		}, "another session"},
 		"another method": {nil, func(w *world) []byte {
 			return loginData(session, "git", "ssh-connection", "hostbased", true, me(w), nil)
-		}, "no login"},
-		"another service": {nil, func(w *world) []byte { return loginData(session, "git", "ssh-userauth", "publickey", true, me(w), nil) }, "no login"},
+		}, "not a login"},
+		"another service": {nil, func(w *world) []byte { return loginData(session, "git", "ssh-userauth", "publickey", true, me(w), nil) }, "not a login"},
 		"not signed": {nil, func(w *world) []byte {
 			return loginData(session, "git", "ssh-connection", "publickey", false, me(w), nil)
-		}, "no login"},
+		}, "not a login"},
 		"another key": {nil, func(w *world) []byte {
 			return loginData(session, "git", "ssh-connection", "publickey", true, w.other.PublicKey(), nil)
-		}, "no login"},
-		"more behind it": {nil, func(w *world) []byte { return append(usual(w), 'x') }, "no login"},
+		}, "not a login"},
+		"more behind it": {nil, func(w *world) []byte { return append(usual(w), 'x') }, "not a login"},
 		"another host key": {nil, func(w *world) []byte {
 			return loginData(session, "git", "ssh-connection", "publickey-hostbound-v00@openssh.com", true, me(w), ssh.Marshal(struct{ K []byte }{w.other.PublicKey().Marshal()}))
 		}, "another server"},
-		"no session": {nil, func(w *world) []byte { return loginData(nil, "git", "ssh-connection", "publickey", true, me(w), nil) }, "no login"},
+		"no session": {nil, func(w *world) []byte { return loginData(nil, "git", "ssh-connection", "publickey", true, me(w), nil) }, "not a login"},
 		"a signed file": {nil, func(*world) []byte {
 			return append([]byte("SSHSIG"), ssh.Marshal(struct{ A, B, C, D []byte }{[]byte("git"), nil, []byte("sha512"), make([]byte, 64)})...)
 		}, "signatures are not lent"},
-		"anything": {nil, func(*world) []byte { return []byte("anything") }, "no login"},
-		"nothing":  {nil, func(*world) []byte { return nil }, "no login"},
+		"anything": {nil, func(*world) []byte { return []byte("anything") }, "not a login"},
+		"nothing":  {nil, func(*world) []byte { return nil }, "not a login"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -26,7 +26,7 @@ func (r refusal) Error() string { return string(r) }
 
 const (
 	errUnbound  = refusal("it is not said which server it is for: that takes OpenSSH 8.9 or later")
-	errNotLogin = refusal("it is no login at a server")
+	errNotLogin = refusal("it is not a login at a server")
 	errNoLogins = refusal("logins are not lent (--lend ssh)")
 )
 

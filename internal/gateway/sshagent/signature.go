@@ -59,7 +59,7 @@ func (c *conversation) signForGit(q []byte) ([]byte, error) {
 
 // judgeSignature reads a request. Every byte has to be the expected one.
 func judgeSignature(q []byte) (ssh.PublicKey, error) {
-	const malformed = refusal("it is no signature that git asks for")
+	const malformed = refusal("it is not a signature that git asks for")
 	var ask struct {
 		Key   []byte `sshtype:"13"`
 		Data  []byte

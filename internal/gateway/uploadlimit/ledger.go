@@ -23,7 +23,7 @@ import (
 // down.
 var (
 	ErrSpent  = errors.New("what its rule lets out is used up")
-	ErrUnkept = errors.New("what is sent by this rule cannot be written down on the host just now, and so it is not sent")
+	ErrUnkept = errors.New("the host cannot record the bytes sent by this rule just now, so they are not sent")
 	errClosed = errors.New("the sandbox is stopped")
 )
 

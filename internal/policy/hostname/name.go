@@ -65,7 +65,7 @@ func labelFault(label string) string {
 	}
 	for i := range len(label) {
 		if c := label[i]; !ascii.IsAlphanumeric(c) && c != '-' && c != '_' {
-			return "has a character that is no letter, digit, '-' or '_'"
+			return "has a character other than letters, digits, '-' and '_'"
 		}
 	}
 	return ""

@@ -82,7 +82,7 @@ func (l *Learner) seeForeign(r *spec.NetworkRecord, q *policy.Query) {
 		return
 	}
 	rule.Passthrough, rule.MaxUpload = true, s.MaxUpload
-	s.Note = "it does not speak HTTP, and nobody sees then what is said there, or for whom it is"
+	s.Note = "it does not speak HTTP, so the gateway cannot see its content or its real recipient"
 	l.propose(&rule, &s, r)
 }
 

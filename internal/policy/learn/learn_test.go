@@ -127,7 +127,7 @@ allow:
 	got := map[string]int64{}
 	for _, p := range l.Proposals() {
 		got[p.Rule.String()] = p.Count
-		if !p.Rule.Passthrough || !strings.Contains(p.Note, "nobody sees") || !strings.Contains(p.Command("box"), " --passthrough") {
+		if !p.Rule.Passthrough || !strings.Contains(p.Note, "cannot see") || !strings.Contains(p.Command("box"), " --passthrough") {
 			t.Errorf("%+v", p)
 		}
 	}

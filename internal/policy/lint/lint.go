@@ -271,7 +271,7 @@ func (l *linter) checkNames(r *policy.Rule) {
 	if r.Target.Port == portHTTP && l.unseen(r) {
 		instead := "mark it inspect"
 		if r.Passthrough {
-			instead = "mark it inspect in place of passthrough, for there is no certificate to pin"
+			instead = "mark it inspect in place of passthrough: plain HTTP has no certificate to pin"
 		}
 		l.addFinding(KindFronting, r, "is not looked into: in plain HTTP a client may ask the same server for any other name; %s", instead)
 		return
@@ -352,7 +352,7 @@ func (l *linter) checkAddresses(r *policy.Rule) {
 		opens := b.OpenedBy(prefix, prefix.Addr())
 		switch {
 		case b.Kind == specialaddr.Metadata && opens:
-			l.addFinding(KindMetadata, r, "opens %s: whoever is inside gets the machine's credentials", b.What)
+			l.addFinding(KindMetadata, r, "opens %s: programs inside get the machine's credentials", b.What)
 			return
 		case b.Kind == specialaddr.Metadata && prefix.Bits() > 0:
 			l.addFinding(KindMetadata, r, "contains %s, %s; it stays closed, only a rule for that address would open it", b.Prefix.Addr(), b.What)

@@ -34,8 +34,8 @@ func TestGitRulesThatAreNone(t *testing.T) {
 		`{host: "a.example:22", user: me}`:                         "user is for a rule with git",
 		`{host: "a.example:22", git: [x], user: ""}`:               "user is empty",
 		`{host: "a.example:22", git: [x], user: null}`:             "user",
-		`{host: "a.example:22", git: [x], user: "*"}`:              "no name to log in with",
-		`{host: "a.example:22", git: [x], user: -oProxy}`:          "no name to log in with",
+		`{host: "a.example:22", git: [x], user: "*"}`:              "not a name to log in with",
+		`{host: "a.example:22", git: [x], user: -oProxy}`:          "not a name to log in with",
 		`{host: "a.example:22", gits: [acme/app]}`:                 "unknown key",
 	} {
 		_, err := Decode([]byte("version: 1\nallow: [" + text + "]\n"))

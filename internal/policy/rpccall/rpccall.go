@@ -73,7 +73,7 @@ func CheckPattern(s string) error {
 	case named && method != ToolCall:
 		return spec.Errorf(spec.ErrUsage, "rpc %s has a space", ascii.Quote(s)).WithHint("only behind %s stands a name, that of a tool", ToolCall)
 	case !isPattern(method) || named && !isPattern(tool):
-		return spec.Errorf(spec.ErrUsage, "rpc %s is no method of JSON-RPC", ascii.Quote(s)).
+		return spec.Errorf(spec.ErrUsage, "rpc %s is not a JSON-RPC method", ascii.Quote(s)).
 			WithHint(`write a method, or "%s NAME" with the name of a tool; either may end in '*'`, ToolCall)
 	}
 	return nil

@@ -104,7 +104,7 @@ func splitTarget(s string) (host string, port uint16, err error) {
 			if colon {
 				port = ":" + port
 			}
-			return "", 0, spec.Errorf(spec.ErrUsage, "a CIDR stands in brackets as a whole").WithHint("write [%s/%s]%s", inner, bits, port)
+			return "", 0, spec.Errorf(spec.ErrUsage, "a CIDR must be in brackets as a whole").WithHint("write [%s/%s]%s", inner, bits, port)
 		}
 		port, err := portOf(rest)
 		return inner, port, err

@@ -373,9 +373,9 @@ func (h *head) request(line []byte) error {
 	case string(version) != "HTTP/1.1" && string(version) != "HTTP/1.0":
 		return fmt.Errorf("%q is not HTTP/1", Clip(string(version)))
 	case !policy.IsToken(string(method)):
-		return fmt.Errorf("%q is no method", Clip(string(method)))
+		return fmt.Errorf("%q is not a method", Clip(string(method)))
 	case target[0] != '/' && (string(target) != "*" || string(method) != "OPTIONS"):
-		return errors.New("the target is not a path: this is no proxy")
+		return errors.New("the target is not a path: this is not a proxy")
 	}
 	for _, c := range target {
 		if c <= ' ' || c >= 0x7f || c == '#' {
@@ -424,7 +424,7 @@ func (h *head) checkField(line []byte) error {
 func (h *head) endHead() (state, int64, error) {
 	switch {
 	case h.hosts == 0:
-		return inHead, 0, errors.New("there is no Host field")
+		return inHead, 0, errors.New("the Host field is missing")
 	case h.chunked && h.length >= 0:
 		return inHead, 0, errors.New("there are both Content-Length and Transfer-Encoding")
 	case h.chunked && h.old:
@@ -440,7 +440,7 @@ func (h *head) endHead() (state, int64, error) {
 func splitField(line []byte) (name, value []byte, err error) {
 	name, value, ok := bytes.Cut(line, []byte(":"))
 	if !ok || !policy.IsToken(string(name)) {
-		return nil, nil, fmt.Errorf("%q is no header field", Clip(string(line)))
+		return nil, nil, fmt.Errorf("%q is not a header field", Clip(string(line)))
 	}
 	value = bytes.Trim(value, " \t")
 	for _, c := range value {
