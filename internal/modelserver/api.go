@@ -10,11 +10,11 @@ import (
 type api interface {
 	// name is the API's name in the record.
 	name() string
-	// read parses a request.
+	// readRequest parses a request.
 	readRequest(r *http.Request, body []byte) (dialogue, error)
 	// stream formats an answer as server-sent events.
 	stream(a answer) []event
-	// whole formats an answer in one piece.
+	// wholeAnswer formats an answer in one piece.
 	wholeAnswer(a answer) obj
 	// failure fills in the usual values of f, and returns the body and the headers of the response.
 	failure(f trouble) (obj, http.Header)

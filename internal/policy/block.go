@@ -21,19 +21,11 @@ const (
 )
 
 func (l Layer) String() string {
-	switch l {
-	case LayerUser:
-		return "user"
-	case LayerPreset:
-		return "preset"
-	case LayerSandbox:
-		return "sandbox"
-	case LayerCommand:
-		return "command"
-	case LayerProject:
-		return "project"
+	names := [...]string{"unknown", "user", "preset", "sandbox", "command", "project"}
+	if int(l) < len(names) {
+		return names[l]
 	}
-	return "unknown"
+	return names[0]
 }
 
 // Source is the layer of a rule and, if the rule comes from a preset, the preset's name. A project's

@@ -29,19 +29,11 @@ const (
 )
 
 func (s Stage) String() string {
-	switch s {
-	case StageLookup:
-		return "lookup"
-	case StageConnect:
-		return "connect"
-	case StageDial:
-		return "dial"
-	case StageRequest:
-		return "request"
-	case StageGit:
-		return "git"
+	names := [...]string{"unknown", "lookup", "connect", "dial", "request", "git"}
+	if int(s) < len(names) {
+		return names[s]
 	}
-	return "unknown"
+	return names[0]
 }
 
 // Query is one question. A query with a field that does not fit its stage cannot be

@@ -23,7 +23,7 @@ func TestFailed(t *testing.T) {
 		"192.0.2.1:443 does not answer: no route to host":                                 call(syscall.EHOSTUNREACH),
 		"192.0.2.1:443 does not answer: network is unreachable":                           call(syscall.ENETUNREACH),
 		"192.0.2.1:443 does not answer: i/o timeout":                                      &net.OpError{Op: "dial", Addr: at, Err: os.ErrDeadlineExceeded},
-		"host not found: a.example":                                                      lookup(&net.DNSError{Err: "no such host", Name: "a.example.", IsNotFound: true}),
+		"host not found: a.example":                                                       lookup(&net.DNSError{Err: "no such host", Name: "a.example.", IsNotFound: true}),
 		"the host's resolver 192.0.2.53:53 does not tell where a.example is: i/o timeout": lookup(&net.DNSError{Err: "i/o timeout", Name: "a.example.", Server: "192.0.2.53:53", IsTimeout: true}),
 		"the host's resolver does not tell where a.example is: server misbehaving":        lookup(&net.DNSError{Err: "server misbehaving", Name: "a.example."}),
 	} {
