@@ -36,7 +36,7 @@ type WrittenRule struct {
 	Why         string            `json:"why,omitempty"`
 }
 
-func (b *Block) Written() writtenBlock {
+func (b *Block) written() writtenBlock {
 	d := writtenBlock{Default: b.Default.String(), Presets: b.Presets}
 	if b.InspectAll {
 		d.Inspect = "all"
@@ -72,7 +72,7 @@ func (r *Rule) Written() WrittenRule {
 
 // MarshalJSON writes the block with the keys of a policy file, to pass it to another process. The zero
 // block is {}.
-func (b Block) MarshalJSON() ([]byte, error) { return json.Marshal(b.Written()) }
+func (b Block) MarshalJSON() ([]byte, error) { return json.Marshal(b.written()) }
 
 // UnmarshalJSON reads the output of MarshalJSON, as strictly as a file is read.
 func (b *Block) UnmarshalJSON(data []byte) error {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
-	"github.com/bothy-dev/bothy/internal/gateway/inspect/alarm"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect/strict"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
@@ -31,8 +30,8 @@ type session struct {
 	r      *bufio.Reader
 	ctx    context.Context // ends with the connection
 	cancel context.CancelCauseFunc
-	clock  alarm.Alarm // closes the connection if a head does not come
-	watch  alarm.Alarm // watches whether the client is still connected
+	clock  *time.Timer // closes the connection if a head does not come
+	watch  *time.Timer // watches whether the client is still connected
 	armed  bool        // watch was started for this request
 	asked  atomic.Bool // a request has come
 	mute   atomic.Bool // none had come when the time for it was over
@@ -57,9 +56,9 @@ func newSession(ctx context.Context, c *conn, served net.Conn, b *held.Budget) *
 	c.strict = strict.New(served, b)
 	s := &session{conn: c, served: served, r: bufio.NewReader(c.strict), seen: make(chan struct{}, 1), over: make(chan struct{}, 1), header: http.Header{}}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	s.clock.Call = s.endLate
-	s.clock.Set(headTime)
-	s.watch.Call = s.lookForEnd
+	s.clock = time.AfterFunc(headTime, s.endLate)
+	s.watch = time.AfterFunc(time.Hour, s.lookForEnd)
+	s.watch.Stop() // until a request is there
 	return s
 }
 
@@ -83,13 +82,13 @@ func (s *session) serveRequests(handle handler) (err error) {
 			s.conn.Reset()
 		}
 		s.cancel(nil)
-		s.clock.End()
-		s.watch.End()
+		s.clock.Stop()
+		s.watch.Stop()
 		s.conn.strict.Release()
 		_ = s.served.Close()
 	}()
 	for s.answerNext(handle) {
-		s.clock.Set(idleTime)
+		s.clock.Reset(idleTime)
 	}
 	return s.unheard()
 }
@@ -116,7 +115,7 @@ func aborts(p any) bool {
 // cutConn cuts the connection.
 func (s *session) cutConn() {
 	s.cancel(nil)
-	s.clock.End()
+	s.clock.Stop()
 	s.conn.Reset()
 }
 
@@ -125,7 +124,7 @@ func (s *session) answerNext(handle handler) bool {
 	if s.r.Buffered() == 0 && s.conn.strict.AwaitPart() != nil {
 		return false
 	}
-	s.clock.Set(headTime)
+	s.clock.Reset(headTime)
 	if _, s.err = s.r.Peek(1); s.err != nil {
 		return false
 	}
@@ -167,7 +166,7 @@ func (s *session) request() *http.Request {
 // awaitHangUp starts the watch for a client that hangs up.
 func (s *session) awaitHangUp() {
 	s.armed = true
-	s.watch.Set(watchAfter)
+	s.watch.Reset(watchAfter)
 }
 
 // errHungUp is the cause of a request whose client does not wait for the answer.
@@ -224,7 +223,7 @@ func (s *session) skipBody(b *clientBody, w *reply) bool {
 		return true
 	}
 	if !b.begun.Load() && !w.last {
-		s.clock.Set(headTime)
+		s.clock.Reset(headTime)
 		_, err := io.CopyN(io.Discard, b.ReadCloser, maxSkip)
 		return err == io.EOF && s.clock.Stop()
 	}

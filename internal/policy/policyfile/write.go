@@ -23,16 +23,15 @@ func (f *File) Encode() []byte {
 
 func (f *File) canonical() []byte {
 	var w bytes.Buffer
-	d := f.Written()
 	w.WriteString("version: " + quoted(spec.Version) + "\n")
-	for _, l := range []struct{ key, value string }{{"default", d.Default}, {"inspect", d.Inspect}} {
-		if l.value != "" {
-			w.WriteString(l.key + ": " + l.value + "\n")
+	line := func(key, value string, is bool) {
+		if is {
+			w.WriteString(key + ": " + value + "\n")
 		}
 	}
-	if len(d.Presets) > 0 {
-		w.WriteString("presets: [" + strings.Join(d.Presets, ", ") + "]\n")
-	}
+	line("default", f.Default.String(), f.Default != 0)
+	line("inspect", "all", f.InspectAll)
+	line("presets", "["+strings.Join(f.Presets, ", ")+"]", len(f.Presets) > 0)
 	for _, l := range []struct {
 		key   string
 		rules []policy.Rule

@@ -68,7 +68,7 @@ func (l *link) checkForwarded(resp *http.Response) error {
 	if resp.Body == http.NoBody {
 		return nil
 	}
-	l.timer.Set(serverTime)
+	l.timer.Reset(serverTime)
 	defer l.timer.Stop()
 	page, err := io.ReadAll(io.LimitReader(resp.Body, maxPage+1))
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/gateway/held"
-	"github.com/bothy-dev/bothy/internal/gateway/inspect/alarm"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect/http1"
 	"github.com/bothy-dev/bothy/internal/gateway/uploadlimit"
 )
@@ -30,7 +29,7 @@ type link struct {
 	out    *outside
 	raw    syscall.RawConn // nil: quiet cannot look at it
 	r      *bufio.Reader
-	timer  alarm.Alarm // until the head of an answer is there
+	timer  *time.Timer // until the head of an answer is there
 	since  time.Time   // it is idle
 
 	left    int64 // of the head that is read, in bytes
@@ -55,7 +54,8 @@ func newLink(u *Servers, s *server, c net.Conn, out *outside) *link {
 	if c, ok := out.Conn.(syscall.Conn); ok {
 		l.raw, _ = c.SyscallConn()
 	}
-	l.timer.Call = func() { l.late.Store(true); out.Reset() }
+	l.timer = time.AfterFunc(time.Hour, func() { l.late.Store(true); out.Reset() })
+	l.timer.Stop() // until a request is sent
 	return l
 }
 
@@ -133,7 +133,7 @@ func (l *link) mayRepeat(ctx context.Context, r *http.Request) bool {
 // closeLink ends a connection without an active request. It sends no TLS goodbye: that could wait
 // seconds for a server that does not read, and so would every review of all connections.
 func (l *link) closeLink() {
-	l.timer.End()
+	l.timer.Stop()
 	_ = l.out.Close()
 }
 
@@ -145,7 +145,7 @@ func (l *link) exchange(ctx context.Context, r *http.Request, t *Trip) (*http.Re
 	var err error
 	if r.Body == nil {
 		if err = l.sendRequest(r, nil); err == nil {
-			l.timer.Set(l.u.head)
+			l.timer.Reset(l.u.head)
 		}
 	} else {
 		b.upload = newUpload(r)
@@ -294,7 +294,7 @@ func (b *AnswerBody) dropLink() {
 	b.stop()
 	b.link.out.Reset()
 	b.upload.cutBody(b.request)
-	b.link.timer.End()
+	b.link.timer.Stop()
 	b.link.u.links.leaveServer(b.link.server)
 }
 

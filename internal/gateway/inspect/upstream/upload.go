@@ -44,7 +44,7 @@ func (up *upload) runUpload(l *link, r *http.Request) {
 		}
 		return
 	}
-	l.timer.Set(l.u.head)
+	l.timer.Reset(l.u.head)
 	if up.head.Load() {
 		l.timer.Stop()
 	}
