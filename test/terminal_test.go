@@ -994,7 +994,7 @@ func TestTerminalApply(t *testing.T) {
 			t.Errorf("%s", got)
 		}
 		cmd := l.command("apply", "-i", "box")
-		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "no terminal") {
+		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "needs a terminal") {
 			t.Errorf("without a terminal: %d, %s", cmd.ProcessState.ExitCode(), out)
 		}
 	})
