@@ -117,12 +117,17 @@ func (r Records) Each(do func(*Record) error) error {
 	return errors.Join(errs...)
 }
 
-// Write writes the record of a sandbox.
+// Update replaces the record of a sandbox that is put away.
+func (r Records) Update(rec *Record) error {
+	return store.WriteJSON(r.recordPath(rec.Sandbox.ID), rec)
+}
+
+// Write writes the first record of a sandbox.
 func (r Records) Write(rec *Record) error {
 	if err := os.MkdirAll(r.Store.Away(), 0o700); err != nil {
 		return err
 	}
-	return errors.Join(store.WriteJSON(r.recordPath(rec.Sandbox.ID), rec), store.SyncDir(r.Store.Path()))
+	return errors.Join(r.Update(rec), store.SyncDir(r.Store.Path()))
 }
 
 // Restore writes the recorded documents into the directory of a new sandbox.

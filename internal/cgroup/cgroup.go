@@ -81,7 +81,7 @@ func (g *Group) Path() string { return joinDirs(g.dirs) }
 
 func joinDirs(dirs []string) string { return strings.Join(dirs, ":") }
 
-// splitDirs reverses join. A colon alone does not separate two directories, since names on the way may
+// splitDirs reverses joinDirs. A colon alone does not separate two directories, since names on the way may
 // contain one; all of them end in the same name.
 func splitDirs(path string) []string {
 	if path == "" {

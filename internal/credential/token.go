@@ -131,7 +131,7 @@ func (b *Broker) LendToken(ctx context.Context, sb *spec.Sandbox, t *hostcreds.T
 		b.Values.tellUser("npm finds the lent credential in ~/%s of sandbox %s from its next start on", npmrcName, sb.Name)
 	}
 	if l != nil && l.Place.Kind == spec.PlaceSignature && b.Values.Store.Sandbox(sb.ID).ReadStatus().State == spec.Running {
-		b.Values.tellUser("git of sandbox %s gets its signing key at the next start; until then set gpg.format ssh and user.signingKey: git config --global", sb.Name)
+		b.Values.tellUser("git of sandbox %s gets its signing key at the next start; until then: git config --global gpg.format ssh, and the same for user.signingKey", sb.Name)
 	}
 	return l, err
 }

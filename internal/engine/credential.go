@@ -46,7 +46,7 @@ func (e brokered) RevokeAway(which func(*spec.Lease) bool, revoked func(*spec.Sa
 			return nil
 		}
 		r.Leases = left
-		if err := e.Away().Write(r); err != nil {
+		if err := e.Away().Update(r); err != nil {
 			return err
 		}
 		revoked(r.Sandbox, ended)

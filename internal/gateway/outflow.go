@@ -16,7 +16,7 @@ import (
 // the server for them count. The ledger knows the rest of a budget; the policy says which rule counts.
 
 // errUncountedOutflow ends flows that began before their rule had a budget.
-var errUncountedOutflow = errors.New("the rule that allows it has max_upload now, and the bytes of this request are not counted: try again")
+var errUncountedOutflow = errors.New("the rule that allows it has max_upload now, and the bytes sent here are not counted: try again")
 
 // uploads counts bytes that are sent by rules with a budget.
 type uploads struct {

@@ -78,7 +78,7 @@ func (k *Keeper) lostStart(err error) error {
 // mayHaveRun is the error for a program whose start was not confirmed.
 func mayHaveRun(sandbox string, err error) error {
 	return (&spec.Error{Class: spec.ErrMayHaveRun, Op: "the command may have run", Err: err}).
-		WithHint("read the command before you run it again; bothy logs --source events %s tells what became of the sandbox", sandbox)
+		WithHint("check its effects before you run it again; bothy logs --source events %s tells what became of the sandbox", sandbox)
 }
 
 // stopFor stops the sandbox for its own misbehaviour. Callers that wait for a program are told why.

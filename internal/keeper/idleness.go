@@ -82,8 +82,15 @@ func (i *idleness) isVisited() bool {
 	return slices.ContainsFunc(i.gateway.Flows(), func(f spec.Flow) bool { return f.Direction == spec.DirectionIn })
 }
 
-// usageOf returns the use of the host by a wall and by the keeper.
+// usageOf returns the use of the host by a wall and by the keeper. Memory that a local wall shares with the
+// keeper, such as an image that programs continue from, counts once.
 func usageOf(wall driver.Wall) spec.Usage {
-	theirs, ours := wall.Usage(), usage.Of([]int{os.Getpid()})
-	return spec.Usage{CPUSeconds: (theirs.CPU + ours.CPU).Seconds(), Memory: theirs.Memory + ours.Memory}
+	var sum driver.Usage
+	if local, ok := wall.(driver.Local); ok {
+		sum = usage.Of(append(local.Pids(), os.Getpid()))
+	} else {
+		theirs, ours := wall.Usage(), usage.Of([]int{os.Getpid()})
+		sum = driver.Usage{CPU: theirs.CPU + ours.CPU, Memory: theirs.Memory + ours.Memory}
+	}
+	return spec.Usage{CPUSeconds: sum.CPU.Seconds(), Memory: sum.Memory}
 }

@@ -137,7 +137,7 @@ func (m *Memory) installed(l launch.Settings) error {
 }
 
 func (*Memory) unlike(target string) error {
-	return spec.Errorf(spec.ErrConflict, "the file at %s has changed, and programs have the old one in memory", target).
+	return spec.Errorf(spec.ErrConflict, "the mount at %s has changed, and programs have the old one in memory", target).
 		WithHint("go back to the files alone: --files")
 }
 

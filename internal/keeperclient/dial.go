@@ -22,7 +22,7 @@ func (k Keepers) Dial(id string) (*unixconn.Conn, error) { return dialControl(k.
 // only 107 bytes.
 func dialControl(d store.Sandbox) (*unixconn.Conn, error) { return dialAt(d, d.Control()) }
 
-// dialAt is dial for one of the places of the control socket.
+// dialAt is dialControl for one of the places of the control socket.
 func dialAt(d store.Sandbox, socket string) (*unixconn.Conn, error) {
 	dir, err := os.Open(d.Dir)
 	if err != nil {

@@ -75,7 +75,7 @@ func (r Rules) rewritePolicy(sb *spec.Sandbox, edit func(*policyfile.File) error
 
 // checkEffect refuses rules of a sandbox that cannot take effect, because the user's file is invalid. If
 // they were written, they would take effect some day by surprise, and until then be shown as if
-// they did. fits never refuses rules because of the project's file.
+// they did. checkEffect never refuses rules because of the project's file.
 func (r Rules) checkEffect(sb *spec.Sandbox, own *policyfile.File) error {
 	if sb == nil {
 		return nil // the user's file depends on no other, and every change of it was checked

@@ -49,7 +49,7 @@ func writeProgram(e *engine.Engine, sb *spec.Sandbox, p *spec.Program) error {
 	return nil
 }
 
-// CheckVersion refuses another version of its agent for a running sandbox, as ChangeProgram does, but
+// CheckVersion refuses another version of its agent for a running sandbox, as Program does, but
 // before that version is installed. It accepts a tag: its version is not known yet.
 func CheckVersion(e *engine.Engine, sb *spec.Sandbox, version string) error {
 	if !agent.Exact(version) || e.Status(sb).State != spec.Running {

@@ -21,7 +21,7 @@ type finder struct {
 	brief bool               // a needle is too short to reveal its first byte
 }
 
-// firstHash and hash2 return the place in bits for the first bytes of a match.
+// firstHash and secondHash return the place in bits for the first bytes of a match.
 func firstHash(k uint32) (word, bit uint32) {
 	h := k * 0x9e3779b1
 	return h >> 21, h >> 15 & 63

@@ -20,7 +20,7 @@ const (
 )
 
 // Read returns the calls of a body, in order, in the form that rules use: a method, the method
-// [policy.RPCTool] with its tool, or [policy.RPCAnswer]. It returns at least one.
+// [rpccall.ToolCall] with its tool, or [rpccall.Answer]. It returns at least one.
 func Read(body []byte) ([]string, error) {
 	if bytes.HasPrefix(body, []byte("\uFEFF")) {
 		return nil, errors.New("the body begins with a byte order mark")

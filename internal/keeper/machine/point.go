@@ -146,7 +146,7 @@ func noPoint(target, outer string, err error) error {
 			WithHint("create it on the host, or mount somewhere else")
 	}
 	return spec.Errorf(spec.ErrDenied, "mount point %s cannot be used: %w", target, err).
-		WithHint("%s must be reached through no symbolic link and be of the same type as the mounted file; repair it on the host, or mount somewhere else", target)
+		WithHint("%s must be reached through no symbolic link and be of the same type as the mounted file or directory; repair it on the host, or mount somewhere else", target)
 }
 
 // emptyDir makes the directory that is mounted over hidden paths. Every mount made from this one is

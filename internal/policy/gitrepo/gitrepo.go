@@ -104,7 +104,7 @@ func unescaped(rest string) string {
 }
 
 // ParsePattern reads a pattern of repositories: acme/app, acme/*, acme/**. It must be
-// written as CleanRepository writes names, because names are compared in that form.
+// written as CleanName writes names, because names are compared in that form.
 func ParsePattern(s string) (urlpath.Pattern, error) {
 	fail := func(why string) (urlpath.Pattern, error) {
 		return urlpath.Pattern{}, spec.Errorf(spec.ErrUsage, "repository %s %s", ascii.Quote(s), why)

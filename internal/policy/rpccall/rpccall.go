@@ -10,9 +10,9 @@ import (
 )
 
 // The JSON-RPC calls in a body are texts, in rules and requests alike: a method (tools/list), a tool
-// that MCP's method calls (tools/call search_docs), or RPCAnswer.
+// that MCP's method calls (tools/call search_docs), or [Answer].
 
-// Answer stands for a client's answer to a server's request. Only the pattern RPCAnswer
+// Answer stands for a client's answer to a server's request. Only the same pattern
 // covers it; its content is not judged.
 const Answer = "response"
 
@@ -47,7 +47,7 @@ func AreValid(calls []string) bool {
 	return true
 }
 
-// Text lists the calls of a request, each once, for people and for logs. callsOf reads them from a
+// Text lists the calls of a request, each once, for people and for logs. ParseText reads them from a
 // log if none was cut off.
 func Text(calls []string) string {
 	const most = 400
@@ -60,7 +60,7 @@ func Text(calls []string) string {
 	return strings.Join(list, ", ")
 }
 
-// ParseText parses the output of CallText. ok is false if something is missing.
+// ParseText parses the output of Text. ok is false if something is missing.
 func ParseText(text string) ([]string, bool) {
 	calls := strings.Split(text, ", ")
 	return calls, AreValid(calls)

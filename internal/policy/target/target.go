@@ -177,7 +177,7 @@ func parsePattern(host string) (Target, error) {
 	return t, nil
 }
 
-// String returns the one spelling of the target: ParseTarget reads it back.
+// String returns the one spelling of the target: Parse reads it back.
 func (t Target) String() string {
 	s := ""
 	switch t.Kind {
