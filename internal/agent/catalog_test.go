@@ -154,7 +154,7 @@ func TestNoFile(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(dir, "mine.yaml"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewCatalog(dir).Find("mine"); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if _, err := NewCatalog(dir).Find("mine"); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a pipe that nobody writes to: %v", err)
 	}
 }

@@ -219,8 +219,8 @@ func TestHostileFiles(t *testing.T) {
 		"link": {func(path string) error {
 			return errors.Join(os.WriteFile(path+"2", []byte(line), 0o600), os.Symlink(path+"2", path))
 		}, "a symbolic link"},
-		"fifo":      {func(path string) error { return unix.Mkfifo(path, 0o600) }, "no regular file"},
-		"directory": {func(path string) error { return os.Mkdir(path, 0o700) }, "no regular file"},
+		"fifo":      {func(path string) error { return unix.Mkfifo(path, 0o600) }, "not a regular file"},
+		"directory": {func(path string) error { return os.Mkdir(path, 0o700) }, "not a regular file"},
 		"large":     {func(path string) error { return os.WriteFile(path, []byte(line+strings.Repeat(";\n", maxFile)), 0o600) }, "larger than 1024 KiB"},
 		"writable": {func(path string) error {
 			return errors.Join(os.WriteFile(path, []byte(line), 0o600), os.Chmod(path, 0o620))

@@ -60,7 +60,7 @@ func (l *Record) noticeIn(directory string) notify.Notice {
 	return notify.Notice{Run: l.Run.ID, Kind: l.Run.Kind, Directory: directory}
 }
 
-// Run is an existing loop or flow. Its adapters are [loopRun] and [flowRun].
+// Run is an existing loop or flow. It is a [Loop] or a [Flow].
 type Run interface {
 	Recorded() *Record
 	Progress() runState

@@ -34,7 +34,7 @@ type Summary struct {
 
 	asks       string // the question to a person that it can ask meanwhile: flow.ReasonApproval or ReasonQuestion
 	answered   bool   // a loop with a question has an unread hint
-	LeftBehind bool   // it failed to remove its sandboxes
+	LeftBehind bool   `json:"-"` // it failed to remove its sandboxes
 	gone       bool   // a loop whose sandbox was removed, or a flow whose files were
 	held       string // the command that shows the task which holds up a loop until a person acts
 }

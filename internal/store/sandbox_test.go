@@ -147,7 +147,7 @@ func TestLoadRefuses(t *testing.T) {
 		})
 	}
 	change("newer", func(sb *spec.Sandbox) { sb.Version = spec.Version + 1 }, "newer")
-	change("other mode", func(sb *spec.Sandbox) { sb.WorkspaceMode = "copy" }, "no workspace mode")
+	change("other mode", func(sb *spec.Sandbox) { sb.WorkspaceMode = "copy" }, "unknown workspace mode")
 	change("moved", func(sb *spec.Sandbox) { sb.ID = NewID() }, "another sandbox")
 	change("moved to another name", func(sb *spec.Sandbox) { sb.ID = "../../etc" }, "another sandbox")
 	if _, err := s.Load(NewID()); !errors.Is(err, fs.ErrNotExist) {

@@ -19,7 +19,7 @@ func flowCommand(a *app) *cobra.Command {
 	c.AddCommand(flowInitCommand(a), flowRunCommand(a), flowBuildCommand(a), runLsCommand(a, flows), flowShowCommand(a), flowSchemaCommand(a), runStatusCommand(a, flows),
 		runWatchCommand(a, flows), flowLogCommand(a), flowApproveCommand(a), flowAnswerCommand(a),
 		runStopCommand(a, flows, func(named []string) (runstate.Run, error) {
-			return a.flowMeant(named, (*runstate.Flow).CanStop, "is not over")
+			return a.flowMeant(named, (*runstate.Flow).CanStop, "can be stopped")
 		}), flowResumeCommand(a), runRmCommand(a, flows))
 	return c
 }
