@@ -2,12 +2,13 @@ package agenthome
 
 import (
 	"fmt"
+	"path/filepath"
+	"testing"
+
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/credential/credentialtest"
 	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/store"
-	"path/filepath"
-	"testing"
 )
 
 func must(t testing.TB, err error) {

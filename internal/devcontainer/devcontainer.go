@@ -13,9 +13,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
-
 	"strconv"
+	"strings"
 
 	"github.com/bothy-dev/bothy/spec"
 )

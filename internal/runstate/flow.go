@@ -25,7 +25,7 @@ type Flow struct {
 	State *flow.State
 }
 
-func (l *Flow) Progress() runState { return l.State }
+func (l *Flow) Progress() State { return l.State }
 
 func (l *Flow) Result() *run.Result { return &l.State.Result }
 

@@ -29,7 +29,7 @@ type Loop struct {
 	Pause bool         // a user asked for a pause that is still due
 }
 
-func (l *Loop) Progress() runState { return l.State }
+func (l *Loop) Progress() State { return l.State }
 
 func (l *Loop) Result() *run.Result { return &l.State.Result }
 

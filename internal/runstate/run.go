@@ -63,7 +63,7 @@ func (l *Record) noticeIn(directory string) notify.Notice {
 // Run is an existing loop or flow. It is a [Loop] or a [Flow].
 type Run interface {
 	Recorded() *Record
-	Progress() runState
+	Progress() State
 	Result() *run.Result
 	Standing() run.Result  // the result that people see
 	LeftBehind() []string  // the sandboxes that it failed to remove, by name
@@ -90,8 +90,8 @@ type Run interface {
 	IsUnfinished() bool                   // a process had to do more after the end
 }
 
-// runState is the state of a run after its events.
-type runState interface {
+// State is the state of a run after its events.
+type State interface {
 	Patient
 	ExitCode() int
 	Final() bool // it cannot be resumed

@@ -26,7 +26,7 @@ func flowResumeCommand(a *app) *cobra.Command {
 			if raised != nil {
 				can = (*runstate.Flow).CanRaise
 			}
-			l, err := a.flowMeant(args, can, "could be gone on with")
+			l, err := a.flowMeant(args, can, "can go on")
 			if err != nil {
 				return err
 			}

@@ -107,7 +107,7 @@ func TestLoopLeft(t *testing.T) {
 	defer out.Close()
 	h, _, err = r.Host()
 	must(t, err)
-	must(t, (newApp(&cmdline.App{Console: &console.Console{Out: out, Err: out}})).tidyRun(t.Context(), l, h, l.LeftBehind()))
+	must(t, newApp(&cmdline.App{Console: &console.Console{Out: out, Err: out}}).tidyRun(t.Context(), l, h, l.LeftBehind()))
 	if list := runstatetest.Names(t, st); !slices.Equal(list, []string{"r", "r-other"}) || len(l.LeftBehind()) != 0 {
 		t.Errorf("there are %q", list)
 	}
