@@ -17,7 +17,7 @@ const looks = 100
 // Main runs the tests of a TestMain. It does not return.
 func Main(m *testing.M) {
 	code := m.Run()
-	stays := goleak.IgnoreTopFunction("github.com/bothy-dev/bothy/internal/nsproc.obey")
+	stays := goleak.IgnoreTopFunction("github.com/bothy-dev/bothy/internal/nsproc.runOrders")
 	err := goleak.Find(stays)
 	for n := 1; err != nil && n < looks; n++ {
 		err = goleak.Find(stays)
