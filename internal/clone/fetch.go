@@ -130,7 +130,7 @@ func (c Clone) fetching(o Order) (*fetch, error) {
 		return nil, err
 	}
 	if f.root, err = hostpath.OpenRealRoot(f.repo.Git); err != nil {
-		return nil, err
+		return nil, (&spec.Error{Op: "open the repository that was cloned", Err: err}).WithHint(putBack, o.Sandbox)
 	}
 	if err := f.readRefs(); err != nil {
 		f.root.Close()

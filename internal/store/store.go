@@ -171,17 +171,16 @@ func Same(a, b io.Reader) (bool, error) {
 	for {
 		n, err := io.ReadFull(a, x)
 		m, err2 := io.ReadFull(b, y)
-		if !bytes.Equal(x[:n], y[:m]) {
+		for _, failed := range []error{err, err2} {
+			if failed != nil && !isEnd(failed) {
+				return false, failed // a reader that fails early looks shorter than it is
+			}
+		}
+		if !bytes.Equal(x[:n], y[:m]) || isEnd(err) != isEnd(err2) {
 			return false, nil
 		}
-		if isEnd(err) && isEnd(err2) {
-			return true, nil
-		}
 		if err != nil {
-			return false, err
-		}
-		if err2 != nil {
-			return false, err2
+			return true, nil
 		}
 		if len(x) < rest {
 			x, y = make([]byte, rest), make([]byte, rest)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -289,6 +290,17 @@ func TestSame(t *testing.T) {
 	} {
 		if same, err := Same(strings.NewReader(x.a), iotest.HalfReader(strings.NewReader(x.b))); same != x.want || err != nil {
 			t.Errorf("%d and %d bytes: %v, %v", len(x.a), len(x.b), same, err)
+		}
+	}
+}
+
+// TestSameFails checks that a reader that fails is an error, not another content.
+func TestSameFails(t *testing.T) {
+	whole := func() io.Reader { return strings.NewReader("abcdef") }
+	fails := func() io.Reader { return io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(unix.EIO)) }
+	for _, x := range [][2]io.Reader{{whole(), fails()}, {fails(), whole()}} {
+		if same, err := Same(x[0], x[1]); same || !errors.Is(err, unix.EIO) {
+			t.Errorf("%v, %v", same, err)
 		}
 	}
 }
