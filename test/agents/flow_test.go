@@ -16,7 +16,7 @@ import (
 // shipped returns a flow that comes with bothy, and the model's script in its example.
 func shipped(t *testing.T, name string) (text, played string) {
 	t.Helper()
-	return read(t, "internal", "flow", "shipped", name+".yaml"), read(t, "examples", "flows", name+".yaml")
+	return read(t, "internal", "flow", "flowplan", "shipped", name+".yaml"), read(t, "examples", "flows", name+".yaml")
 }
 
 // read returns a file of this repository.
