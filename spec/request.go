@@ -70,6 +70,9 @@ type Request struct {
 	Budget Budget `json:"budget,omitzero"`
 	// IdleTimeout stops the sandbox when it was unused for so long. Default: setting idle_timeout.
 	IdleTimeout Duration `json:"idle_timeout,omitempty"`
+	// Zero names limits that are zero on purpose: "cpus", "pids", "idle-timeout", "max-tokens", "max-cost". An
+	// existing sandbox must have none of them; its idle timeout must be that of the settings.
+	Zero []string `json:"zero,omitempty"`
 	// Checkpoint says when to make checkpoints automatically: as ParseOccasions reads it. Default:
 	// never.
 	Checkpoint string `json:"checkpoint,omitempty"`

@@ -23,7 +23,7 @@ type runTarget struct {
 }
 
 // findTarget returns the sandbox to run in, and creates it if it does not exist. With --rm it always creates a
-// new one. If another command is creating it, find waits. If it is removed meanwhile, find starts again.
+// new one. If another command is creating it, findTarget waits. If it is removed meanwhile, findTarget starts again.
 func (a *app) findTarget(ctx context.Context, cmd *cobra.Command, e *engine.Engine, f *runFlags) (at runTarget, err error) {
 	req, err := f.Request(a.App, f.agent, f.paths)
 	if err != nil {
@@ -37,11 +37,6 @@ func (a *app) findTarget(ctx context.Context, cmd *cobra.Command, e *engine.Engi
 			at, err = comeBack(ctx, p, f.existing, req)
 		} else {
 			at, err = a.obtain(ctx, cmd, p, req)
-		}
-	}
-	if err == nil && !at.Created {
-		if err = f.CheckZero(at.Sandbox, a.Settings.IdleTimeout()); err != nil {
-			e.Unmade(at.Sandbox)
 		}
 	}
 	if err != nil && ctx.Err() != nil {

@@ -114,7 +114,7 @@ func (e *Engine) Find(ref string) (*spec.Sandbox, error) {
 			return list[i], nil
 		}
 	}
-	return nil, spec.Errorf(spec.ErrNotFound, "no sandbox named %q", ref).WithHint("bothy ls shows what there is")
+	return nil, spec.Errorf(spec.ErrNotFound, "no sandbox named %q", ref).WithHint("list sandboxes: bothy ls")
 }
 
 // FindFor returns the sandbox of an agent in a directory, to which bothy run comes back. It returns

@@ -43,7 +43,7 @@ func (e *Engine) startKeeper(ctx context.Context, sb *spec.Sandbox, lock *store.
 		return nil, err
 	}
 	if nsproc.Anonymous() {
-		return nil, spec.Errorf(spec.ErrSandbox, "start sandbox %s: uid %d stands for everybody unknown, its sandboxes could not tell who calls", sb.Name, os.Geteuid()).
+		return nil, spec.Errorf(spec.ErrSandbox, "start sandbox %s: uid %d is the overflow uid, so callers of its sandboxes could not be identified", sb.Name, os.Geteuid()).
 			WithHint("run bothy as another user")
 	}
 	var files unix.Rlimit
@@ -197,7 +197,7 @@ func (e *Engine) spawnKeeper(ctx context.Context, sb *spec.Sandbox, l launch.Set
 		return nil, keeperError(d, err)
 	}
 	if ready.Unlent != "" {
-		e.Say("sandbox %s starts without anything it is lent: %s", sb.Name, ready.Unlent)
+		e.Say("sandbox %s starts without its secrets: %s", sb.Name, ready.Unlent)
 	}
 	go func() { _ = cmd.Wait() }() // a caller that lives long keeps no zombie
 	return conn, nil

@@ -36,7 +36,7 @@ func (e *Engine) Stop(ctx context.Context, sb *spec.Sandbox, grace time.Duration
 	return errors.Join(lost, err)
 }
 
-// haltSandbox is end for a stop, with the usual grace if none is given. lost is the error of state that could
+// haltSandbox is endSandbox for a stop, with the usual grace if none is given. lost is the error of state that could
 // not be saved; the stop itself did not fail then.
 func (e *Engine) haltSandbox(ctx context.Context, sb *spec.Sandbox, grace time.Duration) (lock *store.Lock, lost, err error) {
 	lock, err = e.endSandbox(ctx, sb, stopping(grace), func(said error) {
@@ -64,7 +64,7 @@ func (e *Engine) Halt(ctx context.Context, sb *spec.Sandbox) (lock *store.Lock, 
 
 // endSandbox asks the keeper to end the sandbox and waits until it is gone. It returns the sandbox's lock, so
 // that no other process starts it before the caller is done. The lock is nil if the sandbox was removed
-// meanwhile. end calls failed, which may be nil, with an error that the keeper answers.
+// meanwhile. endSandbox calls failed, which may be nil, with an error that the keeper answers.
 func (e *Engine) endSandbox(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, failed func(error)) (*store.Lock, error) {
 	d := e.Store.Sandbox(sb.ID)
 	ctx, done := context.WithTimeout(ctx, endTimeout)

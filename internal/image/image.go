@@ -305,7 +305,7 @@ const minID = 4
 // [spec.ErrNotFound], an ambiguous one [spec.ErrConflict].
 func (s Shelf) FindID(id string) ([]Image, error) {
 	digits := Hex(id)
-	none := spec.Errorf(spec.ErrNotFound, "no image %s on this machine", id).WithHint("bothy template ls shows what there is")
+	none := spec.Errorf(spec.ErrNotFound, "no image %s on this machine", id).WithHint("list templates: bothy template ls")
 	if len(digits) < minID || strings.Trim(digits, "0123456789abcdef") != "" {
 		return nil, none
 	}

@@ -79,6 +79,9 @@ func (p *Provisioner) fitExisting(ctx context.Context, sb *spec.Sandbox, pl *Pla
 	if err := hasRules(p.Engine, sb, pl.asked); err != nil {
 		return err
 	}
+	if err := p.checkZero(sb, pl.Request.Zero); err != nil {
+		return err
+	}
 	if err := sameSettings(sb, &pl.Request, pl.Sandbox); err != nil {
 		return err
 	}
@@ -137,7 +140,7 @@ func hasRules(e *engine.Engine, sb *spec.Sandbox, asked policy.Block) error {
 // a limit or a :ro would be ignored silently. wish is the sandbox that the request would make; nil if the
 // sandbox was named, and then no such setting may be requested.
 func sameSettings(sb *spec.Sandbox, req *spec.Request, wish *spec.Sandbox) error {
-	differs := func(what string) *spec.Error { return Differs(sb, what) }
+	differs := func(what string) *spec.Error { return differs(sb, what) }
 	if wish == nil {
 		if name := firstFixed(req); name != "" {
 			return differs("settings (--" + name + ")")
@@ -175,16 +178,35 @@ func sameSettings(sb *spec.Sandbox, req *spec.Request, wish *spec.Sandbox) error
 	case req.Checkpoint != "" && sb.Checkpoint != wish.Checkpoint:
 		return differs("checkpoints").WithHint("bothy checkpoint auto %s changes when they are made", sb.Name)
 	case req.Budget.Tokens != 0 && sb.Budget.Tokens != wish.Budget.Tokens, req.Budget.USD != 0 && sb.Budget.USD != wish.Budget.USD:
-		return differs("budget").WithHint("bothy cost %s --max-tokens or --max-cost changes it", sb.Name)
+		return differsBudget(sb)
 	case req.IdleTimeout != 0 && sb.IdleTimeout != wish.IdleTimeout:
 		return differs("idle timeout")
 	}
 	return nil
 }
 
-// Differs returns the error for a setting that an existing sandbox has otherwise, and that is fixed at its
+// checkZero refuses a request for no limit, if the sandbox has that limit.
+func (p *Provisioner) checkZero(sb *spec.Sandbox, names []string) error {
+	for _, name := range names {
+		switch {
+		case name == "cpus" && sb.Limits.CPUs != 0, name == "pids" && sb.Limits.Pids != 0:
+			return differs(sb, "limits")
+		case name == "idle-timeout" && sb.IdleTimeout != p.Settings.IdleTimeout():
+			return differs(sb, "idle timeout")
+		case name == "max-tokens" && sb.Budget.Tokens != 0, name == "max-cost" && sb.Budget.USD != 0:
+			return differsBudget(sb)
+		}
+	}
+	return nil
+}
+
+func differsBudget(sb *spec.Sandbox) *spec.Error {
+	return differs(sb, "budget").WithHint("bothy cost %s --max-tokens or --max-cost changes it", sb.Name)
+}
+
+// differs returns the error for a setting that an existing sandbox has otherwise, and that is fixed at its
 // creation.
-func Differs(sb *spec.Sandbox, what string) *spec.Error {
+func differs(sb *spec.Sandbox, what string) *spec.Error {
 	return spec.Errorf(spec.ErrConflict, "sandbox %s exists with other %s", sb.Name, what).
 		WithHint("what a sandbox is made of is fixed at its creation; remove it first (bothy rm %s) or choose another --name", sb.Name)
 }

@@ -215,8 +215,8 @@ func (p *Provisioner) showsConfig(req *spec.Request, ref *AgentRef) (bool, error
 	case *req.Config && ref.Spec == nil:
 		return false, spec.Errorf(spec.ErrUsage, "--agent-config is for agents; %s is not one", ref.Name)
 	case *req.Config && !has:
-		return false, spec.Errorf(spec.ErrUsage, "--agent-config: it is not known what %s has of configuration", ref.Spec.Title).
-			WithHint("its description would say so under config: see docs/guide/own-agent.md")
+		return false, spec.Errorf(spec.ErrUsage, "--agent-config: the description of %s lists no configuration", ref.Spec.Title).
+			WithHint("list it under config: see docs/guide/own-agent.md")
 	}
 	return *req.Config, nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // RecordAnswer records a person's answer, or has the process that runs the flow take it. Another process may
-// hold the run only briefly, for example to record another answer. Then tell tries again with the
+// hold the run only briefly, for example to record another answer. Then RecordAnswer tries again with the
 // new state.
 func (l *Flow) RecordAnswer(ctx context.Context, p *flow.Person, say func(*flow.Person) (*flow.State, error)) (heard bool, err error) {
 	for {

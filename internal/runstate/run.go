@@ -78,10 +78,10 @@ type Run interface {
 	UsedSandboxes() []string       // the IDs of the sandboxes in which an agent may still be working
 	NeededSandboxes() []string     // the IDs of the sandboxes without which it cannot be resumed
 	cancelOrphan(h *run.Host, events []run.Event) error
-	// tidy removes the sandboxes that an ended run does not need any more. It returns the names of those
+	// TidyUp removes the sandboxes that an ended run does not need any more. It returns the names of those
 	// that stay because a person has started them.
 	TidyUp(ctx context.Context) (kept []string, err error)
-	// clear removes the sandboxes that belong to the run when it is removed. It returns names likewise.
+	// RemoveOwned removes the sandboxes that belong to the run when it is removed. It returns names likewise.
 	RemoveOwned(ctx context.Context) (kept []string, err error)
 
 	RaiseLimits(limits *run.Limits) error // changes the limits in the plan, if the run can be resumed within them

@@ -84,7 +84,7 @@ func (g *Graph) Find(ref string) (*Task, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return nil, spec.Errorf(spec.ErrNotFound, "no task %q", ref).WithHint("bothy task ls --all shows what there is")
+		return nil, spec.Errorf(spec.ErrNotFound, "no task %q", ref).WithHint("list tasks: bothy task ls --all")
 	}
 	sortByID(found)
 	return nil, spec.Errorf(spec.ErrNotFound, "%q is the end of %s and of %s", ref, found[0].ID, found[1].ID).WithHint("write the whole ID")

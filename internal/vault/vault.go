@@ -79,7 +79,7 @@ func (d *Document) Find(name string) (*Secret, error) {
 	if i := d.indexOf(name); i >= 0 {
 		return &d.Secrets[i], nil
 	}
-	return nil, spec.Errorf(spec.ErrNotFound, "no secret named %q", name).WithHint("bothy secret ls shows what there is")
+	return nil, spec.Errorf(spec.ErrNotFound, "no secret named %q", name).WithHint("list secrets: bothy secret ls")
 }
 
 func (d *Document) indexOf(name string) int {

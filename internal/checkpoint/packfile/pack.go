@@ -58,7 +58,7 @@ func Align(at, size int64) int64 {
 }
 
 // Add copies a file's data to the end. If the file grows meanwhile, add leaves out the rest; if
-// it shrinks, add fills with zeros.
+// it shrinks, Add fills with zeros.
 func (p *Writer) Add(f *os.File, size int64) (manifest.Content, error) {
 	p.size = Align(p.size, size)
 	c := manifest.Content{Pack: p.number, Offset: p.size, Summed: true}

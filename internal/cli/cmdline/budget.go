@@ -16,8 +16,8 @@ type BudgetFlags struct{ spec.Budget }
 
 // Add adds the flags to a command.
 func (f *BudgetFlags) Add(c *cobra.Command) {
-	c.Flags().Int64Var(&f.Tokens, "max-tokens", 0, "let models be asked until they have taken so many tokens, those of their caches not counted (0: any)")
-	c.Flags().Float64Var(&f.USD, "max-cost", 0, "the same in USD; a model without a price is not asked (0: any)")
+	c.Flags().Int64Var(&f.Tokens, "max-tokens", 0, "stop asking models after this many tokens, those of their caches not counted (0: no limit)")
+	c.Flags().Float64Var(&f.USD, "max-cost", 0, "stop asking models after this many USD; a model without a price is not asked (0: no limit)")
 }
 
 // Given reports whether a flag was used.

@@ -3,6 +3,7 @@ package cmdline
 import (
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -12,7 +13,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/hostcreds"
 	"github.com/bothy-dev/bothy/internal/hostpath"
-	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -84,10 +84,10 @@ func (f *CreateFlags) Add(a *App, c *cobra.Command) {
 	f.ports.Add(c)
 	fs.StringVar(&f.Mode, "workspace", spec.WorkspaceLive, "how writes reach your directories: live; review: they wait for bothy diff and bothy apply; clone: it works on a private clone, see bothy fetch")
 	fs.StringVar(&f.gitDir, "git-dir", "", "for a worktree or a submodule: share, too, the directory in which git keeps what belongs to it (share), or do not ask (none)")
-	fs.StringVar(&f.when, "checkpoint", "", "have checkpoints made by themselves: "+spec.EachTurn+", "+spec.EachCommit+" or a time such as 10m, or several with commas")
+	fs.StringVar(&f.when, "checkpoint", "", "make checkpoints automatically: "+spec.EachTurn+", "+spec.EachCommit+" or a time such as 10m, or several with commas")
 	fs.StringVar(&f.tasks, "share-tasks", "", "what programs inside may do with the tasks of the project (bothy task), by the command bd and by MCP: read, add or write")
-	fs.BoolVar(&f.docker, "docker", false, "give it a Docker daemon of its own, which begins when it is first asked for (default: setting docker)")
-	fs.BoolVar(&f.force, "force-workspace", false, "share a home directory or / all the same")
+	fs.BoolVar(&f.docker, "docker", false, "run a Docker daemon in the sandbox, started on first use (default: setting docker)")
+	fs.BoolVar(&f.force, "force-workspace", false, "allow sharing a home directory or /")
 	fs.BoolVarP(&f.Quiet, "quiet", "q", false, "accepted as of create; does nothing here")
 	f.network.Add(c)
 	for _, path := range []string{"env-file", "volume", "workdir", "mock"} {
@@ -131,6 +131,15 @@ func (f *CreateFlags) Request(a *App, who string, paths []string) (req spec.Requ
 	if f.changed("docker") {
 		req.Docker = &f.docker
 	}
+	for name, zero := range map[string]bool{
+		"cpus": f.cpus == 0, "pids": f.pids == 0, "idle-timeout": f.idle == 0,
+		"max-tokens": f.Budget.Tokens == 0, "max-cost": f.Budget.USD == 0,
+	} {
+		if zero && f.changed(name) {
+			req.Zero = append(req.Zero, name)
+		}
+	}
+	slices.Sort(req.Zero)
 	if req.Env, err = a.Environment(f.Env, f.EnvFiles); err != nil {
 		return req, err
 	}
@@ -141,34 +150,6 @@ func (f *CreateFlags) Request(a *App, who string, paths []string) (req spec.Requ
 		return req, spec.Errorf(spec.ErrUsage, "--disk: %w", err)
 	}
 	return req, nil
-}
-
-// CheckZero refuses an option that asks for no limit if an existing sandbox has one. Other options are checked
-// when the request is compared with the sandbox; there a zero is an option that was not used. idle is the
-// usual idle timeout.
-func (f *CreateFlags) CheckZero(sb *spec.Sandbox, idle spec.Duration) error {
-	for _, o := range []struct {
-		flag, differs string
-		bad           bool
-	}{
-		{"cpus", "limits", f.cpus == 0 && sb.Limits.CPUs != 0},
-		{"memory", "limits", f.memory == "" && sb.Limits.Memory != 0},
-		{"pids", "limits", f.pids == 0 && sb.Limits.Pids != 0},
-		{"disk", "limits", f.disk == "" && sb.Limits.Disk != 0},
-		{"idle-timeout", "idle timeout", f.idle == 0 && sb.IdleTimeout != idle},
-		{"max-tokens", "budget", f.Budget.Tokens == 0 && sb.Budget.Tokens != 0},
-		{"max-cost", "budget", f.Budget.USD == 0 && sb.Budget.USD != 0},
-	} {
-		if !o.bad || !f.changed(o.flag) {
-			continue
-		}
-		err := provision.Differs(sb, o.differs)
-		if o.differs == "budget" {
-			return err.WithHint("bothy cost %s --max-tokens or --max-cost changes it", sb.Name)
-		}
-		return err
-	}
-	return nil
 }
 
 // variables parses a file of variables: one per line, with comments, or separated by zero bytes as

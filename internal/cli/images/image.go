@@ -141,7 +141,7 @@ func namedImage(e *engine.Engine, word string) (image.Image, error) {
 	}
 	list, err := e.Images().Shelf().FindID(word)
 	if errors.Is(err, spec.ErrNotFound) {
-		err = spec.Errorf(spec.ErrNotFound, "no template %q", word).WithHint("bothy template ls shows what there is")
+		err = spec.Errorf(spec.ErrNotFound, "no template %q", word).WithHint("list templates: bothy template ls")
 	}
 	if err != nil {
 		return image.Image{}, err

@@ -16,8 +16,8 @@ import (
 
 // ahead holds these tasks.
 type ahead struct {
-	ready, CheckOpen []taskqueue.Open // tasks the loop could take now, in order, and the others
-	err              error            // why they could not be read
+	ready, notReady []taskqueue.Open // tasks the loop could take now, in order, and the others
+	err             error            // why they could not be read
 }
 
 // aheadEvery is how often they are reread while the loop is idle: other processes may add tasks.
@@ -38,7 +38,7 @@ func (o *lookout) tasksAhead(ctx context.Context, s *loop.State, events int) *ah
 	}
 	if events != o.events || time.Since(o.at) >= aheadEvery {
 		var now ahead
-		if now.ready, now.CheckOpen, now.err = loop.TasksAhead(ctx, o.queue, s); ctx.Err() == nil {
+		if now.ready, now.notReady, now.err = loop.TasksAhead(ctx, o.queue, s); ctx.Err() == nil {
 			o.now, o.at, o.events = now, time.Now(), events
 		}
 	}
@@ -65,7 +65,7 @@ func (p *loopPage) taskLines(most, cols int) []tui.Line {
 	done, hand := len(s.Closed), len(p.InHand())
 	text, all := fmt.Sprintf("%d closed, %d put back", done, len(s.Left)), 0
 	if p.ahead != nil && p.ahead.err == nil {
-		rest := len(p.ahead.ready) + len(p.ahead.CheckOpen)
+		rest := len(p.ahead.ready) + len(p.ahead.notReady)
 		all = done + len(s.Left) + hand + rest
 		text = fmt.Sprintf("%d of %d closed, %d put back, %d to come", done, all, len(s.Left), rest)
 	}
@@ -88,7 +88,7 @@ func (a *ahead) pageLines(most int) (page []tui.Line) {
 	for _, t := range a.ready {
 		list = append(list, tui.Line{tui.Plain.Of(t.Task + " " + term.Opening(t.Title))})
 	}
-	for _, t := range a.CheckOpen {
+	for _, t := range a.notReady {
 		list = append(list, tui.Line{tui.Plain.Of(t.Task + " " + term.Opening(t.Title)), tui.Dim.Of("  " + t.Waits())})
 	}
 	if rest := len(list) - most + 1; rest > 1 {

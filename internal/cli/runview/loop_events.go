@@ -54,7 +54,7 @@ func soFarText(s *loop.State) string {
 // pastLine describes a past event of a loop, including that a process resumed it.
 func pastLine(p *loopplan.Plan, ev run.Event, s *loop.State) string {
 	if ev.Type == run.Began && s.Iteration > 0 {
-		return "gone on with, by another process"
+		return "resumed, by another process"
 	}
 	return LoopLine(p, ev, s)
 }
@@ -69,49 +69,90 @@ func promptText(p *loopplan.Plan) string {
 
 // LoopLine describes an event; s is the loop's state after it.
 func LoopLine(p *loopplan.Plan, ev run.Event, s *loop.State) string {
-	if n, w := s.Of(ev); w != nil {
-		if line := workerLine(p, ev, s, w); line != "" {
-			return fmt.Sprintf("worker %d: %s", n, line)
+	n, w := s.Of(ev)
+	if w == nil {
+		if line := eventLine(p, ev, s); line != "" {
+			return line
 		}
+		return iterationLine(p, ev, s, s)
+	}
+	line := workerLine(p, ev, s, w)
+	if line == "" {
+		line = iterationLine(p, ev, s, w)
+	}
+	if line == "" {
 		return ""
 	}
-	at := fmt.Sprintf("iteration %d/%d: ", s.Iteration, p.Limits.MaxIterations)
+	return fmt.Sprintf("worker %d: %s", n, line)
+}
+
+// iterationLine describes an event of an iteration, which a loop alone and each of its workers have. at is the
+// state of the one that it belongs to.
+func iterationLine(p *loopplan.Plan, ev run.Event, s, at *loop.State) string {
+	line := iterationText(p, ev, s, at)
+	if line == "" {
+		return ""
+	}
+	return fmt.Sprintf("iteration %d/%d: %s", at.Iteration, p.Limits.MaxIterations, line)
+}
+
+func iterationText(p *loopplan.Plan, ev run.Event, s, at *loop.State) string {
+	soFar := fmt.Sprintf("%s and %s so far", soFarText(s), Rounded(time.Duration(s.Elapsed)))
+	if at != s {
+		soFar = "all: " + soFar
+	}
 	switch ev.Type {
-	case loop.Baseline:
-		return "before the first iteration: " + gatesText(p, s.Baseline)
 	case loop.Iteration:
-		who := cmp.Or(s.Agent, p.Agent)
-		if s.Model != "" {
-			who += " (" + s.Model + ")"
-		}
-		if n := s.Told(); n > 0 {
-			return at + fmt.Sprintf("%s works, with %s", who, cmdline.Counted(n, "hint"))
-		}
-		return at + who + " works"
+		return beginText(p, s, at)
 	case loop.Worked:
-		return at + workText(s)
+		return workText(at)
 	case loop.Cut:
-		return at + cutText(ev)
+		return cutText(ev)
 	case loop.Kept:
-		return at + fmt.Sprintf("checkpoint %d, %s changed", s.Keep.Checkpoint, cmdline.Counted(s.Keep.Changes, "path"))
+		return fmt.Sprintf("checkpoint %d, %s changed", at.Keep.Checkpoint, cmdline.Counted(at.Keep.Changes, "path"))
 	case loop.Judged:
-		return at + gatesText(p, s.Verdict) + doubtText(p, s) + fmt.Sprintf("; %s and %s so far", soFarText(s), Rounded(time.Duration(s.Elapsed)))
+		return gatesText(p, at.Verdict) + doubtText(p, at) + "; " + soFar
 	case loop.Reviewing:
-		return at + "gate " + s.Reviewing + " is asked: " + p.Reviewer(s.Reviewing)
+		return "gate " + at.Reviewing + " is asked: " + p.Reviewer(at.Reviewing)
 	case loop.ReviewDelayed:
-		return at + unheardText(ev, s)
+		return unheardText(ev, at)
 	case loop.ReviewCut:
 		var u loop.Unheard
 		if json.Unmarshal(ev.Data, &u) != nil {
 			return ""
 		}
-		return at + "the review is cut short; it used " + cmdline.UsedText(u.Tokens, u.USD)
+		return "the review is cut short; it used " + cmdline.UsedText(u.Tokens, u.USD)
 	case loop.Reviewed:
 		var r loop.Review
 		if json.Unmarshal(ev.Data, &r) != nil {
 			return ""
 		}
-		return at + reviewText(r.Gate) + fmt.Sprintf("; %s and %s so far", soFarText(s), Rounded(time.Duration(s.Elapsed)))
+		return reviewText(r.Gate) + "; " + soFar
+	}
+	return ""
+}
+
+// beginText says which agent begins an iteration, and with what.
+func beginText(p *loopplan.Plan, s, at *loop.State) string {
+	works := cmp.Or(at.Agent, p.Agent)
+	if at.Model != "" {
+		works += " (" + at.Model + ")"
+	}
+	works += " works"
+	if at != s {
+		return works + " at " + at.Task.ID
+	}
+	if n := s.Told(); n > 0 {
+		return works + ", with " + cmdline.Counted(n, "hint")
+	}
+	return works
+}
+
+// eventLine describes an event of the loop itself.
+func eventLine(p *loopplan.Plan, ev run.Event, s *loop.State) string {
+	switch ev.Type {
+	case loop.Baseline:
+		return "before the first iteration: " + gatesText(p, s.Baseline)
 	case loop.Guarded:
 		return guardText(ev)
 	case loop.Took:
@@ -147,25 +188,10 @@ func LoopLine(p *loopplan.Plan, ev run.Event, s *loop.State) string {
 	return ""
 }
 
-// workerLine describes an event of one of several workers; s is the loop's state after it, w the
+// workerLine describes an event that only one of several workers has; s is the loop's state after it, w the
 // worker's.
 func workerLine(p *loopplan.Plan, ev run.Event, s, w *loop.State) string {
-	at := fmt.Sprintf("iteration %d/%d: ", w.Iteration, p.Limits.MaxIterations)
 	switch ev.Type {
-	case loop.Iteration:
-		who := cmp.Or(w.Agent, p.Agent)
-		if w.Model != "" {
-			who += " (" + w.Model + ")"
-		}
-		return at + who + " works at " + w.Task.ID
-	case loop.Cut:
-		return at + cutText(ev)
-	case loop.Worked:
-		return at + workText(w)
-	case loop.Kept:
-		return at + fmt.Sprintf("checkpoint %d, %s changed", w.Keep.Checkpoint, cmdline.Counted(w.Keep.Changes, "path"))
-	case loop.Judged:
-		return at + gatesText(p, w.Verdict) + doubtText(p, w) + fmt.Sprintf("; all: %s and %s so far", soFarText(s), Rounded(time.Duration(s.Elapsed)))
 	case loop.Took:
 		return "task " + w.Task.ID + ": " + term.Opening(w.Task.Title)
 	case loop.Joined:
@@ -176,16 +202,8 @@ func workerLine(p *loopplan.Plan, ev run.Event, s, w *loop.State) string {
 			return fmt.Sprintf("task %s: lines of %s are brought together with what others have done", w.Task.ID, cmdline.Counted(n, "file"))
 		}
 		return ""
-	case loop.Reviewing:
-		return at + "gate " + w.Reviewing + " is asked: " + p.Reviewer(w.Reviewing)
-	case loop.ReviewDelayed:
-		return at + unheardText(ev, w)
-	case loop.Reviewed:
-		var r loop.Review
-		if json.Unmarshal(ev.Data, &r) != nil {
-			return ""
-		}
-		return at + reviewText(r.Gate)
+	case loop.Guarded:
+		return guardText(ev)
 	case loop.Rejudged:
 		return "task " + w.Task.ID + ", together with what others have done: " + gatesText(p, w.Verdict)
 	case loop.Closed:
@@ -295,5 +313,5 @@ func doubtText(p *loopplan.Plan, s *loop.State) string {
 	if !loop.Unproven(p, s) {
 		return ""
 	}
-	return " as before, and no file was changed: that it is done is not believed"
+	return " as before, and no file was changed: its claim to be done is ignored"
 }

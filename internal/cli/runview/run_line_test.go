@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/runstate/runstatetest"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // TestOneLine checks that foreign text is one line in every row, so that none of it looks like a
@@ -58,6 +59,23 @@ func TestOneLine(t *testing.T) {
 	} {
 		if rows[name] != row {
 			t.Errorf("%s is %q, want %q", name, rows[name], row)
+		}
+	}
+}
+
+// TestWorkerLines checks that a worker's events are told as those of a loop alone.
+func TestWorkerLines(t *testing.T) {
+	s := &loop.State{Iteration: 9, Workers: []*loop.State{{Iteration: 2, Work: &loop.Work{Seconds: 3, Verdict: spec.VerdictOK, Done: true}}}}
+	p := &loopplan.Plan{Limits: loopplan.Limits{MaxIterations: 5}}
+	for event, want := range map[string]string{
+		loop.Worked:    "worker 1: iteration 2/5: the agent says that it is done, after 3s",
+		loop.ReviewCut: "worker 1: iteration 2/5: the review is cut short; it used 7 tokens",
+		loop.Guarded:   "worker 1: put back: a.sh",
+		loop.Settled:   "",
+	} {
+		ev := run.Event{Type: event, Data: []byte(`{"worker": 1, "tokens": 7, "paths": ["a.sh"]}`)}
+		if got := LoopLine(p, ev, s); got != want {
+			t.Errorf("%s: %q, want %q", event, got, want)
 		}
 	}
 }

@@ -147,7 +147,7 @@ hint       look at b
 	}
 	got = page(24, func(p *loopPage) {
 		p.Plan.Tasks = &loopplan.Tasks{}
-		p.ahead = &ahead{ready: []taskqueue.Open{{Task: "bd-4", Title: "next"}, {Task: "bd-5", Title: "then"}}, CheckOpen: []taskqueue.Open{
+		p.ahead = &ahead{ready: []taskqueue.Open{{Task: "bd-4", Title: "next"}, {Task: "bd-5", Title: "then"}}, notReady: []taskqueue.Open{
 			{Task: "bd-6", Title: "x", Why: task.ReasonBlocked, By: []string{"bd-3"}}, {Task: "bd-7", Why: task.ReasonHuman}, {Task: "bd-8", Why: task.ReasonHuman},
 		}}
 	})

@@ -117,7 +117,7 @@ func eachIn(t record.Contents, parent *beneath.Dir, name, at string, as func(ben
 func checkSeen(t record.Contents, at string, now beneath.Mark, as func(beneath.Mark) beneath.Mark) error {
 	seen, ok := t[at]
 	if !ok {
-		return fmt.Errorf("%s is in it, and is not to go, or came just now", quote.Path(at))
+		return fmt.Errorf("%s is in it: it is not selected, or was added since the review", quote.Path(at))
 	}
 	if now.Mode&unix.S_IFMT == unix.S_IFDIR {
 		now = beneath.Mark{Inode: now.Inode, Mode: now.Mode}

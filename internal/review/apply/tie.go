@@ -66,7 +66,7 @@ func (p *plan) endEarly() {
 			}
 		case p.refused(i):
 		case p.ties.lost[i] != "" && o.Pick == nil:
-			p.endOrder(i, Left, "it was moved to "+quote.Path(p.ties.lost[i])+", which is not meant: apply both, or discard that first")
+			p.endOrder(i, Left, "it was moved to "+quote.Path(p.ties.lost[i])+", which is not selected: select both, or discard that first")
 		case p.ties.whole[i] == i:
 			p.occupied(i)
 		}

@@ -42,7 +42,7 @@ func newClerk(program, root string) *clerk {
 var errGone = errors.New("the process that keeps the tasks has ended")
 
 // serveCaller calls f, one caller at a time. If f leaves an order half done, or panics, serve ends the
-// process. A process from an earlier call may have ended since: then serve calls f again.
+// process. A process from an earlier call may have ended since: then serveCaller calls f again.
 func (c *clerk) serveCaller(ctx context.Context, f func(*desk) error) error {
 	select {
 	case c.turn <- struct{}{}:
