@@ -93,12 +93,12 @@ func (s *Sandbox) Request() (spec.Request, error) {
 func environment(vars map[string]string) ([]string, error) {
 	var list []string
 	for name, value := range vars {
-		if name == "" || strings.ContainsAny(name, "= \t\n\x00") || strings.ContainsRune(value, 0) {
-			return nil, spec.Errorf(spec.ErrUsage, "%q is not the name of a variable, or its value has a zero byte", name)
+		if strings.Contains(name, "=") {
+			return nil, spec.Errorf(spec.ErrUsage, "%q is not the name of a variable", name)
 		}
 		list = append(list, name+"="+value)
 	}
-	return list, nil
+	return list, spec.CheckEnv(list)
 }
 
 // Create creates a sandbox and returns its description. The first command in it starts it. The error is

@@ -118,6 +118,7 @@ func TestPlanRefuses(t *testing.T) {
 		"idle-timeout":     {IdleTimeout: -1},
 		"workdir":          {Workdir: "relative"},
 		"max-tokens":       {Budget: spec.Budget{Tokens: -1}},
+		"env":              {Env: []string{"A=b", "C=\x00"}},
 		"share-tasks":      {Tasks: "all"},
 		"checkpoint":       {Checkpoint: "sometimes"},
 		"git-dir":          {GitDir: "maybe"},

@@ -1,0 +1,21 @@
+package client
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// TestEnvironment checks the variables of a sandbox and of a command.
+func TestEnvironment(t *testing.T) {
+	if list, err := environment(map[string]string{"A": "b=c"}); err != nil || len(list) != 1 || list[0] != "A=b=c" {
+		t.Errorf("%q, %v", list, err)
+	}
+	for _, bad := range []map[string]string{{"": "x"}, {"A=B": "x"}, {"A B": "x"}, {"A": "\x00"}, {"A": "\xff"}} {
+		s := Sandbox{Agent: "shell", Env: bad}
+		if _, err := s.Request(); !errors.Is(err, spec.ErrUsage) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
