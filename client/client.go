@@ -111,8 +111,13 @@ func (c *Client) Create(ctx context.Context, s Sandbox) (*spec.Sandbox, error) {
 	return c.CreateFrom(ctx, req)
 }
 
-// CreateFrom is Create for a request, which has all options of "bothy create".
+// CreateFrom is Create for a request, which has all options of "bothy create". It refuses Remove, which is
+// an option of "bothy run".
 func (c *Client) CreateFrom(ctx context.Context, req spec.Request) (*spec.Sandbox, error) {
+	if req.Remove {
+		return nil, spec.Errorf(spec.ErrUsage, "Remove is for a sandbox of one command, and CreateFrom runs none").
+			WithHint("after the last command call Stop and Remove")
+	}
 	return c.create(ctx, req)
 }
 
