@@ -243,3 +243,19 @@ func TestObtain(t *testing.T) {
 		t.Errorf("joined with a fixed setting: %v", err)
 	}
 }
+
+// TestImagesAreReleased checks that a sandbox that was not made keeps no images from being swept.
+func TestImagesAreReleased(t *testing.T) {
+	p, project := provisioner(t, settings.Settings{})
+	pl, err := p.Plan(spec.Request{Agent: "shell", Workspaces: []string{project}}, false)
+	must(t, err)
+	refused := errors.New("refused")
+	_, err = p.Create(t.Context(), pl, func(*spec.Sandbox) error { return errors.Join(refused, p.Engine.Images().Hold()) })
+	if !errors.Is(err, refused) {
+		t.Fatal(err)
+	}
+	other := &engine.Engine{Store: p.Engine.Store}
+	if _, err := other.Images().Sweep(); err != nil {
+		t.Errorf("held after the failure: %v", err)
+	}
+}
