@@ -15,7 +15,6 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -32,8 +31,11 @@ type Client struct {
 	// program, then ../libexec/bothy from there. All clients of a process use the same programs.
 	Programs string
 	// Notes receives what a person should know, one text at a time: why git will not work in a sandbox,
-	// which rules have no effect, how far an installation is. It may be called by several goroutines. Nil:
-	// notes are dropped, except for those in Result.
+	// which rules have no effect, that a call waits for another process, which settings are wrong. It does
+	// not get the progress of downloads, builds and installations. Notes of a command are in Result alone,
+	// but for those about the sandbox's start, which are in both. A text is one line without
+	// control characters. It may be called by several goroutines. Nil: notes are dropped, except for those
+	// in Result.
 	Notes func(text string)
 	// AcceptUnprovenBuild uses installed programs although it is not known whether they are of the
 	// version that this program is built with: one of the two does not record its version, as after a
@@ -145,10 +147,3 @@ func (c *Client) Stop(ctx context.Context, name string) error { return c.stopSan
 // Remove removes a sandbox with everything that belongs to it, at once. The error is of class
 // spec.ErrNotFound if the sandbox does not exist.
 func (c *Client) Remove(ctx context.Context, name string) error { return c.remove(ctx, name) }
-
-// passNote passes a note on.
-func (c *Client) passNote(format string, args ...any) {
-	if c.Notes != nil {
-		c.Notes(fmt.Sprintf(format, args...))
-	}
-}

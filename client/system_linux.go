@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -34,7 +35,7 @@ func (c *Client) openState(ctx context.Context, note func(string)) (*engine.Engi
 	e, err := app.Open(app.Options{StateDir: c.StateDir, Settings: s, Note: func(text string) {
 		c.passNote("%s", text)
 		if note != nil {
-			note(text)
+			note(term.Sanitize(text))
 		}
 	}})
 	if err != nil {
@@ -75,6 +76,13 @@ func refuseWritten(e *engine.Engine, path string) error {
 			WithHint("install bothy in a directory that no sandbox writes to, or name its directory: Client.Programs")
 	}
 	return nil
+}
+
+// passNote passes a note on. It may quote what a file of a project or a sandbox says.
+func (c *Client) passNote(format string, args ...any) {
+	if c.Notes != nil {
+		c.Notes(term.Sanitize(fmt.Sprintf(format, args...)))
+	}
 }
 
 // findSandbox opens the state directory and finds a sandbox.
