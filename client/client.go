@@ -28,7 +28,8 @@ type Client struct {
 	StateDir string
 	// Programs is the directory with the bothy command. The other programs are beside it, or in
 	// ../libexec/bothy. Default: the first directory of PATH that has it, then the directory of this
-	// program, then ../libexec/bothy from there. All clients of a process use the same programs.
+	// program, then ../libexec/bothy from there; the error is of class spec.ErrDenied if a sandbox may write
+	// to it. All clients of a process use the same programs, which may be installed anew meanwhile.
 	Programs string
 	// Notes receives what a person should know, one text at a time: why git will not work in a sandbox,
 	// which rules have no effect, that a call waits for another process, which settings are wrong. It does
@@ -104,7 +105,9 @@ func environment(vars map[string]string) ([]string, error) {
 }
 
 // Create creates a sandbox and returns its description. The first command in it starts it. The error is
-// of class spec.ErrConflict if the name is taken. When ctx ends, Create gives up and leaves no sandbox.
+// of class spec.ErrConflict if the name is taken, and of class spec.ErrDenied if the sandbox could write
+// the programs of this client and Programs is not set. When ctx ends, Create gives up and leaves no
+// sandbox.
 func (c *Client) Create(ctx context.Context, s Sandbox) (*spec.Sandbox, error) {
 	req, err := s.Request()
 	if err != nil {
