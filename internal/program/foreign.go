@@ -93,7 +93,7 @@ func UseInstalled(dir string, accept func(*Installed) error) (*Installed, error)
 	if err != nil {
 		return nil, err
 	}
-	now, untouched := inUse()
+	now, untouched := programsInUse()
 	path := ""
 	if now != nil && dir == "" {
 		path, err = findIn([]string{filepath.Dir(now.program)}, filepath.Base(now.program), self)
@@ -132,9 +132,9 @@ func UseInstalled(dir string, accept func(*Installed) error) (*Installed, error)
 	return used, nil
 }
 
-// inUse returns the installation that this process has accepted, and whether all files of it that it has
-// used are untouched.
-func inUse() (now *Installed, untouched bool) {
+// programsInUse returns the installation that this process has accepted, and whether all files of it that
+// it has used are untouched.
+func programsInUse() (now *Installed, untouched bool) {
 	mu.Lock()
 	defer mu.Unlock()
 	if foreign == nil {
@@ -218,7 +218,8 @@ func compare(mine, theirs *debug.BuildInfo, path string) (unproven string, err e
 	case installed == devel:
 		return path + " does not record its version", nil
 	case linked.Sum != "" && theirs.Main.Sum != "" && linked.Sum != theirs.Main.Sum && linked.Version == installed:
-		return "", spec.Errorf(spec.ErrSandbox, "%s has other contents than the %s %s that this program was built with", path, module, installed).WithHint(reinstall)
+		return "", spec.Errorf(spec.ErrSandbox, "%s has other contents than the %s %s that this program was built with", path, module, installed).
+			WithHint("install it again, and build this program with it, from one source of modules; then restart this program")
 	case linked.Version != installed:
 		return "", spec.Errorf(spec.ErrSandbox, "%s is of another build than this program: %s, not %s", path, installed, linked.Version).
 			WithHint("install that version: CGO_ENABLED=0 go install %s/cmd/...@%s; or build this program with the installed one: go get %s@%s; then restart it", module, linked.Version, module, installed)
