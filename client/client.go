@@ -15,7 +15,6 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -29,11 +28,15 @@ type Client struct {
 	StateDir string
 	// Programs is the directory with the bothy command. The other programs are beside it, or in
 	// ../libexec/bothy. Default: the first directory of PATH that has it, then the directory of this
-	// program, then ../libexec/bothy from there. All clients of a process use the same programs.
+	// program, then ../libexec/bothy from there; the error is of class spec.ErrDenied if a sandbox may write
+	// to it. All clients of a process use the same programs, which may be installed anew meanwhile.
 	Programs string
 	// Notes receives what a person should know, one text at a time: why git will not work in a sandbox,
-	// which rules have no effect, how far an installation is. It may be called by several goroutines. Nil:
-	// notes are dropped, except for those in Result.
+	// which rules have no effect, that a call waits for another process, which settings are wrong. It does
+	// not get the progress of downloads, builds and installations. Notes of a command are in Result alone,
+	// but for those about the sandbox's start, which are in both. A text is one line without
+	// control characters. It may be called by several goroutines. Nil: notes are dropped, except for those
+	// in Result.
 	Notes func(text string)
 	// AcceptUnprovenBuild uses installed programs although it is not known whether they are of the
 	// version that this program is built with: one of the two does not record its version, as after a
@@ -93,16 +96,18 @@ func (s *Sandbox) Request() (spec.Request, error) {
 func environment(vars map[string]string) ([]string, error) {
 	var list []string
 	for name, value := range vars {
-		if name == "" || strings.ContainsAny(name, "= \t\n\x00") || strings.ContainsRune(value, 0) {
-			return nil, spec.Errorf(spec.ErrUsage, "%q is not the name of a variable, or its value has a zero byte", name)
+		if strings.Contains(name, "=") {
+			return nil, spec.Errorf(spec.ErrUsage, "%q is not the name of a variable", name)
 		}
 		list = append(list, name+"="+value)
 	}
-	return list, nil
+	return list, spec.CheckEnv(list)
 }
 
 // Create creates a sandbox and returns its description. The first command in it starts it. The error is
-// of class spec.ErrConflict if the name is taken. When ctx ends, Create gives up and leaves no sandbox.
+// of class spec.ErrConflict if the name is taken, and of class spec.ErrDenied if the sandbox could write
+// the programs of this client and Programs is not set. When ctx ends, Create gives up and leaves no
+// sandbox.
 func (c *Client) Create(ctx context.Context, s Sandbox) (*spec.Sandbox, error) {
 	req, err := s.Request()
 	if err != nil {
@@ -111,8 +116,13 @@ func (c *Client) Create(ctx context.Context, s Sandbox) (*spec.Sandbox, error) {
 	return c.CreateFrom(ctx, req)
 }
 
-// CreateFrom is Create for a request, which has all options of "bothy create".
+// CreateFrom is Create for a request, which has all options of "bothy create". It refuses Remove, which is
+// an option of "bothy run".
 func (c *Client) CreateFrom(ctx context.Context, req spec.Request) (*spec.Sandbox, error) {
+	if req.Remove {
+		return nil, spec.Errorf(spec.ErrUsage, "Remove is for a sandbox of one command, and CreateFrom runs none").
+			WithHint("after the last command call Stop and Remove")
+	}
 	return c.create(ctx, req)
 }
 
@@ -140,10 +150,3 @@ func (c *Client) Stop(ctx context.Context, name string) error { return c.stopSan
 // Remove removes a sandbox with everything that belongs to it, at once. The error is of class
 // spec.ErrNotFound if the sandbox does not exist.
 func (c *Client) Remove(ctx context.Context, name string) error { return c.remove(ctx, name) }
-
-// passNote passes a note on.
-func (c *Client) passNote(format string, args ...any) {
-	if c.Notes != nil {
-		c.Notes(fmt.Sprintf(format, args...))
-	}
-}

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/app"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/headless"
+	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/settings"
@@ -18,82 +20,135 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// opened is an open state directory, and the programs that its sandboxes run on.
+type opened struct {
+	*engine.Engine
+	settings settings.Settings
+	programs *program.Installed
+}
+
 // openState opens the state directory. Notes go to note, too, if it is not nil.
-func (c *Client) openState(ctx context.Context, note func(string)) (*engine.Engine, settings.Settings, error) {
+func (c *Client) openState(ctx context.Context, note func(string)) (*opened, error) {
 	if err := context.Cause(ctx); err != nil {
-		return nil, settings.Settings{}, err
+		return nil, err
 	}
 	installed, err := c.programs()
 	if err != nil {
-		return nil, settings.Settings{}, err
+		return nil, err
 	}
 	s, err := settings.Load(func(text string) { c.passNote("%s", text) })
 	if err != nil {
-		return nil, s, err
+		return nil, err
 	}
 	e, err := app.Open(app.Options{StateDir: c.StateDir, Settings: s, Note: func(text string) {
 		c.passNote("%s", text)
 		if note != nil {
-			note(text)
+			note(term.Sanitize(text))
 		}
 	}})
-	if err != nil {
-		return nil, s, err
-	}
-	if installed.FromPath {
-		err = refuseWritten(e, installed.Bothy())
-	}
-	return e, s, err
+	return &opened{e, s, installed}, err
 }
 
-// programs returns the installed programs, unless they may be of another build.
+// programs returns the installed programs, unless they may be of another build, or written by a sandbox.
 func (c *Client) programs() (*program.Installed, error) {
-	installed, err := program.UseInstalled(c.Programs)
+	installed, err := program.UseInstalled(c.Programs, c.accept)
+	if err == nil && installed.Unproven != "" {
+		c.passNote("warning: %s may be of another build than this program: %s", installed.Bothy(), installed.Unproven)
+	}
+	return installed, err
+}
+
+// accept decides whether programs are used. None of them has been started yet, and none is for this.
+func (c *Client) accept(installed *program.Installed) error {
 	switch {
-	case err != nil:
-		return nil, err
 	case installed.Unproven == "":
-		return installed, nil
 	case !c.AcceptUnprovenBuild:
-		return nil, spec.Errorf(spec.ErrSandbox, "%s is not used, because it may be of another build than this program: %s", installed.Bothy(), installed.Unproven).
+		return spec.Errorf(spec.ErrSandbox, "%s is not used, because it may be of another build than this program: %s", installed.Bothy(), installed.Unproven).
 			WithHint("build both from one version of the module, without a directory in its place, and with -buildvcs=true in a clone; or set AcceptUnprovenBuild in client.Client")
 	case c.Notes == nil:
-		return nil, spec.Errorf(spec.ErrUsage, "AcceptUnprovenBuild needs Notes, so that its warning is read")
+		return spec.Errorf(spec.ErrUsage, "AcceptUnprovenBuild needs Notes, so that its warning is read")
 	}
-	c.passNote("warning: %s may be of another build than this program: %s", installed.Bothy(), installed.Unproven)
-	return installed, nil
-}
-
-// refuseWritten refuses a program that a sandbox may have written.
-func refuseWritten(e *engine.Engine, path string) error {
-	paths, err := e.Paths()
+	if installed.Named && !installed.Changed {
+		return nil
+	}
+	e, err := app.Open(app.Options{StateDir: c.StateDir})
 	if err != nil {
 		return err
 	}
-	if paths.WrittenAt(path) {
-		return spec.Errorf(spec.ErrDenied, "%s, which PATH leads to, is not started: a sandbox may have written it", path).
-			WithHint("install bothy in a directory that no sandbox writes to, or name its directory: Client.Programs")
+	guard, err := e.Paths()
+	if err != nil {
+		return err
+	}
+	return refuseWritten(guard, installed)
+}
+
+// refuseWritten refuses programs that a sandbox may have written.
+func refuseWritten(guard *hostpath.Guard, installed *program.Installed) error {
+	for _, path := range installed.Paths() {
+		if !guard.WrittenAt(path) {
+			continue
+		}
+		if installed.Named {
+			return spec.Errorf(spec.ErrDenied, "%s was replaced while this process used it, and is not started: a sandbox may have written it, or this cannot be told", path).
+				WithHint("if it was not a sandbox, restart this program; install bothy in a local directory that no sandbox writes to")
+		}
+		return spec.Errorf(spec.ErrDenied, "%s, which was found without a name, is not started: a sandbox may have written it, or this cannot be told", path).
+			WithHint("install bothy in a local directory that no sandbox writes to, or name its directory: Client.Programs")
 	}
 	return nil
 }
 
+// refuseToShare refuses a sandbox that could write the programs that this client finds without a name. The
+// next call would refuse them.
+func refuseToShare(e *engine.Engine, sb *spec.Sandbox, installed *program.Installed) error {
+	if installed.Named {
+		return nil
+	}
+	guard, err := e.Paths()
+	if err != nil {
+		return err
+	}
+	written := slices.Clone(guard.Written())
+	for _, m := range hostpath.Live(sb) {
+		written = append(written, hostpath.Directory{Path: m.Source})
+	}
+	guard = hostpath.NewGuard(written)
+	for _, path := range installed.Paths() {
+		if guard.WrittenAt(path) {
+			return spec.Errorf(spec.ErrDenied, "the sandbox is not created: it could write %s, which this client starts", path).
+				WithHint("share another directory or share it with :ro, or install bothy elsewhere, or name its directory: Client.Programs")
+		}
+	}
+	return nil
+}
+
+// passNote passes a note on. It may quote what a file of a project or a sandbox says.
+func (c *Client) passNote(format string, args ...any) {
+	if c.Notes != nil {
+		c.Notes(term.Sanitize(fmt.Sprintf(format, args...)))
+	}
+}
+
 // findSandbox opens the state directory and finds a sandbox.
 func (c *Client) findSandbox(ctx context.Context, name string, note func(string)) (*engine.Engine, *spec.Sandbox, error) {
-	e, _, err := c.openState(ctx, note)
+	e, err := c.openState(ctx, note)
 	if err != nil {
 		return nil, nil, err
 	}
 	sb, err := e.Find(name)
-	return e, sb, err
+	return e.Engine, sb, err
 }
 
 func (c *Client) create(ctx context.Context, req spec.Request) (*spec.Sandbox, error) {
-	e, s, err := c.openState(ctx, nil)
+	e, err := c.openState(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	p := app.Provisioner(e, s, app.Quiet(c.passNote))
+	p := app.Provisioner(e.Engine, e.settings, app.Quiet(c.passNote))
 	plan, err := p.Plan(req, false)
+	if err == nil {
+		err = refuseToShare(e.Engine, plan.Sandbox, e.programs)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +169,7 @@ func (c *Client) create(ctx context.Context, req spec.Request) (*spec.Sandbox, e
 }
 
 func (c *Client) listSandboxes(ctx context.Context) ([]Listed, error) {
-	e, _, err := c.openState(ctx, nil)
+	e, err := c.openState(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

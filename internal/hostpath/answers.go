@@ -191,7 +191,7 @@ func startAsker(at, path string) (*asker, error) {
 	}
 	one := &asker{started: time.Now(), done: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
-		return nil, &spec.Error{Class: spec.ErrSandbox, Op: "find out whether " + path + " answers", Err: err}
+		return nil, spec.Errorf(spec.ErrSandbox, "find out whether %s answers: %v", path, err) // not fs.ErrNotExist: path may exist
 	}
 	kill := time.AfterFunc(giveUp, func() { _ = cmd.Process.Kill() })
 	go func() {

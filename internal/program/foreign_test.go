@@ -70,26 +70,131 @@ func TestFindBothy(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Dir(self), 0o755))
 	must(t, os.WriteFile(self, nil, 0o755))
 	t.Setenv("PATH", "relative::"+filepath.Join(top, "none")+":"+filepath.Join(top, "path"))
-	find := func(dir, want string, fromPath bool) {
+	find := func(dir, want string) {
 		t.Helper()
-		got, from, err := findBothy(dir, self)
-		if err != nil || got != want || from != fromPath {
-			t.Errorf("found %s (by PATH: %t), %v", got, from, err)
+		if got, err := findBothy(dir, self); err != nil || got != want {
+			t.Errorf("found %s, not %s: %v", got, want, err)
 		}
 	}
-	if _, _, err := findBothy("", self); !errors.Is(err, spec.ErrSandbox) || spec.Hint(err) == "" {
+	if _, err := findBothy("", self); !errors.Is(err, spec.ErrSandbox) || spec.Hint(err) == "" {
 		t.Errorf("there is none: %v", err)
 	}
-	find("", put("app/libexec/bothy", 0o755), false)
-	find("", put("app/bin", 0o755), false)
+	find("", put("app/libexec/bothy", 0o755))
+	find("", put("app/bin", 0o755))
 	inPath := put("path", 0o755)
-	find("", inPath, true)
-	if _, _, err := findBothy(filepath.Join(top, "named"), self); !errors.Is(err, spec.ErrSandbox) {
+	find("", inPath)
+	if _, err := findBothy(filepath.Join(top, "named"), self); !errors.Is(err, spec.ErrSandbox) {
 		t.Errorf("not in the directory that was named: %v", err)
 	}
-	find(filepath.Join(top, "named"), put("named", 0o755), false)
+	find(filepath.Join(top, "named"), put("named", 0o755))
 	must(t, os.Chmod(inPath, 0o777))
-	if _, _, err := findBothy("", self); !errors.Is(err, spec.ErrDenied) {
+	if _, err := findBothy("", self); !errors.Is(err, spec.ErrDenied) {
 		t.Errorf("others may write it: %v", err)
 	}
+}
+
+// TestUseInstalled checks that a foreign program starts nothing of an installation before its caller has
+// accepted it, and what it does when the installation changes. The bothy of this test is a copy of the
+// test's own program, which is of its build.
+func TestUseInstalled(t *testing.T) {
+	forget := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		foreign, found = nil, map[string]program{}
+		isForeign.Store(false)
+	}
+	t.Cleanup(forget)
+	self, err := executable()
+	must(t, err)
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	install := func(dir string) string {
+		dir = filepath.Join(top, dir)
+		must(t, os.MkdirAll(dir, 0o755))
+		for _, name := range []string{Bothy, Keeper} {
+			_ = os.Remove(filepath.Join(dir, name))
+			copyFile(t, self, filepath.Join(dir, name))
+		}
+		return dir
+	}
+	first, second := install("first"), install("second")
+	t.Setenv("PATH", first)
+	refused := errors.New("refused")
+	var seen *Installed
+	use := func(dir string, answer error, startable bool) error {
+		t.Helper()
+		seen = nil
+		got, err := UseInstalled(dir, func(i *Installed) error {
+			seen = i
+			if path, err := Self(); (err == nil) != startable {
+				t.Errorf("%s may be started while it is judged: %v", path, err)
+			}
+			return answer
+		})
+		if (got != nil) != (err == nil) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		return err
+	}
+	nothing := func() {
+		t.Helper()
+		if path, err := Self(); err == nil || errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s may be started: %v", path, err)
+		}
+	}
+
+	if err := use("", refused, false); !errors.Is(err, refused) || seen.Named || seen.Changed || len(seen.Paths()) != 2 {
+		t.Errorf("%v, %+v", err, seen)
+	}
+	nothing()
+	if path, err := Find(Keeper); err == nil {
+		t.Errorf("%s may be started", path)
+	}
+	must(t, use(second, nil, false))
+	if path, err := Self(); err != nil || path != filepath.Join(second, Bothy) || !seen.Named {
+		t.Errorf("%s, %v", path, err)
+	}
+	if path, err := Find(Keeper); err != nil || path != filepath.Join(second, Keeper) {
+		t.Errorf("%s, %v", path, err)
+	}
+	if err := use(first, nil, false); !errors.Is(err, spec.ErrConflict) || spec.Hint(err) == "" || seen != nil {
+		t.Errorf("another one: %v", err)
+	}
+	must(t, use("", nil, true)) // the one in use, although PATH leads to another
+	if seen.Named || seen.Bothy() != filepath.Join(second, Bothy) {
+		t.Errorf("%+v", seen)
+	}
+	if err := use("", refused, true); !errors.Is(err, refused) {
+		t.Errorf("refused later: %v", err)
+	}
+
+	install("second")
+	nothing()
+	if _, err := Find(Keeper); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("it was replaced: %v", err)
+	}
+	if err := use(second, refused, false); !errors.Is(err, refused) || !seen.Changed {
+		t.Errorf("%v, %+v", err, seen)
+	}
+	nothing()
+	must(t, use("", nil, false))
+	must(t, use("", nil, true))
+	if _, err := Self(); err != nil || seen.Changed {
+		t.Errorf("after another installation: %v", err)
+	}
+	if _, err := Find(Keeper); err != nil {
+		t.Errorf("likewise: %v", err)
+	}
+
+	bothy := filepath.Join(second, Bothy)
+	must(t, os.Link(bothy, bothy+"-link")) // a writer can set back the modification time, but not this one
+	nothing()
+	must(t, use("", nil, false))
+	must(t, os.WriteFile(bothy, []byte("#!/bin/sh\n"), 0o755))
+	if err := use("", nil, false); !errors.Is(err, spec.ErrSandbox) || seen != nil {
+		t.Errorf("not a bothy: %v", err)
+	}
+	nothing()
+	must(t, os.Remove(bothy))
+	nothing()
 }

@@ -92,8 +92,11 @@ func (i installation) places() []string {
 
 // installationInUse returns the installation of this process. The caller holds mu.
 func installationInUse() (installation, error) {
-	if foreign != nil {
+	switch {
+	case foreign != nil:
 		return foreign.installation, nil
+	case isForeign.Load():
+		return installation{}, errNone()
 	}
 	self, err := executable()
 	return installation{self, own}, err
@@ -105,10 +108,25 @@ func (p program) checkUnchanged() error {
 	if err != nil {
 		return err
 	}
-	if now.Dev != p.stat.Dev || now.Ino != p.stat.Ino || now.Size != p.stat.Size || now.Mtim != p.stat.Mtim {
+	if !p.sameFile(now) {
 		return p.replaced()
 	}
 	return nil
+}
+
+// checkUntouched is checkUnchanged, and also rejects a file that changed in any other way: see Untouched.
+func (p program) checkUntouched() error {
+	now, err := p.statNow()
+	if err == nil && (!p.sameFile(now) || now.Ctim != p.stat.Ctim) {
+		err = p.replaced()
+	}
+	return err
+}
+
+// sameFile reports whether this is the file that was found, with the same contents as far as its size and
+// time tell.
+func (p program) sameFile(now syscall.Stat_t) bool {
+	return now.Dev == p.stat.Dev && now.Ino == p.stat.Ino && now.Size == p.stat.Size && now.Mtim == p.stat.Mtim
 }
 
 // Untouched rejects a program that Find returned if its file changed since in any way, even by a link or
@@ -118,22 +136,23 @@ func (p program) checkUnchanged() error {
 func Untouched(name string) error {
 	mu.Lock()
 	defer mu.Unlock()
-	p := found[name]
-	now, err := p.statNow()
-	if err == nil && now.Ctim != p.stat.Ctim {
-		err = p.replaced()
-	}
-	return err
+	return found[name].checkUntouched()
 }
 
+// statNow looks at the file. Its error does not wrap fs.ErrNotExist, which a caller would take for the absence
+// of a file that it asks about itself.
 func (p program) statNow() (now syscall.Stat_t, err error) {
 	if err := syscall.Stat(p.path, &now); err != nil {
-		return now, spec.Errorf(spec.ErrConflict, "%s, which this command has begun with, cannot be found: %w", p.path, err).WithHint(reinstall)
+		return now, spec.Errorf(spec.ErrConflict, "%s, which this command has begun with, cannot be found: %v", p.path, err).WithHint(reinstall)
 	}
 	return now, nil
 }
 
 func (p program) replaced() error {
+	if isForeign.Load() {
+		return spec.Errorf(spec.ErrConflict, "%s was replaced since this process has looked at it", p.path).
+			WithHint("call again when the installation is complete: the programs are then looked at anew")
+	}
 	return spec.Errorf(spec.ErrConflict, "%s was replaced since this command began", p.path).
 		WithHint("run the command again; a loop or a flow goes on with resume")
 }

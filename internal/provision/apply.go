@@ -26,6 +26,7 @@ func (t Target) IsNew() bool { return t.Created || t.Adopted }
 // checks and before the sandbox exists; before may change the plan's sandbox. If Create fails, the sandbox
 // is removed again.
 func (p *Provisioner) Create(ctx context.Context, pl *Plan, before func(*spec.Sandbox) error) (*spec.Sandbox, error) {
+	defer p.Engine.Images().Release() // also if no sandbox is made: this process may live on
 	if err := p.prepare(ctx, pl); err != nil {
 		return nil, err
 	}

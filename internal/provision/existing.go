@@ -19,6 +19,7 @@ var ErrGone = errors.New("it was removed meanwhile")
 // one. If another process is making it, Obtain waits. The error is [ErrGone] if the sandbox was removed
 // meanwhile, and of class [spec.ErrConflict] if it exists with other settings than the request names.
 func (p *Provisioner) Obtain(ctx context.Context, pl *Plan) (Target, error) {
+	defer p.Engine.Images().Release() // also if no sandbox is made: this process may live on
 	if err := p.prepare(ctx, pl); err != nil {
 		return Target{}, err
 	}

@@ -139,6 +139,9 @@ func checkRequest(req *spec.Request) error {
 			return err
 		}
 	}
+	if err := spec.CheckEnv(req.Env); err != nil {
+		return &spec.Error{Op: "--env", Err: err}
+	}
 	switch {
 	case !spec.ValidCPUs(req.Limits.CPUs):
 		return spec.Errorf(spec.ErrUsage, "--cpus %v is not a number of processors", req.Limits.CPUs)

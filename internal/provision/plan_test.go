@@ -118,6 +118,7 @@ func TestPlanRefuses(t *testing.T) {
 		"idle-timeout":     {IdleTimeout: -1},
 		"workdir":          {Workdir: "relative"},
 		"max-tokens":       {Budget: spec.Budget{Tokens: -1}},
+		"env":              {Env: []string{"A=b", "C=\x00"}},
 		"share-tasks":      {Tasks: "all"},
 		"checkpoint":       {Checkpoint: "sometimes"},
 		"git-dir":          {GitDir: "maybe"},
@@ -240,5 +241,21 @@ func TestObtain(t *testing.T) {
 	must(t, err)
 	if _, _, err := p.Join(t.Context(), ref, first.Sandbox, spec.Request{Template: "other"}); !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "--template") {
 		t.Errorf("joined with a fixed setting: %v", err)
+	}
+}
+
+// TestImagesAreReleased checks that a sandbox that was not made keeps no images from being swept.
+func TestImagesAreReleased(t *testing.T) {
+	p, project := provisioner(t, settings.Settings{})
+	pl, err := p.Plan(spec.Request{Agent: "shell", Workspaces: []string{project}}, false)
+	must(t, err)
+	refused := errors.New("refused")
+	_, err = p.Create(t.Context(), pl, func(*spec.Sandbox) error { return errors.Join(refused, p.Engine.Images().Hold()) })
+	if !errors.Is(err, refused) {
+		t.Fatal(err)
+	}
+	other := &engine.Engine{Store: p.Engine.Store}
+	if _, err := other.Images().Sweep(); err != nil {
+		t.Errorf("held after the failure: %v", err)
 	}
 }

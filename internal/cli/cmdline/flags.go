@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -188,8 +187,8 @@ func (a *App) Environment(pairs, files []string) ([]string, error) {
 		lines = append(lines, variables(string(data))...)
 	}
 	for _, kv := range append(lines, pairs...) {
-		key, _, set := strings.Cut(kv, "=")
-		if key == "" || !utf8.ValidString(kv) || strings.ContainsAny(kv, "\x00") || strings.ContainsAny(key, " \t\n") {
+		key, value, set := strings.Cut(kv, "=")
+		if spec.CheckEnv([]string{key + "=" + value}) != nil {
 			return nil, spec.Errorf(spec.ErrUsage, "%q is not KEY=VALUE", kv)
 		}
 		if set {
