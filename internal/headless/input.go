@@ -1,7 +1,9 @@
 package headless
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -44,4 +46,66 @@ func withDescriptor(f *os.File, do func(fd int) error) error {
 		return err
 	}
 	return done
+}
+
+// fileInput reads a file of the caller until it is stopped. A plain Read would go on after the program's
+// end, and take bytes that belong to the next program.
+type fileInput struct {
+	src        *os.File // a duplicate: the caller may close its own
+	wake, stop *os.File // closing stop ends the wait for src
+}
+
+func openFileInput(f *os.File) (*fileInput, error) {
+	own := -1
+	err := withDescriptor(f, func(fd int) (err error) {
+		own, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the input: %w", err)
+	}
+	in := &fileInput{src: os.NewFile(uintptr(own), f.Name())}
+	if in.wake, in.stop, err = makePipe(); err != nil {
+		in.src.Close()
+		return nil, err
+	}
+	return in, nil
+}
+
+// Read implements [io.Reader]. After a stop the input has ended.
+func (in *fileInput) Read(b []byte) (n int, err error) {
+	err = withDescriptor(in.wake, func(wake int) error {
+		return withDescriptor(in.src, func(src int) error {
+			n, err = readUnlessWoken(src, wake, b)
+			return err
+		})
+	})
+	if err == nil && n == 0 && len(b) > 0 {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// readUnlessWoken waits until src can be read, and reads. It reads nothing once wake has ended.
+func readUnlessWoken(src, wake int, b []byte) (int, error) {
+	for {
+		fds := []unix.PollFd{{Fd: int32(wake), Events: unix.POLLIN}, {Fd: int32(src), Events: unix.POLLIN}}
+		_, err := unix.Poll(fds, -1)
+		if err == nil && fds[0].Revents != 0 {
+			return 0, nil
+		}
+		n := 0
+		if err == nil {
+			n, err = unix.Read(src, b)
+		}
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+			return max(n, 0), err
+		}
+	}
+}
+
+// closeFiles closes all but stop.
+func (in *fileInput) closeFiles() {
+	in.wake.Close()
+	in.src.Close()
 }
