@@ -13,10 +13,14 @@ type Command struct {
 	Env     map[string]string // overrides the sandbox's own
 	Workdir string            // empty: the first workspace
 	User    string            // empty: the sandbox's user
-	// Stdin is the input. Nil: none. Exec does not wait for a Read that goes on after the command's end.
+	// Stdin is the input. Nil: none. The command reads an *os.File that is a pipe itself. Any other *os.File
+	// is read until the command ends: bytes that arrive later stay in it for the next command, but up to 96
+	// KiB that were read before, and that the command did not read, are lost. Exec does not wait for a Read
+	// of another reader that goes on after the command's end; the bytes of that Read are lost.
 	Stdin io.Reader
 	// Stdout and Stderr receive the output. If both are nil, it goes to Result.Output. If they are the
-	// same writer, one goroutine at a time writes to it.
+	// same writer, one goroutine at a time writes to it. After a writer's error the command gets SIGPIPE
+	// when it writes more; Exec returns that error if the command exits with 0 nevertheless.
 	Stdout, Stderr io.Writer
 	// Timeout limits the run time. After it the command ends, with all processes that it started. 0: no
 	// limit.

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/client"
 	"github.com/bothy-dev/bothy/spec"
 	"github.com/bothy-dev/bothy/test/harness"
@@ -145,6 +147,58 @@ func TestClientStreams(t *testing.T) {
 			t.Errorf("left are %+v, %v", list, err)
 		}
 		noZombies(t)
+	})
+}
+
+// full is a writer that takes nothing.
+type full struct{}
+
+var errFull = errors.New("no room")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+// TestClientStreamsLeft checks that a writer that fails does not leave the command stuck, and that a command
+// takes no input that arrives after its end.
+func TestClientStreamsLeft(t *testing.T) {
+	clientTest(t, func(t *testing.T, c *client.Client, proj string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		if _, err := c.Create(ctx, client.Sandbox{Name: "worker", Agent: "shell", Workspaces: []string{proj}}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := c.Exec(ctx, "worker", client.Command{Args: []string{"yes"}, Stdout: full{}})
+		if err != nil || r.ExitCode != spec.ExitSignal+int(unix.SIGPIPE) {
+			t.Errorf("ended by SIGPIPE: %+v, %v", r, err)
+		}
+		r, err = c.Exec(ctx, "worker", client.Command{Args: []string{"sh", "-c", "yes; exit 0"}, Stdout: full{}})
+		if !errors.Is(err, errFull) {
+			t.Errorf("a success: %+v, %v", r, err)
+		}
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near, far := os.NewFile(uintptr(fds[0]), "near"), os.NewFile(uintptr(fds[1]), "far")
+		reader, writer, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ends := range [][2]*os.File{{near, far}, {reader, writer}} {
+			for _, text := range []string{"", "one\n", "", "two\n"} {
+				if _, err := ends[1].WriteString(text); err != nil {
+					t.Fatal(err)
+				}
+				r, err := c.Exec(ctx, "worker", client.Command{Args: []string{"head", "-c", strconv.Itoa(len(text))}, Stdin: ends[0]})
+				if err != nil || r.Output != text {
+					t.Errorf("%+v, %v: the command did not read %q", r, err, text)
+				}
+			}
+			ends[0].Close()
+			ends[1].Close()
+		}
+		if err := c.Remove(ctx, "worker"); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

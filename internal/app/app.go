@@ -26,6 +26,10 @@ type Options struct {
 	// Passphrase asks a person for the passphrase of the secrets; twice for a fresh one. Nil: no person
 	// can be asked.
 	Passphrase func(fresh bool) ([]byte, error)
+	// OwnProcess says that the process is Bothy's own. While secrets are read, Bothy then catches the signals
+	// that end the process, and lends its terminal to commands that print secrets. In another process the
+	// signals and the terminal are left alone, and the caller's context ends such commands.
+	OwnProcess bool
 	// Unenforced receives the limits that are not enforced on a sandbox that was started. May be nil.
 	Unenforced func(*spec.Sandbox, spec.Enforcement)
 	// Claims returns the sandboxes that unattended work needs: see [engine.Engine.Claims]. May be nil.
@@ -48,7 +52,7 @@ func Open(o Options) (*engine.Engine, error) {
 	e := &engine.Engine{
 		Store: s, Version: program.Version(), Agents: provision.Agents(),
 		Defaults: o.Settings.Limits(), Prices: o.Settings.Prices, StoreLimit: o.Settings.StoreLimit,
-		Progress: o.Note, Unenforced: o.Unenforced, Passphrase: o.Passphrase,
+		Progress: o.Note, Unenforced: o.Unenforced, Passphrase: o.Passphrase, OwnProcess: o.OwnProcess,
 	}
 	if o.Claims != nil {
 		e.Claims = func() (map[string]string, error) { return o.Claims(e) }

@@ -84,7 +84,7 @@ func (v *Values) tryToken(ctx context.Context, a *spec.Agent, c Found) error {
 	if err != nil || t == nil || t.Command == nil { // no program has to be asked
 		return err
 	}
-	ctx, settle := untilSignal(ctx)
+	ctx, settle := v.untilSignal(ctx)
 	defer settle()
 	value, err := v.readToken(ctx, vault.Source{Kind: vault.SourceTool, Tool: t.Tool, For: t.For})
 	if err == nil {

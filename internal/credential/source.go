@@ -22,12 +22,19 @@ var errLate = fmt.Errorf("it did not end within %s", commandTimeout)
 
 // runSource runs the command of a secret in its own process group, and returns the command's output. If
 // the command fails, is late, or ctx ends, runSource kills the group; only a daemon survives. The
-// command's standard input is empty. If this process is in the foreground of a terminal, the command
-// gets the terminal meanwhile: a password manager may ask the user at /dev/tty. The error of a command
-// that fails has the last line of its standard error.
-func runSource(ctx context.Context, paths *hostpath.Guard, args []string) (out []byte, err error) {
-	t := borrowTerminal()
-	defer t.release()
+// command's standard input is empty. If this process is Bothy's own and in the foreground of a terminal,
+// the command gets the terminal meanwhile: a password manager may ask the user at /dev/tty. In another
+// process the command has no terminal, and fails if it asks. The error of a command that fails has the last
+// line of its standard error.
+func (v *Values) runSource(ctx context.Context, paths *hostpath.Guard, args []string) (out []byte, err error) {
+	group := &unix.SysProcAttr{Setpgid: true}
+	var t *terminal
+	if v.OwnProcess {
+		t = borrowTerminal()
+		defer t.release()
+	} else {
+		group = &unix.SysProcAttr{Setsid: true} // a group in the background would be stopped when it asks
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, commandTimeout, errLate)
 	defer cancel()
 	cmd, err := paths.Command(ctx, args[0], args[1:]...)
@@ -36,7 +43,7 @@ func runSource(ctx context.Context, paths *hostpath.Guard, args []string) (out [
 	}
 	var printed, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &printed, &said
-	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = group
 	killAll := func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 	cmd.Cancel = killAll
 	cmd.WaitDelay = time.Second // a child of it may hold our pipe
@@ -77,8 +84,11 @@ func (e *commandError) lastWords() string {
 
 // untilSignal returns a context that ends when a signal comes that would end this process: the process
 // groups of commands must end first. The caller calls settle when they have ended; it raises the signal
-// again.
-func untilSignal(ctx context.Context) (_ context.Context, settle func()) {
+// again. In a process that is not Bothy's own the signals are left alone.
+func (v *Values) untilSignal(ctx context.Context) (_ context.Context, settle func()) {
+	if !v.OwnProcess {
+		return ctx, func() {}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var ends []os.Signal
 	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT} {

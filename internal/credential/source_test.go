@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -25,6 +26,9 @@ import (
 // this text, as bothy would.
 const readerVar = "BOTHY_TEST_SOURCE"
 
+// foreignVar makes it read the value as another program would, which handles SIGTERM itself.
+const foreignVar = "BOTHY_TEST_FOREIGN"
+
 // readSourceOf prints the value of a command, as this binary does when it is started again.
 func readSourceOf(script string) int {
 	s := vault.Secret{Name: "mine", Source: vault.Source{Kind: vault.SourceCommand, Command: []string{"/bin/sh", "-c", script}}}
@@ -39,7 +43,19 @@ func readSourceOf(script string) int {
 		fmt.Println("failed:", err)
 		return 1
 	}
-	v, err := deskAt(st).readValue(&vault.Document{Secrets: []vault.Secret{s}}, s.Name)
+	desk := deskAt(st)
+	if _, foreign := os.LookupEnv(foreignVar); foreign {
+		sigs := make(chan os.Signal, 1)
+		signal.Notify(sigs, unix.SIGTERM)
+		go func() {
+			for s := range sigs {
+				fmt.Println("handled:", s)
+			}
+		}()
+	} else {
+		desk.OwnProcess = true
+	}
+	v, err := desk.readValue(&vault.Document{Secrets: []vault.Secret{s}}, s.Name)
 	if err != nil {
 		fmt.Println("failed:", err)
 		return 1
@@ -111,7 +127,7 @@ func TestCommandCancelled(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		_, err := runSource(ctx, new(hostpath.Guard), []string{"/bin/sh", "-c", f.script})
+		_, err := new(Values).runSource(ctx, new(hostpath.Guard), []string{"/bin/sh", "-c", f.script})
 		done <- err
 	}()
 	f.up(t)
@@ -129,7 +145,7 @@ func TestCommandLeavesSomething(t *testing.T) {
 	must(t, unix.Mkfifo(ready, 0o600))
 	done := make(chan error, 1)
 	go func() {
-		_, err := runSource(here, new(hostpath.Guard), []string{"/bin/sh", "-c", "(" + f.script + ") & read x <" + ready + "; exit 3"})
+		_, err := new(Values).runSource(here, new(hostpath.Guard), []string{"/bin/sh", "-c", "(" + f.script + ") & read x <" + ready + "; exit 3"})
 		done <- err
 	}()
 	f.up(t)
@@ -163,6 +179,40 @@ func TestCommandInterrupted(t *testing.T) {
 			t.Errorf("after %s: %s", s, cmd.ProcessState)
 		}
 	}
+}
+
+// TestCommandInForeignProcess checks that a signal to a process that is not Bothy's own is left to that
+// process, and does not end the command.
+func TestCommandInForeignProcess(t *testing.T) {
+	dir := t.TempDir()
+	up, goOn := filepath.Join(dir, "up"), filepath.Join(dir, "on")
+	must(t, errors.Join(unix.Mkfifo(up, 0o600), unix.Mkfifo(goOn, 0o600)))
+	cmd := reader("echo up >" + up + "; read x <" + goOn + "; echo $x")
+	cmd.Env = append(cmd.Env, foreignVar+"=")
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	_, err = os.ReadFile(up)
+	must(t, err)
+	must(t, cmd.Process.Signal(unix.SIGTERM))
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); line != "handled: terminated\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	must(t, os.WriteFile(goOn, []byte(canary+"\n"), 0))
+	if line, err := lines.ReadString('\n'); line != "value: "+canary+"\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+}
+
+// TestCommandHasNoForeignTerminal checks that a command cannot use the terminal of a process that is not
+// Bothy's own, and is not stopped when it tries to.
+func TestCommandHasNoForeignTerminal(t *testing.T) {
+	cmd := reader(`if (: </dev/tty) 2>/dev/null; then echo a terminal; else echo no terminal; fi`)
+	cmd.Env = append(cmd.Env, foreignVar+"=")
+	_, screen := onTerminal(t, cmd)
+	screen.waitFor(t, "value: no terminal")
 }
 
 // TestCommandAsks checks that a command may ask a question at the terminal, and that this process

@@ -219,7 +219,7 @@ func (v *Values) readToken(ctx context.Context, s vault.Source) ([]byte, error) 
 			if err != nil {
 				return nil, err
 			}
-			return runSource(ctx, paths, t.Command)
+			return v.runSource(ctx, paths, t.Command)
 		default:
 			return t.Value, nil
 		}

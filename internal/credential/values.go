@@ -23,6 +23,10 @@ type Values struct {
 	// Passphrase asks the user for the passphrase of the secrets; twice for a fresh one. It is nil
 	// if the user cannot be asked.
 	Passphrase func(fresh bool) ([]byte, error)
+	// OwnProcess says that this process is Bothy's own. While values are read, a signal that ends it ends
+	// the commands that print them first, and they may use its terminal. In another process only the
+	// context ends them, and they have no terminal.
+	OwnProcess bool
 	// Say tells the user what cannot be lent, and why. May be nil.
 	Say func(format string, args ...any)
 }
@@ -94,7 +98,7 @@ func (r *results) add(name string, g secretValue) {
 // those of the vault, so that the user is asked for a passphrase only once.
 func (v *Values) readValues(ctx context.Context, d *vault.Document, names []string, more ...vault.Item) map[string]secretValue {
 	read := results{of: map[string]secretValue{}}
-	ctx, settle := untilSignal(ctx)
+	ctx, settle := v.untilSignal(ctx)
 	defer settle()
 	items := slices.Clone(more)
 	var sources sync.WaitGroup
@@ -145,7 +149,7 @@ func (v *Values) readSource(ctx context.Context, s vault.Source) ([]byte, error)
 		if s.Kind == vault.SourceFile {
 			return paths.ReadFile(s.Path, store.MaxSmall)
 		}
-		return runSource(ctx, paths, s.Command)
+		return v.runSource(ctx, paths, s.Command)
 	}
 	return nil, fmt.Errorf("it has no source")
 }

@@ -15,7 +15,9 @@ import (
 
 // Credentials returns the broker that lends secrets to the sandboxes of this engine.
 func (e *Engine) Credentials() *credential.Broker {
-	return credential.NewBroker(&credential.Values{Store: e.Store, Agents: e.Agents, Passphrase: e.Passphrase, Say: e.Say}, brokered{e})
+	return credential.NewBroker(&credential.Values{
+		Store: e.Store, Agents: e.Agents, Passphrase: e.Passphrase, OwnProcess: e.OwnProcess, Say: e.Say,
+	}, brokered{e})
 }
 
 // brokered is the engine as the broker sees it.

@@ -41,6 +41,9 @@ type Engine struct {
 	// Passphrase asks the user for the passphrase of the secrets; twice for a fresh one. It is nil
 	// if the user cannot be asked.
 	Passphrase func(fresh bool) ([]byte, error)
+	// OwnProcess says that this process is Bothy's own, so that its signals and its terminal may be used
+	// while secrets are read: see [credential.Values].
+	OwnProcess bool
 	// Drivers are the drivers that sandboxes may have. Nil means those of this build.
 	Drivers driver.Table
 	// Defaults are the limits of sandboxes that ask for none.

@@ -23,6 +23,24 @@ import (
 // program wrote said before that. The test's cleanup closes the files that the keeper received.
 func stuck(t *testing.T, said []byte, answers bool) *Session {
 	t.Helper()
+	return withKeeper(t, func(keeper *unixconn.Conn) {
+		if _, err := keeper.Receive(); err != nil || !answers {
+			return
+		}
+		_ = keeper.SendJSON(wire.Reply, wire.Started{Session: "1", PID: 9})
+		files := keeper.TakeFiles()
+		_, _ = files[1].Write(said)
+		t.Cleanup(func() {
+			for _, f := range files {
+				f.Close()
+			}
+		})
+	})
+}
+
+// withKeeper is a session with a keeper that serves one connection. The test's cleanup waits for it.
+func withKeeper(t *testing.T, serve func(*unixconn.Conn)) *Session {
+	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -40,17 +58,7 @@ func stuck(t *testing.T, said []byte, answers bool) *Session {
 	keeper, done := ends[1], make(chan struct{})
 	go func() {
 		defer close(done)
-		if _, err := keeper.Receive(); err != nil || !answers {
-			return
-		}
-		_ = keeper.SendJSON(wire.Reply, wire.Started{Session: "1", PID: 9})
-		files := keeper.TakeFiles()
-		_, _ = files[1].Write(said)
-		t.Cleanup(func() {
-			for _, f := range files {
-				f.Close()
-			}
-		})
+		serve(keeper)
 	}()
 	t.Cleanup(func() { ends[0].Close(); <-done; keeper.Close() })
 	return &Session{Engine: &engine.Engine{}, Conn: ends[0], Sandbox: &spec.Sandbox{Name: "x"}}

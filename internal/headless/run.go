@@ -39,16 +39,21 @@ func (s *Session) RunUntil(ctx context.Context, enough <-chan struct{}, q wire.C
 			fmt.Fprintln(stderr, n)
 		}
 	}
-	pipes, err := openPipes(false)
+	st := Streams{strings.NewReader(stdin), stdout, stderr}
+	pipes, err := openPipes(st.In, false)
 	if err != nil {
 		return 0, err
 	}
-	return s.run(ctx, ctx, enough, q, pipes, Streams{strings.NewReader(stdin), stdout, stderr}, tell)
+	return s.run(ctx, ctx, enough, q, pipes, st, tell)
 }
 
 // Streams are the streams of a program.
 type Streams struct {
-	In       io.Reader // nil: no input
+	// In is the input; nil: none. The program reads a pipe itself. Any other [os.File] is read until the
+	// program ends: bytes that arrive later stay in it, but bytes that were read, and that the program did
+	// not read, are lost. A Read of any other reader may go on after the program's end, in a goroutine of its
+	// own, and its bytes are lost.
+	In       io.Reader
 	Out, Err io.Writer // the same writer for both gets their output in order
 }
 
@@ -57,7 +62,8 @@ type Streams struct {
 const abandonTime = 4 * endGrace
 
 // Exec runs a command to its end and returns its status. When ctx ends, the program gets SIGTERM, and
-// SIGKILL a second later; the error is the cause of ctx.
+// SIGKILL a second later; the error is the cause of ctx. A program whose output a writer does not take gets
+// SIGPIPE when it writes more; the error is the writer's if the program succeeds nevertheless.
 func (s *Session) Exec(ctx context.Context, q wire.Command, st Streams) (status int, err error) {
 	waits, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(nil)
@@ -71,13 +77,16 @@ func (s *Session) Exec(ctx context.Context, q wire.Command, st Streams) (status 
 			}
 		}
 	}
-	pipes, err := openPipes(sameWriter(st.Out, st.Err))
+	pipes, err := openPipes(st.In, sameWriter(st.Out, st.Err))
 	if err != nil {
 		return 0, err
 	}
 	status, err = s.run(ctx, waits, ctx.Done(), q, pipes, st, tell)
 	if ctx.Err() != nil {
 		return status, context.Cause(ctx)
+	}
+	if err == nil && status == 0 {
+		err = pipes.lostOutput()
 	}
 	return status, err
 }
@@ -111,6 +120,7 @@ func (s *Session) run(starting, ctx context.Context, enough <-chan struct{}, q w
 		notes = append(notes, string(f.Payload))
 		f, err = conn.Receive()
 	}
+	pipes.endInput()
 	select {
 	case <-ended:
 	case <-ctx.Done():

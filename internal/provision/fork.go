@@ -23,9 +23,9 @@ type ForkPlan struct {
 	Notes []string // for a person
 }
 
-// PlanFork decides what a request for forks means. It changes nothing. Its error is of class
-// [spec.ErrUsage] if the request is wrong, and of class [spec.ErrNotFound] or [spec.ErrConflict] if the
-// sandbox or the checkpoint does not exist, or a name is taken.
+// PlanFork decides what a request for forks means. It changes nothing, but removes the remains of crashed
+// commands. Its error is of class [spec.ErrUsage] if the request is wrong, and of class [spec.ErrNotFound]
+// or [spec.ErrConflict] if the sandbox or the checkpoint does not exist, or a name is taken.
 func (p *Provisioner) PlanFork(req spec.ForkRequest) (*ForkPlan, error) {
 	count := max(req.Count, 1)
 	if req.Count < 0 || count > spec.MaxForks {
@@ -42,6 +42,7 @@ func (p *Provisioner) PlanFork(req spec.ForkRequest) (*ForkPlan, error) {
 			pl.Names[i] = fmt.Sprintf("%s-%d", req.Name, i+1)
 		}
 	}
+	p.Engine.Sweep() // a killed command may have left half a fork with this name
 	if err := p.Engine.CheckNames(pl.Names); err != nil {
 		return nil, &spec.Error{Op: "fork " + of.Name, Err: err}
 	}

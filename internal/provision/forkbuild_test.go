@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/settings"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -59,6 +60,36 @@ func TestPlanFork(t *testing.T) {
 				t.Errorf("%+v", pl)
 			}
 		})
+	}
+}
+
+// TestForkAgain checks that a fork can be repeated with the same name after the command that made it was
+// killed.
+func TestForkAgain(t *testing.T) {
+	p, project := provisioner(t, settings.Settings{})
+	create := func(name string) *spec.Sandbox {
+		pl, err := p.Plan(spec.Request{Name: name, Agent: "shell", Workspaces: []string{project}}, false)
+		must(t, err)
+		sb, err := p.Create(t.Context(), pl, nil)
+		must(t, err)
+		return sb
+	}
+	create("origin")
+	half := create("copy")
+	mark := p.Engine.Store.Sandbox(half.ID).MakerLock() // a killed maker leaves it, without its lock
+	must(t, os.WriteFile(mark, nil, 0o600))
+	pl, err := p.PlanFork(spec.ForkRequest{Sandbox: "origin", Name: "copy", Files: true})
+	must(t, err)
+	made, err := p.Fork(t.Context(), pl)
+	must(t, err)
+	if len(made) != 1 || made[0].Name != "copy" || made[0].ID == half.ID {
+		t.Errorf("made: %+v", made)
+	}
+	lock, err := store.TryLock(p.Engine.Store.Sandbox(made[0].ID).MakerLock())
+	must(t, err)
+	defer lock.Unlock()
+	if pl, err := p.PlanFork(spec.ForkRequest{Sandbox: "origin", Name: "copy"}); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("while another command makes it: %+v, %v", pl, err)
 	}
 }
 

@@ -65,7 +65,7 @@ func (a *App) OnSandbox(run func(*cobra.Command, []string, *engine.Engine, *spec
 func (a *App) Engine() (*engine.Engine, error) {
 	return app.Open(app.Options{
 		Settings: a.Settings, Note: func(text string) { a.Note("%s", text) },
-		Unenforced: a.warnLimit, Passphrase: a.passphrase, Claims: a.Claims,
+		Unenforced: a.warnLimit, Passphrase: a.passphrase, OwnProcess: true, Claims: a.Claims,
 	})
 }
 

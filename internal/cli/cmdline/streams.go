@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -49,7 +49,7 @@ func OpenStreams(a *App, noStdin bool) (*Streams, error) {
 
 func (s *Streams) openStream(i int, f *os.File, none bool) error {
 	if !none {
-		if direct := reopenPipe(f, i); direct != nil {
+		if direct := headless.ReopenPipe(f, i); direct != nil {
 			s.Theirs[i] = direct
 			return nil
 		}
@@ -70,25 +70,6 @@ func (s *Streams) openStream(i int, f *os.File, none bool) error {
 		s.copies = append(s.copies, &copying{dst: f, src: r, moved: make(chan struct{}, 1)})
 	}
 	return nil
-}
-
-// reopenPipe reopens an anonymous pipe in the one direction that is needed. A fresh description
-// keeps the sentry's O_NONBLOCK away from the caller's.
-func reopenPipe(f *os.File, i int) *os.File {
-	name := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
-	target, err := os.Readlink(name)
-	if err != nil || !strings.HasPrefix(target, "pipe:[") {
-		return nil
-	}
-	how := unix.O_WRONLY
-	if i == 0 {
-		how = unix.O_RDONLY
-	}
-	fd, err := unix.Open(name, how|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil // another user's pipe: copied instead
-	}
-	return os.NewFile(uintptr(fd), f.Name())
 }
 
 // Start closes our copies of the program's ends and begins copying.
