@@ -2,10 +2,9 @@ package devcontainer
 
 import (
 	"encoding/json"
-	"slices"
-
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/spec"

@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"slices"
-	"strconv"
 
 	"github.com/bothy-dev/bothy/internal/trust"
 )

@@ -3,14 +3,13 @@ package guest
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/bothy-dev/bothy/internal/wire"
 )

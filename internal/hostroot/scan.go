@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"hash"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"path/filepath"
 
 	"github.com/bothy-dev/bothy/internal/trust"
 )

@@ -1,13 +1,14 @@
 package keeperclient
 
 import (
-	"github.com/bothy-dev/bothy/internal/keeper"
-	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/spec"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // TestMain plays a keeper that hangs.

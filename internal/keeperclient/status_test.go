@@ -1,10 +1,11 @@
 package keeperclient
 
 import (
-	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/spec"
 	"os"
 	"testing"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // TestStatusLost checks that the lock outranks a lost or torn status.

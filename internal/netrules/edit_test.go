@@ -1,12 +1,13 @@
 package netrules
 
 import (
-	"github.com/bothy-dev/bothy/internal/keeperclient"
-	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/spec"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/bothy-dev/bothy/internal/keeperclient"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // TestRulesForRemoved checks that a sandbox that is removed meanwhile needs no rules.

@@ -1,9 +1,10 @@
 package prestart
 
 import (
-	"github.com/bothy-dev/bothy/spec"
 	"slices"
 	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // TestServersOf checks that servers that variables name are recognized, under whatever name the

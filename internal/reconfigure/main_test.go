@@ -2,12 +2,13 @@ package reconfigure
 
 import (
 	"context"
-	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/spec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 var here = context.Background()

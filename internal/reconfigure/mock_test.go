@@ -2,17 +2,18 @@ package reconfigure
 
 import (
 	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
-	"net"
-	"os"
-	"path/filepath"
-	"strings"
-	"testing"
 )
 
 // script writes a script and returns its path.

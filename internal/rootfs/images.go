@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
-
 	"sync"
 
 	gateway "github.com/bothy-dev/bothy/internal/gateway/namepool"

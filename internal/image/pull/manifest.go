@@ -3,11 +3,10 @@ package pull
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
-
-	"encoding/json"
 
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/spec"
