@@ -74,7 +74,9 @@ func (s *Snapshots) openMemory(ctx context.Context, sb *spec.Sandbox, p checkpoi
 	authority := sync.OnceValue(func() *wire.Authority {
 		key, err := s.openAuthority(ctx, dir)
 		if err != nil {
-			s.say("programs that go on from checkpoint %s of %s do not trust their connections where Bothy looks into them, until they are started again: %v", p.Name, sb.Name, err)
+			if ctx.Err() == nil { // else the command has ended, and no program goes on
+				s.say("programs that go on from checkpoint %s of %s do not trust their connections where Bothy looks into them, until they are started again: %v", p.Name, sb.Name, err)
+			}
 			return nil
 		}
 		return &wire.Authority{Certificate: m.Certificate, Key: key}
