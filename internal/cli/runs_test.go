@@ -26,7 +26,7 @@ func TestNeededSandbox(t *testing.T) {
 	plan := &flowplan.Plan{Flow: f, Values: map[string]string{}, Sandboxes: map[string]string{"shell": runstatetest.Sandbox(t, st, "two-shell")}}
 	sb, err := e.Find("two-shell")
 	must(t, err)
-	r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", plan, func(string) error { return nil })
+	r, err := run.CreateFlow(st.Runs(), "", "two-2026-11-22-0001", plan, func(string) error { return nil })
 	must(t, err)
 	runstatetest.Append(t, r, runstatetest.Event(t, run.Ready, flow.Made{}), runstatetest.Event(t, run.Began, nil), runstatetest.Event(t, flow.Asked, flow.Ask{Step: "good", Message: "Good?"}),
 		runstatetest.Event(t, run.Ended, flow.End{Status: run.Waiting, Reason: flow.ReasonApproval})).Close()

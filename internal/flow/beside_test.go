@@ -37,7 +37,7 @@ func beside(t *testing.T, most int, text string, given map[string]string, do fun
 func (b *bench) again(given map[string]string) {
 	b.t.Helper()
 	var err error
-	b.run, err = run.CreateFlow(filepath.Join(b.t.TempDir(), "runs"), "flow-2026-11-23-0001", b.plan, func(dir string) error {
+	b.run, err = run.CreateFlow(filepath.Join(b.t.TempDir(), "runs"), "", "flow-2026-11-23-0001", b.plan, func(dir string) error {
 		files := map[string][]byte{}
 		for _, name := range b.plan.Files {
 			files[name] = []byte(given[name])

@@ -122,7 +122,7 @@ func beginWith(t *testing.T, text string, given map[string]string, do func(Job) 
 		}
 	}
 	must(t, p.Check(inputs))
-	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "flow-2026-11-22-0001", p, func(dir string) error { return Fill(dir, inputs) })
+	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "", "flow-2026-11-22-0001", p, func(dir string) error { return Fill(dir, inputs) })
 	must(t, err)
 	return &bench{t: t, plan: p, run: r, do: do, busy: map[string]bool{}}
 }
@@ -380,7 +380,7 @@ func TestLimit(t *testing.T) {
 	b.want(s, run.Completed, "done", "one.1 one.2 two.1 three.1")
 	b = begin(t, three, fine)
 	b.plan.Limits.Tokens = 15
-	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "flow-2026-11-22-0002", b.plan, func(dir string) error {
+	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "", "flow-2026-11-22-0002", b.plan, func(dir string) error {
 		return Fill(dir, map[string][]byte{"content.md": []byte("x")})
 	})
 	must(t, err)
@@ -422,7 +422,7 @@ func TestUnpriced(t *testing.T) {
 	n = 0
 	b = begin(t, three, do)
 	b.plan.Limits.USD = 1
-	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "flow-2026-11-22-0003", b.plan, func(dir string) error {
+	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "", "flow-2026-11-22-0003", b.plan, func(dir string) error {
 		return Fill(dir, map[string][]byte{"content.md": []byte("x")})
 	})
 	must(t, err)
@@ -606,7 +606,7 @@ func TestBuild(t *testing.T) {
 		p.Files = append(p.Files, name)
 	}
 	must(t, p.Check(files))
-	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "build-2026-11-22-0001", p, func(dir string) error { return Fill(dir, files) })
+	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "", "build-2026-11-22-0001", p, func(dir string) error { return Fill(dir, files) })
 	must(t, err)
 	b := &bench{t: t, plan: p, run: r, busy: map[string]bool{}}
 	b.do = func(Job) Done {

@@ -149,7 +149,7 @@ func TestRecheck(t *testing.T) {
 	b = beginWith(t, list, map[string]string{"prd.json": prd}, nil)
 	b.plan.Limits.Tokens = used
 	var err error
-	b.run, err = run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "flow-2026-11-22-0002", b.plan, func(dir string) error {
+	b.run, err = run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "", "flow-2026-11-22-0002", b.plan, func(dir string) error {
 		return Fill(dir, map[string][]byte{"prd.json": []byte(prd)})
 	})
 	must(t, err)

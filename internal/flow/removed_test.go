@@ -18,7 +18,7 @@ func TestDiskGone(t *testing.T) {
 	runs, into, away := filepath.Join(t.TempDir(), "runs"), t.TempDir(), t.TempDir()
 	inputs := map[string][]byte{"content.md": []byte("what article says")}
 	var err error
-	b.run, err = run.CreateFlowIn(runs, into, b.run.ID, b.plan, func(dir string) error { return Fill(dir, inputs) })
+	b.run, err = run.CreateFlow(runs, into, b.run.ID, b.plan, func(dir string) error { return Fill(dir, inputs) })
 	must(t, err)
 	about, written := filepath.Join(runs, b.run.ID, "run.json"), map[string]any{}
 	must(t, store.ReadJSON(about, &written))
@@ -51,7 +51,7 @@ func TestRemoved(t *testing.T) {
 			into := t.TempDir()
 			inputs := map[string][]byte{"content.md": []byte("what article says")}
 			var err error
-			b.run, err = run.CreateFlowIn(filepath.Join(t.TempDir(), "runs"), into, b.run.ID, b.plan, func(dir string) error { return Fill(dir, inputs) })
+			b.run, err = run.CreateFlow(filepath.Join(t.TempDir(), "runs"), into, b.run.ID, b.plan, func(dir string) error { return Fill(dir, inputs) })
 			must(t, err)
 			s := b.carry()
 			b.want(s, run.Cancelled, ReasonRemoved, c.steps)

@@ -26,9 +26,10 @@ const atPrefix = ".at-"
 // hiddenPrefix marks the files of a run that is being made.
 const hiddenPrefix = ".bothy" + newPrefix
 
-// CreateFlowIn is CreateFlow for a run whose files are in a directory of its own in the directory into.
-// into must exist, and be a real path. The error is ErrConflict if into has a file of that name.
-func CreateFlowIn(root, into, id string, what any, fill func(dir string) error) (*Run, error) {
+// CreateFlow is Create for a flow; fill writes the other files into its directory. If into is not empty, the
+// files are in a directory of their own in the directory into, which must exist and be a real path. The
+// error is ErrConflict if into has a file of that name.
+func CreateFlow(root, into, id string, what any, fill func(dir string) error) (*Run, error) {
 	return create(root, into, &plan{Version: Version, ID: id, Kind: Flows, Plan: what}, fill)
 }
 

@@ -16,7 +16,7 @@ import (
 // elsewhere makes a run whose files are in another directory.
 func elsewhere(t *testing.T, root, into, id string) (*Run, error) {
 	t.Helper()
-	return CreateFlowIn(root, into, id, map[string]int{"n": 7}, func(dir string) error { return os.Mkdir(filepath.Join(dir, "inputs"), 0o700) })
+	return CreateFlow(root, into, id, map[string]int{"n": 7}, func(dir string) error { return os.Mkdir(filepath.Join(dir, "inputs"), 0o700) })
 }
 
 // only checks that a directory contains these names and no others.

@@ -117,11 +117,6 @@ func Create(root, id string, what any) (*Run, error) {
 	return create(root, "", &plan{Version: Version, ID: id, Plan: what}, nil)
 }
 
-// CreateFlow is Create for a flow. fill writes the flow's other files into the directory.
-func CreateFlow(root, id string, what any, fill func(dir string) error) (*Run, error) {
-	return CreateFlowIn(root, "", id, what, fill)
-}
-
 func create(root, into string, p *plan, fill func(dir string) error) (*Run, error) {
 	fail := func(err error) (*Run, error) { return nil, &spec.Error{Op: "write down the run " + p.ID, Err: err} }
 	if err := os.MkdirAll(root, 0o700); err != nil {

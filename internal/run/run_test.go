@@ -88,7 +88,7 @@ func TestSameID(t *testing.T) {
 // TestKinds checks that flows and loops are kept apart.
 func TestKinds(t *testing.T) {
 	root, r := begun(t)
-	f, err := CreateFlow(root, "words-2026-11-22-0001", nil, func(dir string) error { return os.Mkdir(filepath.Join(dir, "inputs"), 0o700) })
+	f, err := CreateFlow(root, "", "words-2026-11-22-0001", nil, func(dir string) error { return os.Mkdir(filepath.Join(dir, "inputs"), 0o700) })
 	must(t, err)
 	if _, err := os.Stat(filepath.Join(f.Dir(), "inputs")); err != nil {
 		t.Error(err)
@@ -111,7 +111,7 @@ func TestKinds(t *testing.T) {
 		t.Errorf("as a flow: %+v, %v", again, err)
 	}
 	full := errors.New("full")
-	if _, err := CreateFlow(root, "half", nil, func(string) error { return full }); !errors.Is(err, full) {
+	if _, err := CreateFlow(root, "", "half", nil, func(string) error { return full }); !errors.Is(err, full) {
 		t.Errorf("one that could not be filled: %v", err)
 	}
 }
@@ -145,7 +145,7 @@ func TestRemove(t *testing.T) {
 func TestMakingTakesTime(t *testing.T) {
 	root, into := filepath.Join(t.TempDir(), "runs"), t.TempDir()
 	for place, want := range map[string][]string{"": {"inputs", "mail", "run.json"}, into: {"mail", "run.json"}} {
-		r, err := CreateFlowIn(root, place, "slow", nil, func(dir string) error {
+		r, err := CreateFlow(root, place, "slow", nil, func(dir string) error {
 			long := time.Now().Add(-2 * abandonedAfter)
 			must(t, os.Chtimes(filepath.Join(root, newPrefix+"slow"), long, long))
 			quick, err := Create(root, "quick", nil)

@@ -26,7 +26,7 @@ func begunFlow(t *testing.T, text string) (*engine.Engine, *flowplan.Plan, *run.
 	must(t, err)
 	plan := &flowplan.Plan{Flow: f, Values: map[string]string{}}
 	must(t, plan.Check(nil))
-	r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", plan, func(dir string) error { return flow.Fill(dir, nil) })
+	r, err := run.CreateFlow(st.Runs(), "", "two-2026-11-22-0001", plan, func(dir string) error { return flow.Fill(dir, nil) })
 	must(t, err)
 	h, _, err := r.Host()
 	must(t, err)

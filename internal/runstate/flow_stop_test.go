@@ -20,7 +20,7 @@ func TestStopTooLate(t *testing.T) {
 	f, err := flowplan.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
 	l := &Flow{Record: Record{Engine: runstatetest.EmptyEngine(t)}, Plan: flowplan.Plan{Flow: f}}
-	l.Run, err = run.CreateFlow(t.TempDir(), "one-2026-11-22-0001", &l.Plan, func(string) error { return nil })
+	l.Run, err = run.CreateFlow(t.TempDir(), "", "one-2026-11-22-0001", &l.Plan, func(string) error { return nil })
 	must(t, err)
 	h, _, err := l.Run.Host()
 	must(t, err)
@@ -49,7 +49,7 @@ func TestStopSkipped(t *testing.T) {
 	f, err := flowplan.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
 	must(t, err)
 	l := &Flow{Record: Record{Engine: runstatetest.EmptyEngine(t)}, Plan: flowplan.Plan{Flow: f}}
-	l.Run, err = run.CreateFlow(t.TempDir(), "one-2026-11-22-0001", &l.Plan, func(string) error { return nil })
+	l.Run, err = run.CreateFlow(t.TempDir(), "", "one-2026-11-22-0001", &l.Plan, func(string) error { return nil })
 	must(t, err)
 	h, _, err := l.Run.Host()
 	must(t, err)
@@ -84,7 +84,7 @@ func TestStopUnmade(t *testing.T) {
 		}
 		l.Plan.Sandboxes[name] = sb.ID
 	}
-	l.Run, err = run.CreateFlow(st.Runs(), "one-2026-11-22-0001", &l.Plan, func(string) error { return nil })
+	l.Run, err = run.CreateFlow(st.Runs(), "", "one-2026-11-22-0001", &l.Plan, func(string) error { return nil })
 	must(t, err)
 	must(t, Cancel(l))
 	list, err := st.List()

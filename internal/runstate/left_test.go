@@ -32,7 +32,7 @@ func TestFlowAnew(t *testing.T) {
 		plan := flowplan.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"mine": runstatetest.Sandbox(t, st, "r-mine"), "shell": runstatetest.Sandbox(t, st, "r-shell")}}
 		rules := []byte("version: 1\ndefault: deny\n")
 		must(t, os.WriteFile(st.Sandbox(plan.Sandboxes["mine"]).Policy(), rules, 0o600))
-		r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", &plan, func(string) error { return nil })
+		r, err := run.CreateFlow(st.Runs(), "", "two-2026-11-22-0001", &plan, func(string) error { return nil })
 		must(t, err)
 		runstatetest.Append(t, r, runstatetest.Event(t, run.Ready, flow.Made{}), runstatetest.Event(t, run.Began, nil), runstatetest.Event(t, run.Ended, flow.End{Status: run.Completed, Reason: flow.ReasonSkipped})).Close()
 		must(t, putAway(t.Context(), e, &plan))

@@ -34,7 +34,7 @@ func TestFlowLeft(t *testing.T) {
 			e := &engine.Engine{Store: st}
 			plan := flowplan.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"mine": runstatetest.Sandbox(t, st, "r-mine"), "shell": store.NewID()}}
 			runstatetest.Sandbox(t, st, "other")
-			r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", &plan, func(string) error { return nil })
+			r, err := run.CreateFlow(st.Runs(), "", "two-2026-11-22-0001", &plan, func(string) error { return nil })
 			must(t, err)
 			h := runstatetest.Append(t, r, runstatetest.Event(t, run.Ready, flow.Made{}), runstatetest.Event(t, run.Began, nil), runstatetest.Event(t, run.Ended, flow.End{Status: status, Reason: "done"}))
 			l, err := runstate.ReadFlow(e, r)

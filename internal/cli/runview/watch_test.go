@@ -258,7 +258,7 @@ func TestFlowPage(t *testing.T) {
 	prd := map[string][]byte{"prd.json": []byte(`[{"id": "a", "title": "greets"}, {"id": "b", "title": "sums"}, {"id": "c"}]`)}
 	plan := flowplan.Plan{Flow: f, File: "/f.yaml", Directory: "/app", Agent: "mine", Values: map[string]string{}, Files: []string{"prd.json"}, Limits: flowplan.Limits{Tokens: 1000}}
 	must(t, plan.Check(prd))
-	r, err := run.CreateFlow(t.TempDir(), "stories-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, prd) })
+	r, err := run.CreateFlow(t.TempDir(), "", "stories-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, prd) })
 	must(t, err)
 	h, _, err := r.Host()
 	must(t, err)
@@ -348,7 +348,7 @@ func TestFlowPageBeside(t *testing.T) {
 	must(t, err)
 	plan := flowplan.Plan{Flow: f, Values: map[string]string{}}
 	must(t, plan.Check(nil))
-	r, err := run.CreateFlow(t.TempDir(), "many-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
+	r, err := run.CreateFlow(t.TempDir(), "", "many-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
 	must(t, err)
 	h, _, err := r.Host()
 	must(t, err)
