@@ -7,7 +7,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// TestRemoveRefused checks that no sandbox is created that nobody would remove.
+// TestRemoveRefused checks that CreateFrom refuses a sandbox that its first command would have to remove.
 func TestRemoveRefused(t *testing.T) {
 	c := Client{StateDir: t.TempDir(), Programs: t.TempDir()}
 	if _, err := c.CreateFrom(t.Context(), spec.Request{Agent: "shell", Remove: true}); !errors.Is(err, spec.ErrUsage) || spec.Hint(err) == "" {

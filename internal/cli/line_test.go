@@ -35,7 +35,7 @@ func TestWrongWords(t *testing.T) {
 		"ls --nothing":                   {"unknown flag: --nothing", "bothy ls --help lists the flags"},
 		"ls -Q":                          {"unknown shorthand flag: 'Q' in -Q", "bothy ls --help lists the flags"},
 		"stop --timeout":                 {"flag needs an argument: --timeout", "bothy stop --help"},
-		"run claude . --mdoel opus":      {"unknown flag: --mdoel", "stand behind --: bothy run claude . -- --mdoel"},
+		"run claude . --mdoel opus":      {"unknown flag: --mdoel", "flags of the program inside follow --: bothy run claude . -- --mdoel"},
 		"run shell . ls -la":             {"unknown shorthand flag: 'l' in -la", "bothy run shell . -- ls -la"},
 		"run shell . --worksapce review": {"unknown flag: --worksapce", "did you mean --workspace?"},
 		"run shell . ls":                 {"ls does not exist", "if ls is a command, write it after --: bothy run shell . -- ls"},

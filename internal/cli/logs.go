@@ -34,10 +34,10 @@ func (a *app) logsCommand() *cobra.Command {
   checkpoints  why checkpoints that are made by themselves were not
   keeper       what the process that owns the sandbox had to say
 
-With --agent it shows the latest session as the agent itself keeps it: what was
-said, which tools it used, what that took; as events in one form for all agents
-with --json. With --source output it is read from what the agent printed in the
-background, if that is events. The sandbox need not run.
+With --agent it shows the latest session from the agent's own records: messages,
+tools and usage. With --json it prints them as events in one form for all agents.
+With --source output it reads the output of the agent in the background, if that
+is events. The sandbox need not run.
 
 Control sequences are taken out: nothing printed inside reaches your terminal
 as more than text.`,

@@ -48,7 +48,7 @@ func TestApart(t *testing.T) {
 			}
 			must(t, d.CheckStart(sb))
 			must(t, os.MkdirAll(at("place"), 0o700))
-			r, err := runs.CreateFlowIn(st.Runs(), at("place"), "one", nil, nil)
+			r, err := runs.CreateFlow(st.Runs(), at("place"), "one", nil, nil)
 			must(t, err)
 			for range 2 {
 				if err := d.CheckStart(sb); errors.Is(err, spec.ErrConflict) != c.refused || (err != nil) != c.refused {

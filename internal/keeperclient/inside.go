@@ -50,7 +50,7 @@ func (k Keepers) askStatus(ctx context.Context, sb *spec.Sandbox) (st wire.Keepe
 	return st, c.Expect(wire.Reply, &st)
 }
 
-// absent reports whether an error of dial, or of a request, means that no keeper takes requests: not
+// absent reports whether an error of dialControl, or of a request, means that no keeper takes requests: not
 // yet, or not any more.
 func absent(err error) bool {
 	return IsSevered(err) || errors.Is(err, spec.ErrStopping) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED)

@@ -94,7 +94,7 @@ func TestFindBothy(t *testing.T) {
 }
 
 // TestUseInstalled checks that a foreign program starts nothing of an installation before its caller has
-// accepted it, and what it does when the installation changes. The bothy of this test is a copy of the
+// accepted it, and asks its caller again when the installation has changed. The bothy of this test is a copy of the
 // test's own program, which is of its build.
 func TestUseInstalled(t *testing.T) {
 	forget := func() {

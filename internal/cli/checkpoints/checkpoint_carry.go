@@ -20,7 +20,7 @@ func (a *app) checkpointExportCommand() *cobra.Command {
 		Short: "Write a checkpoint to a file that only you can import",
 		Long: `Writes a checkpoint, with all that a sandbox needs to begin from it, to one file. It is
 encrypted with owner.key of your state directory: no one else can read it, and an import
-accepts only what was written. It has the network rules, and no credentials.`,
+accepts only an unchanged file. It has the network rules, and no credentials.`,
 		Args: cmdline.Exactly(2, "a sandbox and a checkpoint"), ValidArgsFunction: a.sandboxAndCheckpoint,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if output == "" {

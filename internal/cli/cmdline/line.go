@@ -112,7 +112,7 @@ func behind(cmd *cobra.Command, args []string, flag *pflag.NotExistError) string
 		n = i
 	}
 	line := ShellLine(slices.Concat(args[:n], []string{"--"}, args[n:]))
-	return fmt.Sprintf("flags of what runs inside stand behind --: %s %s %s", cmd.CommandPath(), line, dashed(flag))
+	return fmt.Sprintf("flags of the program inside follow --: %s %s %s", cmd.CommandPath(), line, dashed(flag))
 }
 
 // CommandAt returns the index of the first argument of run that may be a command instead of a path,

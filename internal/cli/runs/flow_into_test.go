@@ -40,7 +40,7 @@ func TestGone(t *testing.T) {
 		if has {
 			plan.Sandboxes["shell"] = runstatetest.Sandbox(t, st, "r-shell")
 		}
-		r, err := run.CreateFlowIn(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
+		r, err := run.CreateFlow(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
 		must(t, err)
 		runstatetest.Append(t, r, runstatetest.Event(t, run.Ready, flow.Made{}), runstatetest.Event(t, run.Began, nil), runstatetest.Event(t, run.Ended, flow.End{Status: run.Failed, Reason: "step"})).Close()
 		next := map[bool]string{true: "resume ", false: "rm "}[has] // without its sandbox it cannot be resumed
@@ -89,7 +89,7 @@ func TestAway(t *testing.T) {
 	flags := &flowFlags{into: filepath.Join(t.TempDir(), "place")}
 	must(t, a.settleInto(t.Context(), e, flags))
 	plan := flowplan.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"shell": runstatetest.Sandbox(t, st, "r-shell")}}
-	r, err := run.CreateFlowIn(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
+	r, err := run.CreateFlow(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
 	must(t, err)
 	runstatetest.Append(t, r, runstatetest.Event(t, run.Ready, flow.Made{}), runstatetest.Event(t, run.Began, nil), runstatetest.Event(t, run.Ended, flow.End{Status: run.Failed, Reason: "step"})).Close()
 	about, written := filepath.Join(st.Runs(), r.ID, "run.json"), map[string]any{}

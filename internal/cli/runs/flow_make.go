@@ -180,7 +180,7 @@ func (m *flowMaking) create() (err error) {
 				return nil, err
 			}
 		}
-		return run.CreateFlowIn(m.engine.Store.Runs(), m.flags.into, id, &m.flags.plan, m.fillInputs)
+		return run.CreateFlow(m.engine.Store.Runs(), m.flags.into, id, &m.flags.plan, m.fillInputs)
 	})
 	if err == nil {
 		m.host, _, err = m.run.Host()

@@ -308,7 +308,7 @@ func (f *loopFlags) readPlan(a *app, args []string) (path string, err error) {
 	return path, f.plan.Check()
 }
 
-// checkTasks checks that there is work to do.
+// checkTasks refuses a loop over tasks if none is ready, and notes the project of the tasks.
 func (f *loopFlags) checkTasks(ctx context.Context, e *engine.Engine) error {
 	t := f.plan.Tasks
 	if t == nil {

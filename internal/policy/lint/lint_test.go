@@ -51,7 +51,7 @@ func TestLint(t *testing.T) {
 		{"passthrough that does not count", []any{policy.LayerUser, `{allow: [{host: a.example, passthrough: true}], deny: [{host: a.example, methods: [POST]}]}`}, []string{"passthrough a.example"}},
 		{"a project asks in vain", []any{policy.LayerUser, `allow: ["a.example:443"]`, policy.LayerProject, `{allow: [a.example, b.example]}`}, []string{"ungranted b.example"}},
 		{
-			"a project asks in vain for what is closed unless a rule names it",
+			"a project asks in vain for an address that only a rule by name opens",
 			[]any{
 				policy.LayerUser, `allow: ["**", "10.0.0.0/8:5432", "169.254.0.0/16"]`,
 				policy.LayerProject, `allow: [good.example, db, "*.corp", "10.9.9.9:5432", 10.8.8.8, "10.9.9.9:80", 192.168.0.0/16, 169.254.169.254, 93.184.216.34]`,
