@@ -3,54 +3,86 @@ package gvisor
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// watchProcesses notices the end of the sentry or the gofer. The sandbox needs both, so watch then kills the
+// The two processes of a wall.
+const (
+	theSentry = iota
+	theGofer
+)
+
+// watchProcesses notices the end of the sentry or the gofer. The sandbox needs both, so it then kills the
 // other one.
 func (w *wall) watchProcesses() error {
-	const sentry, gofer = 0, 1
 	names, pids := []string{"sentry", "gofer"}, w.Pids()
-	fds := make([]int, 0, len(pids))
+	fds, ends := make([]int, 0, len(pids)), make([]unix.PollFd, 0, len(pids))
 	for i, pid := range pids {
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			closeAll(fds)
 			return fmt.Errorf("watch the %s: %w", names[i], err)
 		}
-		fds = append(fds, fd)
+		fds, ends = append(fds, fd), append(ends, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
-	var all sync.WaitGroup
-	for i, fd := range fds {
-		all.Go(func() {
-			poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-			for {
-				if _, err := unix.Poll(poll, -1); err != unix.EINTR {
-					break
-				}
+	go func() {
+		defer closeAll(fds)
+		anyReadable(ends, -1)
+		first := theSentry
+		if ends[theSentry].Revents == 0 {
+			first = theGofer
+		}
+		dead := firstDead(first, func(i int) ending {
+			if i != first && !anyReadable(ends[i:i+1], fallTime) {
+				return alive
 			}
-			dead := i
-			if i == gofer && exitedWell(pids[gofer]) {
-				dead = sentry
-			}
-			w.endWall(fmt.Errorf("the %s (process %d) died", names[dead], pids[dead]))
-			for _, other := range fds {
-				_ = unix.PidfdSendSignal(other, unix.SIGKILL, nil, 0) // one may be gone
-			}
+			return endOf(pids[i])
 		})
-	}
-	go func() { all.Wait(); closeAll(fds) }()
+		w.endWall(fmt.Errorf("the %s (process %d) died", names[dead], pids[dead]))
+		for _, fd := range fds {
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // one may be gone
+		}
+	}()
 	return nil
 }
 
-// exitedWell reports whether a child exited by itself, with 0, and leaves it to be collected. The gofer
-// does so when all its connections to the sentry are closed. A killed sentry closes them early in
-// its end: on a busy machine the gofer's end can be seen before the sentry's.
-func exitedWell(pid int) bool {
+// ending is how a process ended.
+type ending int
+
+const (
+	alive ending = iota
+	exitedWell
+	exitedBadly
+	killed // by a signal
+)
+
+// firstDead returns which process of a wall died first, when the end of one was seen. Each process exits
+// by itself when its connections to the other one are closed, and a killed process closes them early
+// in its end. So on a busy machine the end of the second can be seen before the end of the first.
+func firstDead(seen int, end func(process int) ending) int {
+	if end(seen) == killed {
+		return seen
+	}
+	other := theGofer
+	if seen == theGofer {
+		other = theSentry
+	}
+	switch theOther := end(other); {
+	case theOther == alive:
+		return seen
+	case theOther == killed:
+		return other
+	case end(theGofer) == exitedWell: // as always after the sentry's end
+		return theSentry
+	}
+	return theGofer
+}
+
+// endOf returns how an ended child ended, and leaves it to be collected.
+func endOf(pid int) ending {
 	var end struct {
 		_      [2]int32 // the signal's number, the error
 		code   int32
@@ -62,8 +94,28 @@ func exitedWell(pid int) bool {
 	for err == unix.EINTR {
 		err = unix.Waitid(unix.P_PID, pid, (*unix.Siginfo)(unsafe.Pointer(&end)), unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
 	}
-	const exited = 1 // CLD_EXITED
-	return err == nil && end.code == exited && end.status == 0
+	const exited = 1 // CLD_EXITED; the other codes of an end tell of a signal
+	switch {
+	case err != nil || end.code == exited && end.status != 0:
+		return exitedBadly
+	case end.code == exited:
+		return exitedWell
+	}
+	return killed
+}
+
+// anyReadable waits until one of the descriptors is readable, at most for a time; -1 means for ever.
+func anyReadable(fds []unix.PollFd, within time.Duration) bool {
+	for end := time.Now().Add(within); ; {
+		wait := -1
+		if within >= 0 {
+			wait = int(max(time.Until(end), 0).Milliseconds())
+		}
+		n, err := unix.Poll(fds, wait)
+		if err != unix.EINTR {
+			return n > 0
+		}
+	}
 }
 
 func closeAll(fds []int) {
@@ -97,10 +149,5 @@ func (w *wall) endsWithin(within time.Duration) bool {
 		defer unix.Close(fd)
 		processes = append(processes, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
-	for end := time.Now().Add(within); ; {
-		n, err := unix.Poll(processes, int(max(time.Until(end), 0).Milliseconds()))
-		if err != unix.EINTR {
-			return n > 0
-		}
-	}
+	return anyReadable(processes, within)
 }
