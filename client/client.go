@@ -24,7 +24,7 @@ import (
 // Client makes and uses the sandboxes of one state directory. The zero value uses those of the user. A
 // client may be used by several goroutines.
 type Client struct {
-	// StateDir is where sandboxes are kept. Default: as for the bothy command, which BOTHY_HOME may say.
+	// StateDir is where sandboxes are kept. A relative path is beneath the current directory. Default: as for the bothy command, which BOTHY_HOME may say.
 	StateDir string
 	// Programs is the directory with the bothy command. The other programs are beside it, or in
 	// ../libexec/bothy. Default: the first directory of PATH that has it, then the directory of this

@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/settings"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -32,7 +33,8 @@ func (c *Client) openState(ctx context.Context, note func(string)) (*opened, err
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	installed, err := c.programs()
+	state := sync.OnceValues(func() (*store.Store, error) { return app.OpenStore(c.StateDir) })
+	installed, err := c.programs(state)
 	if err != nil {
 		return nil, err
 	}
@@ -40,18 +42,23 @@ func (c *Client) openState(ctx context.Context, note func(string)) (*opened, err
 	if err != nil {
 		return nil, err
 	}
-	e, err := app.Open(app.Options{StateDir: c.StateDir, Settings: s, Note: func(text string) {
+	st, err := state()
+	if err != nil {
+		return nil, err
+	}
+	e := app.OpenIn(st, app.Options{Settings: s, Note: func(text string) {
 		c.passNote("%s", text)
 		if note != nil {
 			note(term.Sanitize(text))
 		}
 	}})
-	return &opened{e, s, installed}, err
+	return &opened{e, s, installed}, nil
 }
 
 // programs returns the installed programs, unless they may be of another build, or written by a sandbox.
-func (c *Client) programs() (*program.Installed, error) {
-	installed, err := program.UseInstalled(c.Programs, c.accept)
+// It opens the state directory only to look for the latter.
+func (c *Client) programs(state func() (*store.Store, error)) (*program.Installed, error) {
+	installed, err := program.UseInstalled(c.Programs, func(found *program.Installed) error { return c.accept(found, state) })
 	if err == nil && installed.Unproven != "" {
 		c.passNote("warning: %s may be of another build than this program: %s", installed.Bothy(), installed.Unproven)
 	}
@@ -59,7 +66,7 @@ func (c *Client) programs() (*program.Installed, error) {
 }
 
 // accept decides whether programs are used. None of them has been started yet, and none is for this.
-func (c *Client) accept(installed *program.Installed) error {
+func (c *Client) accept(installed *program.Installed, state func() (*store.Store, error)) error {
 	switch {
 	case installed.Unproven == "":
 	case !c.AcceptUnprovenBuild:
@@ -71,11 +78,11 @@ func (c *Client) accept(installed *program.Installed) error {
 	if installed.Named && !installed.Changed {
 		return nil
 	}
-	e, err := app.Open(app.Options{StateDir: c.StateDir})
+	st, err := state()
 	if err != nil {
 		return err
 	}
-	guard, err := e.Paths()
+	guard, err := hostpath.Load(st)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/program"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -60,6 +62,25 @@ func TestWrittenPrograms(t *testing.T) {
 	install(t, dir)
 	if _, err := named.List(t.Context()); !errors.Is(err, spec.ErrDenied) || spec.Hint(err) == "" {
 		t.Errorf("replaced where a sandbox writes: %v", err)
+	}
+}
+
+// TestUnprovenOpensNothing checks that the state directory is not opened for programs that are refused
+// anyway, or that need no look at the sandboxes.
+func TestUnprovenOpensNothing(t *testing.T) {
+	state := func() (*store.Store, error) {
+		t.Error("the state directory was opened")
+		return nil, errors.New("opened")
+	}
+	unproven := &program.Installed{Unproven: "no version", Named: true}
+	if err := (&Client{}).accept(unproven, state); !errors.Is(err, spec.ErrSandbox) {
+		t.Errorf("of an unknown build: %v", err)
+	}
+	if err := (&Client{AcceptUnprovenBuild: true}).accept(unproven, state); !errors.Is(err, spec.ErrUsage) {
+		t.Errorf("without notes: %v", err)
+	}
+	if err := (&Client{AcceptUnprovenBuild: true, Notes: func(string) {}}).accept(unproven, state); err != nil {
+		t.Errorf("in a named directory: %v", err)
 	}
 }
 

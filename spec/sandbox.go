@@ -4,6 +4,7 @@
 package spec
 
 import (
+	"cmp"
 	"time"
 )
 
@@ -194,6 +195,14 @@ type Limits struct {
 	Memory int64   `json:"memory,omitempty"` // bytes, of everything inside plus the wall itself
 	Pids   int64   `json:"pids,omitempty"`   // processes and threads inside
 	Disk   int64   `json:"disk,omitempty"`   // bytes outside of the host's directories and of checkpoints
+}
+
+// WithDefaults returns the limits, with those of def in the place of limits that are not set.
+func (l Limits) WithDefaults(def Limits) Limits {
+	return Limits{
+		CPUs: cmp.Or(l.CPUs, def.CPUs), Memory: cmp.Or(l.Memory, def.Memory),
+		Pids: cmp.Or(l.Pids, def.Pids), Disk: cmp.Or(l.Disk, def.Disk),
+	}
 }
 
 // MinMemory is the memory that the sandbox itself and a shell need, in bytes.

@@ -102,3 +102,16 @@ func TestWorkspaceMode(t *testing.T) {
 		t.Error("reviewed are workspaces that can be written to, and no others")
 	}
 }
+
+func TestLimitsWithDefaults(t *testing.T) {
+	def := Limits{CPUs: 2, Memory: 3, Pids: 4, Disk: 5}
+	for _, c := range []struct{ asked, want Limits }{
+		{Limits{}, def},
+		{Limits{CPUs: 0.5}, Limits{CPUs: 0.5, Memory: 3, Pids: 4, Disk: 5}},
+		{Limits{Memory: 9, Pids: 8, Disk: 7}, Limits{CPUs: 2, Memory: 9, Pids: 8, Disk: 7}},
+	} {
+		if got := c.asked.WithDefaults(def); got != c.want {
+			t.Errorf("%+v: %+v, want %+v", c.asked, got, c.want)
+		}
+	}
+}

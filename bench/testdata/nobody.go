@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/keeper"
@@ -20,7 +21,7 @@ func (nobody) SetLoans([]wire.Loan) error { return nil }
 
 // Certificate returns a certificate for the inside to trust. It is never used.
 func (nobody) Certificate() []byte {
-	a, err := ca.New("nobody")
+	a, err := ca.New("nobody", time.Now)
 	if err != nil {
 		panic(err)
 	}

@@ -18,8 +18,6 @@ import (
 
 // Options are the caller's part.
 type Options struct {
-	// StateDir is the state directory. Default: that of the user, [store.Dir].
-	StateDir string
 	Settings settings.Settings
 	// Note receives a text that a person should know.
 	Note func(text string)
@@ -36,29 +34,41 @@ type Options struct {
 	Claims func(*engine.Engine) (map[string]string, error)
 }
 
-// Open opens a state directory.
+// Open opens the state directory of the user.
 func Open(o Options) (*engine.Engine, error) {
-	dir, err := o.StateDir, error(nil)
-	if dir == "" {
-		dir, err = store.Dir()
-	}
+	s, err := OpenStore("")
 	if err != nil {
 		return nil, err
 	}
-	s, err := store.Open(dir)
+	return OpenIn(s, o), nil
+}
+
+// OpenStore opens a state directory; "" means that of the user, [store.Dir]. A relative path is beneath
+// the current directory.
+func OpenStore(dir string) (*store.Store, error) {
+	find := store.Dir
+	if dir != "" {
+		find = func() (string, error) { return store.Absolute(dir) }
+	}
+	path, err := find()
 	if err != nil {
 		return nil, err
 	}
+	return store.Open(path)
+}
+
+// OpenIn returns an engine for a state directory that is open.
+func OpenIn(s *store.Store, o Options) *engine.Engine {
 	e := &engine.Engine{
 		Store: s, Version: program.Version(), Agents: provision.Agents(),
-		Defaults: o.Settings.Limits(), Prices: o.Settings.Prices, StoreLimit: o.Settings.StoreLimit,
+		Defaults: o.Settings.Limits(), SaveEvery: o.Settings.SaveEvery, Prices: o.Settings.Prices, StoreLimit: o.Settings.StoreLimit,
 		Progress: o.Note, Unenforced: o.Unenforced, Passphrase: o.Passphrase, OwnProcess: o.OwnProcess,
 	}
 	if o.Claims != nil {
 		e.Claims = func() (map[string]string, error) { return o.Claims(e) }
 	}
 	snapshot.New(e).Attach()
-	return e, nil
+	return e
 }
 
 // Provisioner returns what makes the sandboxes of an engine.

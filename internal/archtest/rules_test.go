@@ -15,7 +15,7 @@ const layers = `
 spec
 internal/passwd internal/program internal/strictyaml
 internal/sums internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy/... internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/helper internal/fetch internal/sealedfile internal/task internal/build internal/price internal/gctune internal/quota internal/dirwatch internal/linediff internal/devcontainer internal/gate internal/sqlite internal/hostproxy internal/hostpath/look internal/elsewhere
-internal/hostpath internal/gitdir internal/hostproxy/transport internal/carried internal/review/quote internal/checkpoint/manifest
+internal/hostpath internal/gitdir internal/hostproxy/transport internal/carried internal/review/quote internal/checkpoint/manifest internal/rulefiles
 internal/review/beneath internal/checkpoint/packfile
 internal/review/risk internal/review/record internal/checkpoint/merge
 internal/review

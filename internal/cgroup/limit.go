@@ -2,7 +2,6 @@ package cgroup
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -36,13 +35,14 @@ type wish struct {
 
 func wishesOf(asked, def spec.Limits) []wish {
 	var wishes []wish
-	if n := cmp.Or(asked.CPUs, def.CPUs); n > 0 {
+	limits := asked.WithDefaults(def)
+	if n := limits.CPUs; n > 0 {
 		wishes = append(wishes, wish{spec.LimitCPUs, formatCPUs(n), cpuController, asked.CPUs > 0, cpuQuota(n)})
 	}
-	if n := cmp.Or(asked.Memory, def.Memory); n > 0 {
+	if n := limits.Memory; n > 0 {
 		wishes = append(wishes, wish{spec.LimitMemory, formatBytes(n), memoryController, asked.Memory > 0, memoryMax(n)})
 	}
-	n := hostPids(cmp.Or(asked.Pids, def.Pids))
+	n := hostPids(limits.Pids)
 	return append(wishes, wish{controller: pidsController, set: pidsMax(n)})
 }
 

@@ -1,10 +1,3 @@
-// Package checkpoint keeps the contents of a sandbox's directories at some point, so that the
-// sandbox can go back there, and others can begin from there.
-//
-// A checkpoint is a list of names and states (a tree for each directory), and of the places of
-// the files' contents. It adds only contents that are not kept yet. A file that the kernel has
-// not seen changed since the checkpoint before keeps its place there. So the cost of a checkpoint
-// grows with the changes since, and with the number of names, and not with the size of the files.
 package checkpoint
 
 import (

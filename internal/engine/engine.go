@@ -48,6 +48,9 @@ type Engine struct {
 	Drivers driver.Table
 	// Defaults are the limits of sandboxes that ask for none.
 	Defaults spec.Limits
+	// SaveEvery is the shortest time between two background saves of a root layer; 0 means that of the
+	// keeper.
+	SaveEvery spec.Duration
 	// Prices are the prices of models; they win over the usual ones.
 	Prices []price.Price
 	// StoreLimit is how much of the disk the state directory may take, in bytes; 0 means no limit.

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/keeper/grants"
+	"github.com/bothy-dev/bothy/internal/rulefiles"
+
 	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/policy/policyfile"
@@ -207,7 +208,7 @@ func TestRulesForAllThatCanBeTold(t *testing.T) {
 	if len(said) != 1 || !strings.Contains(said[0], idle.Name) {
 		t.Errorf("it is said: %q", said)
 	}
-	if user, err := grants.ReadPolicy(e.Store.Policy()); err != nil || len(user.Deny) != 1 {
+	if user, err := rulefiles.Read(e.Store.Policy()); err != nil || len(user.Deny) != 1 {
 		t.Errorf("the user's rules are %+v, %v", user, err)
 	}
 }

@@ -62,7 +62,7 @@ func (e *Engine) Homes() agenthome.Homes {
 // preparation prepares starts.
 func (e *Engine) preparation() prestart.Preparation {
 	return prestart.Preparation{
-		Keepers: e.Keepers(), Version: e.Version, Defaults: e.Defaults, Prices: e.Prices, Credentials: e.Credentials(),
+		Keepers: e.Keepers(), Version: e.Version, Defaults: e.Defaults, SaveEvery: e.SaveEvery, Prices: e.Prices, Credentials: e.Credentials(),
 		Programs: e.Programs(), Images: e.Images(), Rules: e.Rules(), Homes: e.Homes(), Directories: e.Directories(),
 	}
 }

@@ -171,7 +171,7 @@ func New(c Config) (*Gateway, error) {
 	if a := c.Identity.Authority; len(a.Key) > 0 {
 		g.ca, err = ca.Resume(c.Sandbox, c.now, a)
 	} else {
-		g.ca, err = ca.NewAt(c.Sandbox, c.now)
+		g.ca, err = ca.New(c.Sandbox, c.now)
 	}
 	if err == nil {
 		g.authority, err = g.ca.Keep()

@@ -364,7 +364,7 @@ func TestLiteralAddresses(t *testing.T) {
 
 // TestA10OtherName checks that the ClientHello must name the connection's host (A10).
 func TestA10OtherName(t *testing.T) {
-	authority, err := ca.New("test")
+	authority, err := ca.New("test", time.Now)
 	must(t, err)
 	l, err := tls.Listen("tcp4", "127.0.0.1:0", &tls.Config{
 		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) { return authority.Leaf(h.ServerName) },

@@ -25,7 +25,7 @@ import (
 // newGRPC returns a gRPC server outside, with the option that makes a gateway trust it.
 func newGRPC(t *testing.T) (server *grpctest.Server, port uint16, trusting func(*Config)) {
 	t.Helper()
-	authority, err := ca.New("outside")
+	authority, err := ca.New("outside", time.Now)
 	must(t, err)
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)

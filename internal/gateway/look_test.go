@@ -55,7 +55,7 @@ type origin struct {
 
 func newOrigin(t testing.TB, secure bool, h http.HandlerFunc) *origin {
 	t.Helper()
-	authority, err := ca.New("outside")
+	authority, err := ca.New("outside", time.Now)
 	must(t, err)
 	o := &origin{roots: x509.NewCertPool()}
 	o.roots.AppendCertsFromPEM(authority.Certificate())

@@ -15,7 +15,7 @@ import (
 
 func authority(t *testing.T) string {
 	t.Helper()
-	a, err := ca.New("demo")
+	a, err := ca.New("demo", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

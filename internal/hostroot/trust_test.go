@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/trust"
@@ -12,7 +13,7 @@ import (
 
 func authority(t testing.TB) string {
 	t.Helper()
-	a, err := ca.New("demo")
+	a, err := ca.New("demo", time.Now)
 	must(t, err)
 	return string(a.Certificate())
 }

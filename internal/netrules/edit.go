@@ -9,7 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/keeper/grants"
+	"github.com/bothy-dev/bothy/internal/rulefiles"
+
 	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/policy/policyfile"
@@ -57,7 +58,7 @@ func (r Rules) rewritePolicy(sb *spec.Sandbox, edit func(*policyfile.File) error
 	if sb != nil {
 		path = r.Keepers.Store.Sandbox(sb.ID).Policy()
 	}
-	f, err := grants.ReadPolicy(path)
+	f, err := rulefiles.Read(path)
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func (r Rules) checkEffect(sb *spec.Sandbox, own *policyfile.File) error {
 	if sb == nil {
 		return nil // the user's file depends on no other, and every change of it was checked
 	}
-	user, err := grants.ReadPolicy(r.Keepers.Store.Policy())
+	user, err := rulefiles.Read(r.Keepers.Store.Policy())
 	if err == nil {
 		_, err = policy.Compile(0, policy.Input{Layer: policy.LayerUser, Block: user.Block}, policy.Input{Layer: policy.LayerSandbox, Block: own.Block})
 	}

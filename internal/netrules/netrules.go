@@ -11,10 +11,11 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/bothy-dev/bothy/internal/rulefiles"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/hostpath"
-	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/policy/policyfile"
@@ -51,9 +52,9 @@ func (r Rules) Layers(sb *spec.Sandbox) ([]policy.Input, error) {
 // ownLayers returns the layers that no program inside can have written.
 func (r Rules) ownLayers(sb *spec.Sandbox) ([]policy.Input, error) {
 	if sb != nil {
-		return grants.OwnLayers(r.Keepers.Store.Policy(), r.Keepers.Store.Sandbox(sb.ID).Policy())
+		return rulefiles.OwnLayers(r.Keepers.Store.Policy(), r.Keepers.Store.Sandbox(sb.ID).Policy())
 	}
-	user, err := grants.ReadPolicy(r.Keepers.Store.Policy())
+	user, err := rulefiles.Read(r.Keepers.Store.Policy())
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func First(b policy.Block) func(store.Sandbox) error {
 
 // Has reports whether a sandbox's own layer has all rules of a block. It may have more.
 func (r Rules) Has(sb *spec.Sandbox, b policy.Block) (bool, error) {
-	own, err := grants.ReadPolicy(r.Keepers.Store.Sandbox(sb.ID).Policy())
+	own, err := rulefiles.Read(r.Keepers.Store.Sandbox(sb.ID).Policy())
 	if err != nil {
 		return false, err
 	}

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/rulefiles"
+
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -66,7 +67,7 @@ func TestInvite(t *testing.T) {
 		if want := append(agent.Env(other), "MINE=1"); !slices.Equal(kept.Env, want) {
 			t.Errorf("it has the variables %v, want %v", kept.Env, want)
 		}
-		b, err := grants.ReadPolicy(e.Store.Sandbox(sb.ID).Policy())
+		b, err := rulefiles.Read(e.Store.Sandbox(sb.ID).Policy())
 		must(t, err)
 		if want := append([]string{"debian"}, other.Presets...); !slices.Equal(b.Presets, want) || b.Default != policy.Deny {
 			t.Errorf("it may reach %+v, want %v", b.Block, want)

@@ -4,9 +4,10 @@ package otheragent
 import (
 	"slices"
 
+	"github.com/bothy-dev/bothy/internal/rulefiles"
+
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/keeper/grants"
 	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/policy/policyfile"
@@ -57,7 +58,7 @@ func (r *Replacement) WriteRules(d store.Sandbox) error {
 
 // rulesFor returns a sandbox's own rules, changed for another agent than the one it was made for.
 func rulesFor(e *engine.Engine, sb *spec.Sandbox, worker, other *spec.Agent) (policy.Block, error) {
-	own, err := grants.ReadPolicy(e.Store.Sandbox(sb.ID).Policy())
+	own, err := rulefiles.Read(e.Store.Sandbox(sb.ID).Policy())
 	if err != nil {
 		return policy.Block{}, err
 	}

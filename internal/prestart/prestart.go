@@ -3,10 +3,8 @@
 package prestart
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -30,6 +28,7 @@ type Preparation struct {
 	Keepers     keeperclient.Keepers
 	Version     string // of this binary
 	Defaults    spec.Limits
+	SaveEvery   spec.Duration // see [launch.Settings]
 	Prices      []price.Price
 	Credentials *credential.Broker
 	Programs    *agentprogram.Programs
@@ -41,24 +40,19 @@ type Preparation struct {
 
 // Settings collects the data that the keeper must be told, all but the loans and the settings of git.
 func (p Preparation) Settings(ctx context.Context, sb *spec.Sandbox, group string, limits []spec.Enforcement) (launch.Settings, error) {
-	me := caller()
+	me, most := caller(), sb.Limits.WithDefaults(p.Defaults)
 	l := launch.Settings{
 		Version: p.Version, Cache: p.Keepers.Store.Cache(), Rules: p.Keepers.Store.Policy(), Models: append(vault.ModelHosts(), vault.CountedHosts()...), Servers: serversOf(sb), Own: ownServer(sb), Prices: p.Prices,
 		User: me.name, Home: me.home, Shell: me.shell,
 		Cgroup: group, Limits: limits,
-		Memory: cmp.Or(sb.Limits.Memory, p.Defaults.Memory), CPUs: cmp.Or(sb.Limits.CPUs, p.Defaults.CPUs),
-		Pids: cmp.Or(sb.Limits.Pids, p.Defaults.Pids), Disk: cmp.Or(sb.Limits.Disk, p.Defaults.Disk),
+		Memory: most.Memory, CPUs: most.CPUs, Pids: most.Pids, Disk: most.Disk,
+		SaveEvery: p.SaveEvery,
 	}
 	if sb.Tasks != "" {
 		l.Tasks = p.Keepers.Store.Tasks()
 	}
 	if sb.Loop != "" {
 		l.Runs = p.Keepers.Store.Runs()
-	}
-	if v := os.Getenv("BOTHY_SAVE_EVERY"); v != "" {
-		if err := l.SaveEvery.UnmarshalText([]byte(v)); err != nil {
-			return l, spec.Errorf(spec.ErrUsage, "BOTHY_SAVE_EVERY: %w", err)
-		}
 	}
 	disk := "sentry and keeper" // the root layer, and everything on the disk
 	if sb.Build != nil {

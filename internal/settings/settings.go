@@ -50,6 +50,9 @@ type Settings struct {
 	Lend []hostcreds.Choice `yaml:"-"`
 	// StoreLimit is the total size of Bothy's data, in bytes. Zero: no limit.
 	StoreLimit int64 `yaml:"-"`
+	// SaveEvery is the shortest time between two background saves of a root layer. It is that of the
+	// variable BOTHY_SAVE_EVERY. Zero: the default.
+	SaveEvery spec.Duration `yaml:"-"`
 
 	memory, disk int64
 }
@@ -71,10 +74,23 @@ const (
 	maxMemory     = 32 << 30
 )
 
-// Load reads $XDG_CONFIG_HOME/bothy/config.yaml. A missing file counts as an empty one. The error is
-// of class [spec.ErrUsage] if the file holds a mistake. note receives a text for a person if a file is
-// passed over.
+// Load reads $XDG_CONFIG_HOME/bothy/config.yaml, and the variable of the environment that is a setting.
+// A missing file counts as an empty one. The error is of class [spec.ErrUsage] if they hold a mistake.
+// note receives a text for a person if a file is passed over.
 func Load(note func(text string)) (Settings, error) {
+	c, err := loadFile(note)
+	if v := os.Getenv(saveEveryVar); v != "" && err == nil {
+		if err := c.SaveEvery.UnmarshalText([]byte(v)); err != nil {
+			return c, spec.Errorf(spec.ErrUsage, "%s: %w", saveEveryVar, err).WithHint("set it to a time, such as 30s, or unset it")
+		}
+	}
+	return c, err
+}
+
+// saveEveryVar names the variable with the time between two saves of a root layer.
+const saveEveryVar = "BOTHY_SAVE_EVERY"
+
+func loadFile(note func(text string)) (Settings, error) {
 	var c Settings
 	path, err := Path()
 	if err != nil {

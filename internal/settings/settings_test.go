@@ -63,3 +63,27 @@ func TestLoad(t *testing.T) {
 		t.Error("a directory was read")
 	}
 }
+
+// TestSaveEvery checks the variable that is a setting, with and without a file.
+func TestSaveEvery(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", home)
+	must(t, os.Mkdir(filepath.Join(home, "bothy"), 0o700))
+	for _, text := range []string{"", "pids: 9\n"} {
+		if text != "" {
+			must(t, os.WriteFile(filepath.Join(home, "bothy", "config.yaml"), []byte(text), 0o600))
+		}
+		t.Setenv(saveEveryVar, "200ms")
+		if c, err := Load(func(string) {}); err != nil || c.SaveEvery != spec.Duration(200*time.Millisecond) {
+			t.Errorf("%q: %+v, %v", text, c, err)
+		}
+		t.Setenv(saveEveryVar, "often")
+		if _, err := Load(func(string) {}); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), saveEveryVar) || spec.Hint(err) == "" {
+			t.Errorf("%q, a wrong time: %v", text, err)
+		}
+		t.Setenv(saveEveryVar, "")
+		if c, err := Load(func(string) {}); err != nil || c.SaveEvery != 0 {
+			t.Errorf("%q, none: %+v, %v", text, c, err)
+		}
+	}
+}

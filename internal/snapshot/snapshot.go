@@ -1,7 +1,3 @@
-// Package snapshot keeps the state of sandboxes, and brings it back: checkpoints, restores, forks,
-// images of memory, copies of work to be judged, and the exchange of work between sandboxes. The
-// format and the storage of checkpoints are those of package checkpoint. The engine owns the life
-// cycle of the sandboxes.
 package snapshot
 
 import (

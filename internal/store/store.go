@@ -31,7 +31,7 @@ type Store struct{ dir string }
 // else ~/.local/share/bothy.
 func Dir() (string, error) {
 	if dir := os.Getenv("BOTHY_HOME"); dir != "" {
-		return filepath.Abs(dir)
+		return Absolute(dir)
 	}
 	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "bothy"), nil
@@ -42,6 +42,16 @@ func Dir() (string, error) {
 			WithHint("set BOTHY_HOME to a directory for Bothy's state")
 	}
 	return filepath.Join(home, ".local", "share", "bothy"), nil
+}
+
+// Absolute returns the path of a state directory that may be relative to the current directory.
+func Absolute(dir string) (string, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil { // the current directory was removed
+		return "", (&spec.Error{Op: "find the state directory " + dir, Err: err}).
+			WithHint("name it by an absolute path, or change to a directory that exists")
+	}
+	return path, nil
 }
 
 // Names in the state directory.

@@ -32,7 +32,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	a, err := ca.New("demo")
+	a, err := ca.New("demo", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/trust"
@@ -44,7 +45,7 @@ func TestHash(t *testing.T) {
 // authority makes a certificate as the gateway does.
 func authority(t *testing.T) string {
 	t.Helper()
-	a, err := ca.New("demo")
+	a, err := ca.New("demo", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +186,7 @@ func TestEnvironment(t *testing.T) {
 }
 
 func BenchmarkFiles(b *testing.B) {
-	a, err := ca.New("demo")
+	a, err := ca.New("demo", time.Now)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func callGRPC(server, token string) {
 func TestInspectedGRPC(t *testing.T) {
 	harness.AsUser(t)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
-		authority, err := ca.New("outside")
+		authority, err := ca.New("outside", time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}

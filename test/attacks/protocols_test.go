@@ -147,7 +147,7 @@ type postgres struct {
 
 func newPostgres(t *testing.T, l net.Listener) *postgres {
 	t.Helper()
-	authority, err := ca.New("database")
+	authority, err := ca.New("database", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/trust/clienttest"
@@ -59,7 +60,7 @@ func TestClientsThroughTheGateway(t *testing.T) {
 		c.Must(t, append(create, "shell", c.Work)...)
 		c.Must(t, "exec", "box", "curl", "--version")
 		c.Must(t, "policy", "allow", "*.trust.example.com:443", "--method", "GET", "--method", "HEAD", "--sandbox", "box")
-		other, err := ca.New("other")
+		other, err := ca.New("other", time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent/registrytest"
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
@@ -345,7 +346,7 @@ func farSide(t *testing.T, s *stage.Stage, dir string) {
 	clear := &http.Server{Handler: http.HandlerFunc(inClear)}
 	go func() { _ = clear.Serve(s.Take(t, "80")) }()
 	t.Cleanup(func() { _ = clear.Close() })
-	authority, err := ca.New("proxies")
+	authority, err := ca.New("proxies", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

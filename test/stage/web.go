@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 )
@@ -16,7 +17,7 @@ import (
 // signs its certificates.
 func Web(t *testing.T, l net.Listener, h http.Handler) (roots string) {
 	t.Helper()
-	authority, err := ca.New("outside")
+	authority, err := ca.New("outside", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/build"
 	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -220,7 +221,10 @@ func (s *snapshot) copyContent(out, in *os.File) error {
 			WithHint("leave out files that it does not need: .dockerignore")
 	}
 	for at := int64(0); at < size; {
-		from, to, err := extent(in, at, size)
+		from, to, err := store.NextData(in, at, size)
+		if errors.Is(err, unix.ENXIO) { // the file became shorter
+			break
+		}
 		if err != nil {
 			return err
 		}
@@ -238,23 +242,6 @@ func (s *snapshot) copyContent(out, in *os.File) error {
 		at = to
 	}
 	return out.Truncate(size)
-}
-
-// extent finds the next data in a file after a position: between from and to.
-func extent(f *os.File, at, size int64) (from, to int64, err error) {
-	from, err = f.Seek(at, unix.SEEK_DATA)
-	switch {
-	case errors.Is(err, unix.ENXIO): // the rest is empty
-		return size, size, nil
-	case errors.Is(err, unix.EINVAL): // the file system does not support it
-		return at, size, nil
-	case err != nil:
-		return at, at, err
-	}
-	if to, err = f.Seek(from, unix.SEEK_HOLE); err != nil || to > size {
-		to = size
-	}
-	return min(from, to), to, nil
 }
 
 // hashCopy returns the digest of the files that a COPY takes from the snapshot. It ignores exclude

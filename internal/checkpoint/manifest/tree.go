@@ -236,18 +236,12 @@ type decoder struct {
 	bad bool
 }
 
-func (d *decoder) readUnsigned() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.b, d.bad = nil, true
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
+func (d *decoder) readUnsigned() uint64 { return readNumber(d, binary.Uvarint) }
+func (d *decoder) readSigned() int64    { return readNumber(d, binary.Varint) }
 
-func (d *decoder) readSigned() int64 {
-	v, n := binary.Varint(d.b)
+// readNumber reads a number with a function of package binary, which returns its length too.
+func readNumber[T uint64 | int64](d *decoder, read func([]byte) (T, int)) T {
+	v, n := read(d.b)
 	if n <= 0 {
 		d.b, d.bad = nil, true
 		return 0

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint/manifest"
+	"github.com/bothy-dev/bothy/internal/store"
 )
 
 // Writer is a file with the contents of many.
@@ -66,17 +67,17 @@ func (p *Writer) Add(f *os.File, size int64) (manifest.Content, error) {
 		return c, err
 	}
 	for at := int64(0); at < size; {
-		piece, err := nextPiece(f, at, size)
+		start, end, err := store.NextData(f, at, size)
+		if errors.Is(err, unix.ENXIO) || err == nil && start == end { // it was cut just now, or has no more data
+			break
+		}
 		if err != nil {
 			return c, err
 		}
-		if piece.Length == 0 {
-			break
-		}
-		if _, err := f.Seek(piece.At, io.SeekStart); err != nil {
+		if _, err := f.Seek(start, io.SeekStart); err != nil {
 			return c, err
 		}
-		n, err := io.CopyN(p.f, f, piece.Length)
+		n, err := io.CopyN(p.f, f, end-start)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return c, fmt.Errorf("copy into the checkpoint: %w", err)
 		}
@@ -86,9 +87,9 @@ func (p *Writer) Add(f *os.File, size int64) (manifest.Content, error) {
 		}
 		p.size += n
 		if n > 0 {
-			c.Pieces = append(c.Pieces, manifest.Piece{At: piece.At, Length: n})
+			c.Pieces = append(c.Pieces, manifest.Piece{At: start, Length: n})
 		}
-		if at = piece.At + piece.Length; n < piece.Length {
+		if at = end; n < end-start {
 			break
 		}
 	}
@@ -112,28 +113,6 @@ func (p *Writer) AddText(text string) (manifest.Content, error) {
 	p.size += n
 	c.Pieces = []manifest.Piece{{Length: n}}
 	return c, nil
-}
-
-// nextPiece finds the next part of a file that has data; a part of no length means none.
-func nextPiece(f *os.File, at, size int64) (manifest.Piece, error) {
-	from, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
-	if errors.Is(err, unix.ENXIO) || err == nil && from >= size {
-		return manifest.Piece{}, nil
-	}
-	if errors.Is(err, unix.EINVAL) { // a file system that knows no holes
-		return manifest.Piece{At: at, Length: size - at}, nil
-	}
-	if err != nil {
-		return manifest.Piece{}, err
-	}
-	to, err := unix.Seek(int(f.Fd()), from, unix.SEEK_HOLE)
-	if errors.Is(err, unix.ENXIO) { // it was cut just now
-		return manifest.Piece{}, nil
-	}
-	if err != nil {
-		return manifest.Piece{}, err
-	}
-	return manifest.Piece{At: from, Length: min(to, size) - from}, nil
 }
 
 // FreeUnused frees the disk space of copies that are in none of the trees: files that changed while

@@ -177,14 +177,14 @@ func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool) (orders [
 		o := apply.Order{Change: c, Pick: f.pick, Overwrite: over[c.Path]}
 		stays := c.Refused != "" || c.Conflict != "" && !o.Overwrite
 		if len(c.Flags) > 0 && !f.flagged && !f.interactive && !stays && !c.Implied {
-			o.Why = strings.Join(reasons(c.Flags), "; ")
+			o.DeclineReason = strings.Join(reasons(c.Flags), "; ")
 			switch {
 			case !a.CanAsk() || f.dryRun || f.patch != "":
-				o.Not = resultFlagged
+				o.Declined = resultFlagged
 			case c.Kept():
-				o.Not = kept()
+				o.Declined = kept()
 			default:
-				o.Not = a.decline("apply %s, %s? %s", r.changeName(c), c.Kind, o.Why)
+				o.Declined = a.decline("apply %s, %s? %s", r.changeName(c), c.Kind, o.DeclineReason)
 			}
 		}
 		orders = append(orders, o)

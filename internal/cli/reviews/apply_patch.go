@@ -50,8 +50,8 @@ func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed, ov
 func (a *app) tiedChanges(f *applyFlags, r *reviewed, over map[string]bool) (map[string]bool, error) {
 	orders := a.orders(f, r, over)
 	for i := range orders {
-		if o := &orders[i]; o.Not == "" && patch.Unpatched(o.Change) {
-			o.Not = resultUnpatched
+		if o := &orders[i]; o.Declined == "" && patch.Unpatched(o.Change) {
+			o.Declined = resultUnpatched
 		}
 	}
 	outcomes, err := apply.Foresee(r.Workspace, orders)

@@ -81,7 +81,7 @@ func (q *inquiry) askOrders(r *reviewed, orders []apply.Order) error {
 			return err
 		}
 		if !yes {
-			o.Not = resultDeclined
+			o.Declined = resultDeclined
 		}
 	}
 	return nil

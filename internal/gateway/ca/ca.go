@@ -52,12 +52,9 @@ type Authority struct {
 	leaves map[string]*tls.Certificate
 }
 
-// New makes an authority for a sandbox. Its leaves name the sandbox; its own name is the same for
-// all (see Package trust).
-func New(sandbox string) (*Authority, error) { return NewAt(sandbox, time.Now) }
-
-// NewAt is New with another clock.
-func NewAt(sandbox string, now func() time.Time) (*Authority, error) {
+// New makes an authority for a sandbox, with a clock. Its leaves name the sandbox; its own name is the
+// same for all (see Package trust).
+func New(sandbox string, now func() time.Time) (*Authority, error) {
 	a, err := newAuthority(sandbox, now)
 	if err != nil {
 		return nil, err

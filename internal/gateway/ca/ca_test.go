@@ -24,7 +24,7 @@ func pool(t testing.TB, a *Authority) *x509.CertPool {
 
 func authority(t testing.TB) *Authority {
 	t.Helper()
-	a, err := New("demo")
+	a, err := New("demo", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func (c *clock) now() time.Time { return c.at }
 func at(t testing.TB) (*Authority, *clock) {
 	t.Helper()
 	c := &clock{time.Date(2030, 5, 6, 7, 8, 9, 0, time.UTC)}
-	a, err := NewAt("demo", c.now)
+	a, err := New("demo", c.now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect/upstream"
@@ -19,7 +20,7 @@ import (
 // BenchmarkKeepAlive sends small requests over kept connections, with client and server in this process:
 // look at its profile, not at its time.
 func BenchmarkKeepAlive(b *testing.B) {
-	outside, err := ca.New("outside")
+	outside, err := ca.New("outside", time.Now)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func BenchmarkKeepAlive(b *testing.B) {
 	defer server.Close()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(outside.Certificate())
-	inside, err := ca.New("inside")
+	inside, err := ca.New("inside", time.Now)
 	if err != nil {
 		b.Fatal(err)
 	}

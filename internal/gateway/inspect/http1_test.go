@@ -108,7 +108,7 @@ func (f *far) inspector(t *testing.T) *Inspector {
 // config lets everything pass to a far server.
 func (f *far) config(t *testing.T) Config {
 	t.Helper()
-	authority, err := ca.New("inside")
+	authority, err := ca.New("inside", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -586,7 +586,7 @@ func TestClientGoes(t *testing.T) {
 func TestClientHasSaidAll(t *testing.T) {
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
 		t.Run(name, func(t *testing.T) {
-			authority, err := ca.New("inside")
+			authority, err := ca.New("inside", time.Now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -634,7 +634,7 @@ func TestClientHasSaidAll(t *testing.T) {
 
 // TestClientBreaksOff checks that over TLS an unannounced end means that the client has gone.
 func TestClientBreaksOff(t *testing.T) {
-	authority, err := ca.New("inside")
+	authority, err := ca.New("inside", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

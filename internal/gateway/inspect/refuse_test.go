@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
@@ -34,7 +35,7 @@ func TestRefusedStreamEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		authority, err := ca.New("box") // of the bubble's time
+		authority, err := ca.New("box", time.Now) // of the bubble's time
 		if err != nil {
 			t.Fatal(err)
 		}

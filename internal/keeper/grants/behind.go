@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/rulefiles"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -70,7 +72,7 @@ func (g *Grants) CatchUp() {
 // rereadRules puts changed rules of the user and of the sandbox into force. Only commands read
 // the project's rules: the keeper opens no file that the inside made.
 func (g *Grants) rereadRules() error {
-	inputs, err := OwnLayers(g.Launch.Rules, g.Dir.Policy())
+	inputs, err := rulefiles.OwnLayers(g.Launch.Rules, g.Dir.Policy())
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,3 @@
-// Package apply brings the changes of a workspace to the host, or discards them.
-//
-// It writes on the host beneath the open directory. It makes new files that replace others in one
-// step. Before it changes anything, it writes down each step ([record.Intent]); after a crash the next
-// command finishes or undoes them.
 package apply
 
 import (
@@ -24,14 +19,14 @@ type Order struct {
 	Shown *beneath.Digest
 	// Overwrite applies the change even if the host's file was changed meanwhile.
 	Overwrite bool
-	// Not is the order's result if the user decided against it, and Why is the reason. Apply also
-	// leaves orders that must not be carried out without this one.
-	Not Result
-	Why string
+	// Declined is the order's result if the user decided against it, and DeclineReason tells why. Apply
+	// also leaves orders that must not be carried out without this one.
+	Declined      Result
+	DeclineReason string
 }
 
-// inside returns the mode that the record keeps for a directory that has another one on the host.
-func (o Order) inside() uint32 {
+// recordedMode returns the mode that the record keeps for a directory that has another one on the host.
+func (o Order) recordedMode() uint32 {
 	if o.HostMode()|0o700 == o.New.Mode {
 		return 0
 	}

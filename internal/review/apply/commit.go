@@ -82,7 +82,7 @@ func (a *applying) carryOutAll() error {
 // addToBatch puts a step into the batch.
 func (a *applying) addToBatch(s step) error {
 	o := a.orders[s.order]
-	if err := a.stillWanted(s.order); err != nil {
+	if err := a.checkWanted(s.order); err != nil {
 		return a.failOrder(s.order, err)
 	}
 	dir, name, err := a.Host.OpenParent(o.Path)
@@ -229,7 +229,7 @@ func (s *step) setMode(mode uint32) error {
 	if err != nil {
 		return err
 	}
-	if now.Form != beneath.Directory || !asSeen(s.old, now.Mark, false) {
+	if now.Form != beneath.Directory || !isAsSeen(s.old, now.Mark, false) {
 		return errNewer()
 	}
 	d, err := s.dir.OpenDir(s.name)

@@ -25,15 +25,15 @@ func (p *plan) contents(i int) record.Contents {
 	return t
 }
 
-// occupied ends an order that cannot replace a directory because of the directory's contents.
-func (p *plan) occupied(i int) {
+// endOccupied ends an order that cannot replace a directory because of the directory's contents.
+func (p *plan) endOccupied(i int) {
 	o := p.orders[i]
 	if o.Pick != nil || o.Old.Form != beneath.Directory {
 		return
 	}
 	parent, name, err := p.Host.OpenParent(o.Path)
 	if err == nil {
-		err = unlike(p.contents(i), parent, name, exactly)
+		err = checkContents(p.contents(i), parent, name, exactly)
 		parent.Close()
 	}
 	if err != nil {
@@ -47,9 +47,9 @@ var (
 	aside   = beneath.Mark.Aside // another name of it may have gone already
 )
 
-// unlike fails if a directory has an entry that was not seen there, or that cannot be taken out
+// checkContents fails if a directory has an entry that was not seen there, or that cannot be taken out
 // of it. A missing entry is not an error.
-func unlike(t record.Contents, parent *beneath.Dir, name string, as func(beneath.Mark) beneath.Mark) error {
+func checkContents(t record.Contents, parent *beneath.Dir, name string, as func(beneath.Mark) beneath.Mark) error {
 	return eachIn(t, parent, name, "", as, func(in *beneath.Dir, name string, st *unix.Stat_t) error {
 		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 			return nil

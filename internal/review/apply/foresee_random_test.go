@@ -188,7 +188,7 @@ func randomOrders(t *testing.T, r *rand.Rand, p *project) (orders []Order) {
 		}
 		o := Order{Change: c, Pick: pick, Overwrite: r.IntN(3) == 0}
 		if !c.Implied && r.IntN(10) == 0 {
-			o.Not, o.Why = "flagged", "by chance"
+			o.Declined, o.DeclineReason = "flagged", "by chance"
 		}
 		orders = append(orders, o)
 	}

@@ -26,10 +26,10 @@ func (a *applying) intended(s step) record.Step {
 		n.Known.Gone = true
 	case record.Chmod:
 		n.Mode = o.HostMode() | 0o700
-		n.Known.Inside = o.inside()
+		n.Known.Inside = o.recordedMode()
 	case record.Bring:
 		if o.New.Form == beneath.Directory {
-			n.Known.Inside = o.inside()
+			n.Known.Inside = o.recordedMode()
 		}
 		if !s.partly && (o.New.Form != beneath.Directory || o.Kind == review.Type) {
 			n.Known.Layer = o.New.Mark

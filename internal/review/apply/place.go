@@ -34,7 +34,7 @@ func (s *step) putInPlace(links *links) error {
 	if err != nil {
 		return err
 	}
-	if !there || !asSeen(s.old, beneath.MarkOf(&st), false) {
+	if !there || !isAsSeen(s.old, beneath.MarkOf(&st), false) {
 		return errNewer()
 	}
 	if s.do == record.Remove {
@@ -69,7 +69,7 @@ func (s *step) removeOld() error {
 		return err
 	}
 	if s.old.Form == beneath.Directory {
-		if unlike(s.gone, s.dir, s.temp, aside) == nil {
+		if checkContents(s.gone, s.dir, s.temp, aside) == nil {
 			return removeTree(s.gone, s.dir, s.temp)
 		}
 	} else if beneath.MarkOf(&st).Aside() == s.old.Mark.Aside() {

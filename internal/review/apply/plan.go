@@ -50,7 +50,7 @@ func (l *job) makePlan(orders []Order) (*plan, error) {
 			}
 		}
 	}
-	for p.blocked() {
+	for p.endBlocked() { // each ended order may be the reason for others to end
 	}
 	p.arrange()
 	return p, nil
@@ -92,23 +92,22 @@ func (l *job) parentsOf(orders []Order) (parents []Order) {
 
 // isRefused reports whether an order is not carried out, whatever the host has.
 func (o Order) isRefused() bool {
-	return o.Not != "" || o.Refused != "" || o.Conflict != "" && !o.Overwrite
+	r, _ := o.refusal()
+	return r != ""
 }
 
-// refused ends an order that cannot be carried out.
-func (p *plan) refused(i int) bool {
-	o := p.orders[i]
+// refusal returns the result of an order that is refused, and the reason. Both are empty for any other
+// order.
+func (o Order) refusal() (Result, string) {
 	switch {
-	case o.Not != "":
-		p.endOrder(i, o.Not, o.Why)
+	case o.Declined != "":
+		return o.Declined, o.DeclineReason
 	case o.Refused != "":
-		p.endOrder(i, Failed, o.Refused)
+		return Failed, o.Refused
 	case o.Conflict != "" && !o.Overwrite:
-		p.endOrder(i, Conflicts, o.Conflict)
-	default:
-		return false
+		return Conflicts, o.Conflict
 	}
-	return true
+	return "", ""
 }
 
 func (p *plan) endOrder(i int, r Result, why string) {
@@ -140,46 +139,50 @@ func (p *plan) judgeOrder(i int) error {
 		p.endOrder(i, Unmatched, "")
 		return nil
 	}
-	if err := p.stillWanted(i); err != nil {
+	if err := p.checkWanted(i); err != nil {
 		return p.failOrder(i, err)
 	}
-	if no, err := p.unmatched(i); no || err != nil {
+	if o.Pick != nil {
+		has, why, err := p.hasPicked(o)
 		if err != nil {
 			return p.failOrder(i, err)
 		}
-		return nil
+		if !has {
+			p.endOrder(i, Unmatched, why)
+			return nil
+		}
 	}
 	if whole := p.ties.whole[i]; whole != none && whole != i {
 		return nil // its whole is judged for it
 	}
-	if err := p.stillSeen(o); err != nil {
+	if err := p.checkHost(o); err != nil {
 		return p.failOrder(i, err)
 	}
 	return nil
 }
 
-// stillWanted fails if the layer changed since the order was given.
-func (p *plan) stillWanted(i int) error {
+// checkWanted fails if the layer changed since the order was given.
+func (p *plan) checkWanted(i int) error {
 	switch o := p.orders[i]; {
 	case i >= p.given: // the order was made from the layer just now
 		return nil
 	case o.Kind != review.Deleted:
-		return p.stillThere(o.Change)
+		return p.checkInLayer(o.Change)
 	case p.ties.whole[i] != none:
 		return nil // the path that replaces it was checked
 	default:
-		return p.stillGone(o.Path)
+		return p.checkHidden(o.Path)
 	}
 }
 
-// stillSeen fails if the host's path changed since the order was given.
-func (p *plan) stillSeen(o Order) error {
+// checkHost fails if the host's path changed since the order was given.
+func (p *plan) checkHost(o Order) error {
 	in, name, err := p.Host.OpenParent(o.Path)
 	if err != nil {
 		if o.Kind == review.Deleted || o.Old.Form != beneath.Nothing || !beneath.IsMissing(err) {
 			return err
 		}
-		return nil // blocked checks whether it gets a directory
+		return nil // endBlocked checks whether it gets a directory
 	}
 	defer in.Close()
 	st, there, err := in.Stat(name)
@@ -188,7 +191,7 @@ func (p *plan) stillSeen(o Order) error {
 		return err
 	case !there && o.Old.Form == beneath.Nothing:
 		return nil
-	case !there || o.Old.Form == beneath.Nothing || !asSeen(o.Old, beneath.MarkOf(&st), o.Kind == review.Deleted):
+	case !there || o.Old.Form == beneath.Nothing || !isAsSeen(o.Old, beneath.MarkOf(&st), o.Kind == review.Deleted):
 		return errNewer()
 	case o.Kind == review.Deleted:
 		return in.CheckWritable(path.Dir(o.Path))
@@ -196,18 +199,18 @@ func (p *plan) stillSeen(o Order) error {
 	return nil
 }
 
-// asSeen reports whether a place is still as it was seen. It ignores the contents of a directory,
+// isAsSeen reports whether a place is still as it was seen. It ignores the contents of a directory,
 // which are checked one by one, and also the mode of a directory that goes.
-func asSeen(old beneath.Entry, now beneath.Mark, goes bool) bool {
+func isAsSeen(old beneath.Entry, now beneath.Mark, goes bool) bool {
 	if old.Form == beneath.Directory {
 		return now.Inode == old.Mark.Inode && (goes || now.Mode == old.Mark.Mode)
 	}
 	return now == old.Mark
 }
 
-// blocked ends orders without a directory on the host that the caller may write to, now or later.
+// endBlocked ends orders without a directory on the host that the caller may write to, now or later.
 // It reports whether it found any, because others may have depended on them.
-func (p *plan) blocked() (found bool) {
+func (p *plan) endBlocked() (found bool) {
 	becomes := map[string]bool{} // something else that becomes a directory
 	for i, o := range p.orders {
 		becomes[o.Path] = p.isOpen(i) && o.Kind == review.Type && o.New.Form == beneath.Directory
@@ -220,7 +223,7 @@ func (p *plan) blocked() (found bool) {
 		in := path.Dir(o.Path)
 		err, known := reasons[in]
 		if !known {
-			err = p.blocks(in, becomes)
+			err = p.checkDirectory(in, becomes)
 			reasons[in] = err
 		}
 		if err != nil {
@@ -231,15 +234,15 @@ func (p *plan) blocked() (found bool) {
 	return found
 }
 
-// blocks returns the reason why nothing can be put in a directory that the host has, or gets.
-func (p *plan) blocks(in string, becomes map[string]bool) error {
+// checkDirectory fails if nothing can be put in a directory that the host has, or gets.
+func (p *plan) checkDirectory(in string, becomes map[string]bool) error {
 	d, err := p.Host.OpenDir(in)
 	switch {
 	case err == nil:
 		defer d.Close()
 		return d.CheckWritable(in)
 	case errors.Is(err, unix.ENOENT) && in != ".":
-		return p.blocks(path.Dir(in), becomes)
+		return p.checkDirectory(path.Dir(in), becomes)
 	}
 	for at := in; at != "."; at = path.Dir(at) {
 		if becomes[at] {
@@ -313,7 +316,7 @@ func (p *plan) hasLeftovers(at string) (bool, error) {
 // comeTogether adds the orders that belong to one whole, or to none.
 func (p *plan) comeTogether(whole int) {
 	var dirs, others []int
-	needed := p.needed()
+	needed := p.neededDirs()
 	for i, o := range p.orders {
 		switch {
 		case !p.isOpen(i) || o.Kind == review.Deleted || o.Kind == review.Type || p.ties.whole[i] != whole:
@@ -336,8 +339,8 @@ func (p *plan) comeTogether(whole int) {
 	}
 }
 
-// needed returns the directories that new files need.
-func (p *plan) needed() map[string]bool {
+// neededDirs returns the directories that new files need.
+func (p *plan) neededDirs() map[string]bool {
 	dirs := map[string]bool{}
 	for i, o := range p.orders[:p.given] {
 		for at := path.Dir(o.Path); p.isOpen(i) && o.Kind != review.Deleted && at != "." && !dirs[at]; at = path.Dir(at) {
@@ -383,28 +386,22 @@ func (p *plan) partsOf(i int) (parts []int) {
 	return parts
 }
 
-// unmatched ends an order for some hunks if it has none of them.
-func (p *plan) unmatched(i int) (bool, error) {
-	o := p.orders[i]
-	if o.Pick == nil {
-		return false, nil
-	}
-	t, err := p.textOf(o)
+// hasPicked reports whether a change has any of the hunks that its order picks. If it has no lines at
+// all, why is the reason.
+func (l *job) hasPicked(o Order) (has bool, why string, err error) {
+	t, err := l.textOf(o)
 	if err != nil {
-		return true, err
+		return false, "", err
 	}
 	_, hunks := t.Merged(o.Pick)
-	if hunks == 0 {
-		p.endOrder(i, Unmatched, t.Left)
-	}
-	return hunks == 0, nil
+	return hunks > 0, t.Left, nil
 }
 
 // Between the look and the apply, another command may have discarded a change, or put back the
 // layer's earlier contents. Apply leaves out a change that the layer does not want any more.
 
-// stillThere fails if the layer's path is not as it was seen.
-func (l *job) stillThere(c review.Change) error {
+// checkInLayer fails if the layer's path is not as it was seen.
+func (l *job) checkInLayer(c review.Change) error {
 	in, name, err := l.Upper.OpenParent(c.Path)
 	if beneath.IsMissing(err) {
 		return beneath.ErrChanged()
@@ -426,9 +423,9 @@ func (l *job) stillThere(c review.Change) error {
 	return nil
 }
 
-// already reports whether another apply has brought the change since the look, according to the
+// isAlreadyApplied reports whether another apply has brought the change since the look, according to the
 // record, and the host still has it.
-func (l *job) already(o Order) bool {
+func (l *job) isAlreadyApplied(o Order) bool {
 	k, noted := l.Record.Find(o.Path)
 	if !noted {
 		return false
@@ -452,8 +449,8 @@ func (l *job) already(o Order) bool {
 	return k.Layer == o.New.Mark || k.Layer == beneath.Mark{} && now.Size == o.New.Size && !l.LayerHas(o.Path)
 }
 
-// stillGone fails if the layer does not hide the host's path, or has something there.
-func (l *job) stillGone(p string) error {
+// checkHidden fails if the layer does not hide the host's path, or has something there.
+func (l *job) checkHidden(p string) error {
 	hides, err := l.Hides(p)
 	if err == nil && !hides {
 		err = beneath.ErrChanged()

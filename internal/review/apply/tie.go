@@ -57,18 +57,20 @@ func tieOrders(orders []Order) *ties {
 // them, and those that another apply has carried out.
 func (p *plan) endEarly() {
 	for i, o := range p.orders {
+		refused, why := o.refusal()
 		switch {
 		case p.outcome[i].Result != "":
-		case o.Not == "" && o.Refused == "" && o.Pick == nil && p.already(o):
+		case o.Declined == "" && o.Refused == "" && o.Pick == nil && p.isAlreadyApplied(o):
 			p.endOrder(i, Applied, "")
 			if o.Kind == review.Deleted {
 				p.noteRemoved(o.Path)
 			}
-		case p.refused(i):
+		case refused != "":
+			p.endOrder(i, refused, why)
 		case p.ties.lost[i] != "" && o.Pick == nil:
 			p.endOrder(i, Left, "it was moved to "+quote.Path(p.ties.lost[i])+", which is not selected: select both, or discard that first")
 		case p.ties.whole[i] == i:
-			p.occupied(i)
+			p.endOccupied(i)
 		}
 	}
 }

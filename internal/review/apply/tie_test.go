@@ -20,7 +20,7 @@ func (p *project) without(paths ...string) (orders []Order) {
 		o := Order{Change: c}
 		for _, path := range paths {
 			if c.Path == path {
-				o.Not, o.Why = "flagged", "make runs it"
+				o.Declined, o.DeclineReason = "flagged", "make runs it"
 			}
 		}
 		orders = append(orders, o)
@@ -129,7 +129,7 @@ func TestReplacedDirectory(t *testing.T) {
 	}{
 		"whole": {want: map[string]Result{"app": Applied, "app/d": Applied, "app/d/x": Applied, "app/lock": Applied, "app/n": Applied}},
 		"a part is left": {
-			less: func(orders []Order) []Order { orders[3].Not = "flagged"; return orders },
+			less: func(orders []Order) []Order { orders[3].Declined = "flagged"; return orders },
 			want: map[string]Result{"app": Left, "app/d": Left, "app/d/x": Left, "app/lock": "flagged", "app/n": Left},
 		},
 		"a part is not meant": {

@@ -58,23 +58,13 @@ func eachData(f *os.File, size int64, do func(start, length int64) error) error 
 	return nil
 }
 
-// nextData returns the next part of a file with data. If there is none left, the part is empty,
-// at the end.
+// nextData is [store.NextData] with the error of a changed file.
 func nextData(f *os.File, at, size int64) (start, end int64, err error) {
-	start, err = unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
-	switch {
-	case errors.Is(err, unix.ENXIO) || err == nil && start >= size:
-		return size, size, nil
-	case errors.Is(err, unix.EINVAL): // a file system that knows no holes
-		return at, size, nil
-	case err != nil:
-		return 0, 0, err
-	}
-	end, err = unix.Seek(int(f.Fd()), start, unix.SEEK_HOLE)
+	start, end, err = store.NextData(f, at, size)
 	if errors.Is(err, unix.ENXIO) { // it was cut just now
-		return 0, 0, ErrChanged()
+		err = ErrChanged()
 	}
-	return start, min(end, size), err
+	return start, end, err
 }
 
 // SameData reports whether two files have the same content. It does not read a hole of both

@@ -45,16 +45,16 @@ func open(ctx context.Context, dir string) (*db, error) {
 	d := &db{path: filepath.Join(dir, book.FileName)}
 	err := makeDir(dir)
 	if err == nil {
-		err = localPath(dir)
+		err = checkLocal(dir)
 	}
 	if err != nil {
 		return nil, d.explain("open the tasks", err)
 	}
-	unlock, err := lockFile(ctx, filepath.Join(dir, lockName))
+	opening, err := store.AwaitLock(ctx, filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, d.explain("open the tasks", err)
 	}
-	defer unlock()
+	defer opening.Unlock()
 	if d.file, err = makeFile(d.path); err != nil {
 		return nil, d.explain("open the tasks", err)
 	}
@@ -69,29 +69,6 @@ func open(ctx context.Context, dir string) (*db, error) {
 		return nil, d.explain("open the tasks", err)
 	}
 	return d, nil
-}
-
-// lockFile waits for the process that is opening the database, as long as for other locks. A cancelled wait
-// leaves a goroutine behind until the process ends.
-func lockFile(ctx context.Context, path string) (unlock func(), err error) {
-	type answer struct {
-		held *store.Lock
-		err  error
-	}
-	got := make(chan answer, 1)
-	go func() {
-		held, err := store.WaitLock(path)
-		got <- answer{held, err}
-	}()
-	select {
-	case a := <-got:
-		if a.err != nil {
-			return nil, a.err
-		}
-		return a.held.Unlock, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 func (d *db) connect(ctx context.Context, source string) (err error) {
@@ -173,7 +150,7 @@ func (d *db) prepare(ctx context.Context) error {
 		return err
 	}
 	if log != "wal" {
-		return elsewhere(spec.Errorf(nil, "no write-ahead log can be made of %s, but %q alone: its file system has no memory that processes share", d.path, log))
+		return hintElsewhere(spec.Errorf(nil, "no write-ahead log can be made of %s, but %q alone: its file system has no memory that processes share", d.path, log))
 	}
 	tx, err := d.sql.BeginTx(ctx, nil)
 	if err != nil {
@@ -239,7 +216,7 @@ func (d *db) explain(op string, err error) error {
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
 		return e.WithHint("nothing was changed; see that there is room on the disk of %s", filepath.Dir(d.path))
 	case sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOLFS: // locks that do not work, or no support for large files
-		return elsewhere(e)
+		return hintElsewhere(e)
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
 		return e.WithHint(mayWrite, filepath.Dir(d.path))
 	}

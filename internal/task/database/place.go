@@ -8,10 +8,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// remote names a file system that several machines may use at once, by its type of statfs(2). It is
+// nameOfRemote names a file system that several machines may use at once, by its type of statfs(2). It is
 // empty for any other. Processes with a write-ahead log coordinate through shared memory. On such a file
 // system each machine would map its own memory, and they would overwrite each other.
-func remote(kind uint32) string {
+func nameOfRemote(kind uint32) string {
 	switch kind {
 	case unix.NFS_SUPER_MAGIC:
 		return "NFS"
@@ -34,19 +34,19 @@ var kindOf = func(dir string) (uint32, error) {
 	return uint32(at.Type), err
 }
 
-// localPath refuses a directory on a remote file system.
-func localPath(dir string) error {
+// checkLocal refuses a directory on a remote file system.
+func checkLocal(dir string) error {
 	kind, err := kindOf(dir)
 	if err != nil {
 		return fmt.Errorf("look at the file system of %s: %w", dir, err)
 	}
-	if name := remote(kind); name != "" {
-		return elsewhere(spec.Errorf(nil, "%s is on %s, where no database can be kept that several processes write to", dir, name))
+	if name := nameOfRemote(kind); name != "" {
+		return hintElsewhere(spec.Errorf(nil, "%s is on %s, where no database can be kept that several processes write to", dir, name))
 	}
 	return nil
 }
 
-// elsewhere adds a hint for a file system that does not suit the database.
-func elsewhere(err *spec.Error) *spec.Error {
+// hintElsewhere adds a hint for a file system that does not suit the database.
+func hintElsewhere(err *spec.Error) *spec.Error {
 	return err.WithHint("have Bothy's state on a disk of this machine: set BOTHY_HOME, see docs/reference/state.md")
 }

@@ -41,7 +41,7 @@ func recorded(t *testing.T) (near, far *recorder) {
 // secureLink returns a link over TLS, with the connections beneath it at both ends.
 func secureLink(t *testing.T) (l *link, near, far *recorder, peer *tls.Conn) {
 	t.Helper()
-	authority, err := ca.New("outside")
+	authority, err := ca.New("outside", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,6 @@
-package grants
+// Package rulefiles reads the files with the network rules of the user and of a sandbox, which only
+// commands of the host write.
+package rulefiles
 
 import (
 	"errors"
@@ -16,8 +18,8 @@ import (
 // maxPolicy bounds a policy file, in bytes.
 const maxPolicy = 1 << 20
 
-// ReadPolicy reads a policy file. A missing file has no rules.
-func ReadPolicy(path string) (*policyfile.File, error) {
+// Read reads the rules in a file. A missing file has no rules.
+func Read(path string) (*policyfile.File, error) {
 	data, err := store.ReadFile(path, unix.O_NOFOLLOW, maxPolicy)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &policyfile.File{}, nil
@@ -34,11 +36,11 @@ func ReadPolicy(path string) (*policyfile.File, error) {
 
 // OwnLayers reads the layers that the inside cannot write: the user's and the sandbox's.
 func OwnLayers(user, sandbox string) ([]policy.Input, error) {
-	users, err := ReadPolicy(user)
+	users, err := Read(user)
 	if err != nil {
 		return nil, err
 	}
-	own, err := ReadPolicy(sandbox)
+	own, err := Read(sandbox)
 	if err != nil {
 		return nil, err
 	}
