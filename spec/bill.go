@@ -119,9 +119,9 @@ type Budget struct {
 func (b Budget) Check() error {
 	switch {
 	case b.Tokens < 0:
-		return Errorf(ErrUsage, "--max-tokens %d is negative", b.Tokens)
+		return Errorf(ErrUsage, "%s %d is negative", Option("max-tokens"), b.Tokens)
 	case !(b.USD >= 0) || math.IsInf(b.USD, 0): // or NaN
-		return Errorf(ErrUsage, "--max-cost %v is not an amount of money", b.USD)
+		return Errorf(ErrUsage, "%s %v is not an amount of money", Option("max-cost"), b.USD)
 	}
 	return nil
 }

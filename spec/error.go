@@ -26,6 +26,8 @@ type Error struct {
 	Op    string // the operation, a verb phrase: "start sandbox shell-app"
 	Err   error  // the cause
 	Hint  string // the next step, a sentence without a full stop; may be empty
+
+	flagHint string // the hint with flags in the place of options; empty if it names none
 }
 
 func (e *Error) Error() string {
@@ -50,14 +52,17 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Errorf makes an Error of a class without a hint.
+// Errorf makes an Error of a class without a hint. The text may name options: see Option.
 func Errorf(class error, format string, args ...any) *Error {
-	return &Error{Class: class, Err: fmt.Errorf(format, args...)}
+	return &Error{Class: class, Err: formatError(format, args)}
 }
 
-// WithHint adds the next step and returns the error.
+// WithHint adds the next step and returns the error. The hint may name options: see Option.
 func (e *Error) WithHint(format string, args ...any) *Error {
-	e.Hint = fmt.Sprintf(format, args...)
+	e.Hint, e.flagHint = fmt.Sprintf(format, args...), ""
+	if flags := withFlags(args); flags != nil {
+		e.flagHint = fmt.Sprintf(format, flags...)
+	}
 	return e
 }
 

@@ -83,11 +83,11 @@ func ForServer(a *spec.Agent, s *spec.ModelServer) error {
 	case a == nil || s == nil:
 		return nil
 	case a.Server == nil:
-		return spec.Errorf(spec.ErrUsage, "--model-server: the description of %s does not say how to configure a model server", a.Title).
-			WithHint("add server to its description (docs/guide/models.md), or use --model-server none to ask its maker")
+		return spec.Errorf(spec.ErrUsage, "%s: the description of %s does not say how to configure a model server", spec.Option("model-server"), a.Title).
+			WithHint("add server to its description (docs/guide/models.md), or use %s none to ask its maker", spec.Option("model-server"))
 	case a.Server.NeedsModel && s.Model == "":
-		return spec.Errorf(spec.ErrUsage, "--model-server: %s asks a server of one's own for no model by itself", a.Title).
-			WithHint("name one as the server calls it: --server-model NAME")
+		return spec.Errorf(spec.ErrUsage, "%s: %s asks a server of one's own for no model by itself", spec.Option("model-server"), a.Title).
+			WithHint("name one as the server calls it: %s NAME", spec.Option("server-model"))
 	}
 	return nil
 }

@@ -92,10 +92,10 @@ func readScript(paths *hostpath.Guard, path string) ([]byte, error) {
 	case errors.Is(err, spec.ErrDenied):
 		return nil, err
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, (&spec.Error{Class: spec.ErrNotFound, Op: "--mock", Err: err}).
+		return nil, spec.Errorf(spec.ErrNotFound, "%s: %w", spec.Option("mock"), err).
 			WithHint("docs/guide/mock.md tells how to write a script")
 	case err != nil:
-		return nil, &spec.Error{Class: spec.ErrUsage, Op: "--mock", Err: err}
+		return nil, spec.Errorf(spec.ErrUsage, "%s: %w", spec.Option("mock"), err)
 	}
 	defer f.Close()
 	text, err := store.ReadAll(f, store.MaxSmall)
@@ -103,7 +103,7 @@ func readScript(paths *hostpath.Guard, path string) ([]byte, error) {
 		_, err = modelscript.Parse(text)
 	}
 	if err != nil {
-		return nil, (&spec.Error{Class: spec.ErrUsage, Op: "--mock " + path, Err: err}).
+		return nil, spec.Errorf(spec.ErrUsage, "%s %s: %w", spec.Option("mock"), path, err).
 			WithHint("docs/guide/mock.md tells what a script may say")
 	}
 	return text, nil

@@ -102,12 +102,14 @@ func Budgetable(of *spec.Agent, b spec.Budget, m Metering, isRun bool) (note str
 	}
 	refused := spec.Errorf(spec.ErrUsage, "a budget would not limit %s: it logs in to no model that the gateway knows", of.Title)
 	if !isRun {
-		return "", refused.WithHint("leave --max-tokens and --max-cost out, lend it a secret for models (--secret), or name its service in its description, under credentials (docs/guide/own-agent.md)")
+		return "", refused.WithHint("leave %s and %s out, lend it a secret for models (%s), or name its service in its description, under credentials (docs/guide/own-agent.md)",
+			spec.Option("max-tokens"), spec.Option("max-cost"), spec.Option("secret"))
 	}
 	tokens, usd := claims(of)
 	if b.Tokens > 0 && !tokens || b.USD > 0 && !usd {
 		refused = spec.Errorf(spec.ErrUsage, "a budget would not limit %s: it logs in to no model that the gateway knows, and does not report its usage", of.Title)
-		return "", refused.WithHint("leave --max-tokens and --max-cost out, or have its description name its service, under credentials, or where it reports its usage, under headless (docs/guide/own-agent.md)")
+		return "", refused.WithHint("leave %s and %s out, or have its description name its service, under credentials, or where it reports its usage, under headless (docs/guide/own-agent.md)",
+			spec.Option("max-tokens"), spec.Option("max-cost"))
 	}
 	return fmt.Sprintf("the gateway does not see the requests of %s to models: the budget counts the usage that it claims after its work", of.Title), nil
 }

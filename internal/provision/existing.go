@@ -103,7 +103,7 @@ func (p *Provisioner) playMock(ctx context.Context, sb *spec.Sandbox, m *modelmo
 		return nil
 	case sb.Mock == nil:
 		return spec.Errorf(spec.ErrConflict, "sandbox %s exists without a mock", sb.Name).
-			WithHint("choose another --name, or remove it first: bothy rm %s", sb.Name)
+			WithHint("choose another %s, or remove it first: bothy rm %s", spec.Option("name"), sb.Name)
 	}
 	return reconfigure.Mock(ctx, p.Engine, sb, m)
 }
@@ -141,10 +141,10 @@ func hasRules(e *engine.Engine, sb *spec.Sandbox, asked policy.Block) error {
 // a limit or a :ro would be ignored silently. wish is the sandbox that the request would make; nil if the
 // sandbox was named, and then no such setting may be requested.
 func sameSettings(sb *spec.Sandbox, req *spec.Request, wish *spec.Sandbox) error {
-	differs := func(what string) *spec.Error { return differs(sb, what) }
+	differs := func(what string, options ...any) *spec.Error { return differs(sb, what, options...) }
 	if wish == nil {
 		if name := firstFixed(req); name != "" {
-			return differs("settings (--" + name + ")")
+			return differs("settings (%s)", spec.Option(name))
 		}
 		return nil
 	}
@@ -171,11 +171,11 @@ func sameSettings(sb *spec.Sandbox, req *spec.Request, wish *spec.Sandbox) error
 	case !containsAll(sb.HostPorts, askedPorts(wish)):
 		return differs("ports of the host").WithHint("bothy ports %s --allow-host-port adds one", sb.Name)
 	case namesServer(req) && !sameServer(sb, wish):
-		return differs("models to ask (--model-server)")
+		return differs("models to ask (%s)", spec.Option("model-server"))
 	case req.Tasks != "" && sb.Tasks != wish.Tasks:
 		return differs("access to tasks")
 	case req.Docker != nil && sb.Docker != wish.Docker:
-		return differs("settings (--docker)")
+		return differs("settings (%s)", spec.Option("docker"))
 	case req.Checkpoint != "" && sb.Checkpoint != wish.Checkpoint:
 		return differs("checkpoints").WithHint("bothy checkpoint auto %s changes when they are made", sb.Name)
 	case req.Budget.Tokens != 0 && sb.Budget.Tokens != wish.Budget.Tokens, req.Budget.USD != 0 && sb.Budget.USD != wish.Budget.USD:
@@ -207,9 +207,9 @@ func differsBudget(sb *spec.Sandbox) *spec.Error {
 
 // differs returns the error for a setting that an existing sandbox has otherwise, and that is fixed at its
 // creation.
-func differs(sb *spec.Sandbox, what string) *spec.Error {
-	return spec.Errorf(spec.ErrConflict, "sandbox %s exists with other %s", sb.Name, what).
-		WithHint("what a sandbox is made of is fixed at its creation; remove it first (bothy rm %s) or choose another --name", sb.Name)
+func differs(sb *spec.Sandbox, what string, options ...any) *spec.Error {
+	return spec.Errorf(spec.ErrConflict, "sandbox %s exists with other "+what, append([]any{sb.Name}, options...)...).
+		WithHint("what a sandbox is made of is fixed at its creation; remove it first (bothy rm %s) or choose another %s", sb.Name, spec.Option("name"))
 }
 
 // firstFixed returns the option of the first setting of a request that is fixed at creation, or "".

@@ -48,7 +48,7 @@ func (p *Provisioner) findGit(pl *Plan) error {
 	case spec.GitDirNone:
 		return nil
 	default:
-		return spec.Errorf(spec.ErrUsage, "--git-dir %q is neither %s nor %s", req.GitDir, spec.GitDirShare, spec.GitDirNone)
+		return spec.Errorf(spec.ErrUsage, "%s %q is neither %s nor %s", spec.Option("git-dir"), req.GitDir, spec.GitDirShare, spec.GitDirNone)
 	}
 	sb := pl.Sandbox
 	for _, m := range slices.Clone(sb.Workspaces) {

@@ -60,12 +60,12 @@ func (p *Provisioner) tokenChoices(words []string) (asked, usual []hostcreds.Cho
 	each := strings.Split(strings.Join(words, ","), ",")
 	if slices.ContainsFunc(each, func(w string) bool { return strings.TrimSpace(w) == LendNothing }) {
 		if len(each) > 1 {
-			return nil, nil, spec.Errorf(spec.ErrUsage, "--lend %s goes with no other", LendNothing)
+			return nil, nil, spec.Errorf(spec.ErrUsage, "%s %s goes with no other", spec.Option("lend"), LendNothing)
 		}
 		return nil, nil, nil
 	}
 	if asked, err = hostcreds.ParseChoices(words); err != nil {
-		return nil, nil, &spec.Error{Op: "--lend", Err: err, Hint: spec.Hint(err)}
+		return nil, nil, spec.Errorf(nil, "%s: %w", spec.Option("lend"), err)
 	}
 	usual = slices.DeleteFunc(slices.Clone(p.Settings.Lend), func(u hostcreds.Choice) bool { return slices.Contains(asked, u) })
 	return asked, usual, nil
@@ -85,7 +85,7 @@ func parseSecrets(words []string) ([]secretLoan, error) {
 			}
 		}
 		if err != nil {
-			return nil, (&spec.Error{Class: spec.ErrUsage, Op: "--secret", Err: err}).
+			return nil, spec.Errorf(spec.ErrUsage, "%s: %w", spec.Option("secret"), err).
 				WithHint("write NAME or NAME:TIME, e.g. anthropic:8h; bothy secret lease says more")
 		}
 		out = append(out, l)

@@ -39,7 +39,7 @@ func (p *Provisioner) decideServer(pl *Plan) (err error) {
 func (p *Provisioner) modelServer(req *spec.Request, of *spec.Agent) (s *spec.ModelServer, err error) {
 	switch {
 	case req.ModelServer == NoServer && req.ModelKey+req.ServerModel != "":
-		return nil, spec.Errorf(spec.ErrUsage, "--model-server none goes with neither --model-key nor --server-model")
+		return nil, spec.Errorf(spec.ErrUsage, "%s %s goes with neither %s nor %s", spec.Option("model-server"), NoServer, spec.Option("model-key"), spec.Option("server-model"))
 	case req.ModelServer == NoServer:
 	case req.ModelServer != "":
 		s, err = spec.NewModelServer(req.ModelServer, req.ModelKey, req.ServerModel)
@@ -53,9 +53,10 @@ func (p *Provisioner) modelServer(req *spec.Request, of *spec.Agent) (s *spec.Mo
 	case err != nil:
 		return nil, err
 	case s == nil && req.ModelKey+req.ServerModel != "":
-		return nil, spec.Errorf(spec.ErrUsage, "--model-key and --server-model are for a model server").WithHint("name it: --model-server URL")
+		return nil, spec.Errorf(spec.ErrUsage, "%s and %s are for a model server", spec.Option("model-key"), spec.Option("server-model")).
+			WithHint("name it: %s URL", spec.Option("model-server"))
 	case s != nil && req.Mock != "":
-		return nil, spec.Errorf(spec.ErrUsage, "--mock and --model-server exclude each other: a script answers, or a server")
+		return nil, spec.Errorf(spec.ErrUsage, "%s and %s exclude each other: a script answers, or a server", spec.Option("mock"), spec.Option("model-server"))
 	}
 	if s != nil && s.Key != "" {
 		if _, err := p.Engine.Credentials().Values.Secret(s.Key); err != nil {

@@ -83,7 +83,7 @@ func (p *Provisioner) decideRules(pl *Plan) (err error) {
 // checkVersion refuses a version for anything but an agent.
 func (p *Provisioner) checkVersion(pl *Plan) error {
 	if pl.Request.Version != "" && pl.Agent.Spec == nil {
-		return spec.Errorf(spec.ErrUsage, "--upgrade and --agent-version are for agents; %s is none", pl.Agent.Name)
+		return spec.Errorf(spec.ErrUsage, "%s and %s are for agents; %s is none", spec.Option("upgrade"), spec.Option("agent-version"), pl.Agent.Name)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (p *Provisioner) decideSandbox(pl *Plan) error {
 	}
 	when, err := spec.ParseOccasions(req.Checkpoint)
 	if err != nil {
-		return &spec.Error{Op: "--checkpoint", Err: err}
+		return spec.Errorf(nil, "%s: %w", spec.Option("checkpoint"), err)
 	}
 	sb := &spec.Sandbox{
 		Version: spec.Version, ID: store.NewID(), Name: req.Name, Agent: pl.Agent.Name, Driver: driver.GVisor,
@@ -140,30 +140,30 @@ func checkRequest(req *spec.Request) error {
 		}
 	}
 	if err := spec.CheckEnv(req.Env); err != nil {
-		return &spec.Error{Op: "--env", Err: err}
+		return spec.Errorf(nil, "%s: %w", spec.Option("env"), err)
 	}
 	switch {
 	case !spec.ValidCPUs(req.Limits.CPUs):
-		return spec.Errorf(spec.ErrUsage, "--cpus %v is not a number of processors", req.Limits.CPUs)
+		return spec.Errorf(spec.ErrUsage, "%s %v is not a number of processors", spec.Option("cpus"), req.Limits.CPUs)
 	case req.Limits.Pids < 0:
-		return spec.Errorf(spec.ErrUsage, "--pids %d is negative", req.Limits.Pids)
+		return spec.Errorf(spec.ErrUsage, "%s %d is negative", spec.Option("pids"), req.Limits.Pids)
 	case req.IdleTimeout < 0:
-		return spec.Errorf(spec.ErrUsage, "--idle-timeout %s is negative", time.Duration(req.IdleTimeout))
+		return spec.Errorf(spec.ErrUsage, "%s %s is negative", spec.Option("idle-timeout"), time.Duration(req.IdleTimeout))
 	case req.Limits.Memory < 0 || req.Limits.Memory > 0 && req.Limits.Memory < spec.MinMemory:
-		return spec.Errorf(spec.ErrUsage, "--memory: a sandbox needs at least %s", spec.FormatSize(spec.MinMemory))
+		return spec.Errorf(spec.ErrUsage, "%s: a sandbox needs at least %s", spec.Option("memory"), spec.FormatSize(spec.MinMemory))
 	case req.Limits.Disk < 0:
-		return spec.Errorf(spec.ErrUsage, "--disk %d is negative", req.Limits.Disk)
+		return spec.Errorf(spec.ErrUsage, "%s %d is negative", spec.Option("disk"), req.Limits.Disk)
 	case req.Workdir != "" && !filepath.IsAbs(req.Workdir):
-		return spec.Errorf(spec.ErrUsage, "--workdir %q must be absolute", req.Workdir)
+		return spec.Errorf(spec.ErrUsage, "%s %q must be absolute", spec.Option("workdir"), req.Workdir)
 	}
 	if err := req.Budget.Check(); err != nil {
 		return err
 	}
 	if err := spec.CheckTasks(req.Tasks); err != nil {
-		return &spec.Error{Op: "--share-tasks", Err: err}
+		return spec.Errorf(nil, "%s: %w", spec.Option("share-tasks"), err)
 	}
 	if req.Tasks != "" && len(req.Workspaces) == 0 {
-		return spec.Errorf(spec.ErrUsage, "--share-tasks: the tasks are those of a directory, and none is shared")
+		return spec.Errorf(spec.ErrUsage, "%s: the tasks are those of a directory, and none is shared", spec.Option("share-tasks"))
 	}
 	return nil
 }
@@ -216,9 +216,9 @@ func (p *Provisioner) showsConfig(req *spec.Request, ref *AgentRef) (bool, error
 	case req.Config == nil:
 		return has && p.Settings.AgentConfig, nil
 	case *req.Config && ref.Spec == nil:
-		return false, spec.Errorf(spec.ErrUsage, "--agent-config is for agents; %s is not one", ref.Name)
+		return false, spec.Errorf(spec.ErrUsage, "%s is for agents; %s is not one", spec.Option("agent-config"), ref.Name)
 	case *req.Config && !has:
-		return false, spec.Errorf(spec.ErrUsage, "--agent-config: the description of %s lists no configuration", ref.Spec.Title).
+		return false, spec.Errorf(spec.ErrUsage, "%s: the description of %s lists no configuration", spec.Option("agent-config"), ref.Spec.Title).
 			WithHint("list it under config: see docs/guide/own-agent.md")
 	}
 	return *req.Config, nil

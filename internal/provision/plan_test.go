@@ -140,7 +140,7 @@ func TestPlanRefuses(t *testing.T) {
 			if !errors.Is(err, spec.ErrUsage) {
 				t.Errorf("%v", err)
 			}
-			if !strings.Contains(field, " ") && !strings.Contains(err.Error(), "--"+field) {
+			if !strings.Contains(field, " ") && !namesOption(err, field) {
 				t.Errorf("the error does not name the field: %v", err)
 			}
 		})
@@ -239,7 +239,7 @@ func TestObtain(t *testing.T) {
 	}
 	ref, err := AgentOf(p.Engine, first.Sandbox)
 	must(t, err)
-	if _, _, err := p.Join(t.Context(), ref, first.Sandbox, spec.Request{Template: "other"}); !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "--template") {
+	if _, _, err := p.Join(t.Context(), ref, first.Sandbox, spec.Request{Template: "other"}); !errors.Is(err, spec.ErrConflict) || !namesOption(err, "template") {
 		t.Errorf("joined with a fixed setting: %v", err)
 	}
 }
@@ -258,4 +258,10 @@ func TestImagesAreReleased(t *testing.T) {
 	if _, err := other.Images().Sweep(); err != nil {
 		t.Errorf("held after the failure: %v", err)
 	}
+}
+
+// namesOption reports whether the text of an error names an option as a word, and as a flag on a command line.
+func namesOption(err error, name string) bool {
+	flags, _ := spec.Flagged(err)
+	return strings.Contains(flags, "--"+name) && strings.Contains(err.Error(), name) && !strings.Contains(err.Error(), "--")
 }

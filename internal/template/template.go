@@ -95,7 +95,7 @@ func checkPull(pull string) error {
 	if slices.Contains([]string{spec.PullMissing, spec.PullAlways, spec.PullNever, spec.PullLocal}, pull) {
 		return nil
 	}
-	return spec.Errorf(spec.ErrUsage, "--pull %q is none of %s, %s, %s and %s", pull, spec.PullMissing, spec.PullAlways, spec.PullNever, spec.PullLocal)
+	return spec.Errorf(spec.ErrUsage, "%s %q is none of %s, %s, %s and %s", spec.Option("pull"), pull, spec.PullMissing, spec.PullAlways, spec.PullNever, spec.PullLocal)
 }
 
 // findImage returns the image of a reference, and fetches it if necessary. foreign says that a

@@ -42,17 +42,20 @@ func (c *Console) Report(err error) int {
 		c.tellStatus(map[string]any{"exit_code": code})
 		return code
 	}
-	if c.tellStatus(map[string]any{"error": spec.ToWire(err)}) {
+	wire := spec.ToWire(err)
+	wire.Message, wire.Hint = spec.Flagged(err)
+	if c.tellStatus(map[string]any{"error": wire}) {
 		return code
 	}
 	if c.JSON {
-		_ = json.NewEncoder(c.Err).Encode(map[string]any{"error": spec.ToWire(err)})
+		_ = json.NewEncoder(c.Err).Encode(map[string]any{"error": wire})
 		return code
 	}
 	said := ""
 	for _, err := range splitErrors(err) {
-		fmt.Fprintf(c.Err, "bothy: error: %s\n", Printable(err.Error()))
-		if hint := spec.Hint(err); hint != "" && hint != said {
+		text, hint := spec.Flagged(err)
+		fmt.Fprintf(c.Err, "bothy: error: %s\n", Printable(text))
+		if hint != "" && hint != said {
 			fmt.Fprintf(c.Err, "bothy: hint: %s\n", Printable(c.called(hint)))
 			said = hint
 		}
