@@ -49,6 +49,7 @@ internal/provision
 internal/app
 internal/runner
 internal/runstate
+internal/launch
 internal/cli/console
 internal/cli/cmdline
 internal/cli/agents internal/cli/checkpoints internal/cli/images internal/cli/network internal/cli/reviews internal/cli/secrets internal/cli/tasks

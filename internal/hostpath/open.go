@@ -51,6 +51,21 @@ func (g *Guard) ReadFile(path string, most int64) ([]byte, error) {
 	return store.ReadAll(f, most)
 }
 
+// WriteNew writes a file that the user names. It must not exist.
+func (g *Guard) WriteNew(path string, data []byte) error {
+	_, dir, err := g.OpenDir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	f, err := dir.OpenFile(filepath.Base(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
 // Stat describes the file that a path leads to. The user names the path.
 func (g *Guard) Stat(path string) (fs.FileInfo, error) {
 	f, err := g.handle(path)

@@ -1,7 +1,6 @@
 // Package runner does the work of loops and flows. Agents and commands work unattended in sandboxes of
 // the engine, and are judged in copies that they cannot reach. internal/loop and internal/flow decide
-// the next action without knowing sandboxes. The command line knows the sandboxes, and the person who
-// watches.
+// the next action without knowing sandboxes. internal/launch makes the sandboxes.
 package runner
 
 import (

@@ -2,8 +2,6 @@ package cmdline
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -53,10 +51,6 @@ func (a *App) MakeSandbox(ctx context.Context, cmd *cobra.Command, e *engine.Eng
 func (a *App) AdviseGit(cmd *cobra.Command, pl *provision.Plan) {
 	for _, g := range pl.Git {
 		a.Note("%s", g.Why)
-		if loop := cmd.Parent(); loop.HasParent() && slices.Contains(g.Options, "--git-dir") { // a loop or a flow already works in it
-			a.Note("hint: end it (%s stop), and begin anew with %s", loop.CommandPath(), strings.Join(g.Options, " "))
-			continue
-		}
 		verb, before := "create", ""
 		if !cmd.Parent().HasParent() {
 			verb = cmd.Name()

@@ -25,7 +25,10 @@ func flowInitCommand(a *app) *cobra.Command {
 				return err
 			}
 			name := args[0] + ".yaml"
-			err = a.writeNew(name, text)
+			paths, err := a.Paths()
+			if err == nil {
+				err = paths.WriteNew(name, text)
+			}
 			if errors.Is(err, fs.ErrExist) {
 				return spec.Errorf(spec.ErrConflict, "there is a file %s already", name).WithHint("it is left as it is; give it another name first")
 			}

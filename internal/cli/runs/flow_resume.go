@@ -6,12 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
-	"github.com/bothy-dev/bothy/internal/flow"
-	"github.com/bothy-dev/bothy/internal/provision"
+	"github.com/bothy-dev/bothy/internal/launch"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/runstate"
-	"github.com/bothy-dev/bothy/spec"
 )
 
 func flowResumeCommand(a *app) *cobra.Command {
@@ -37,52 +34,9 @@ func flowResumeCommand(a *app) *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// resumeFlow carries on a flow that this process holds.
-func (a *app) resumeFlow(cmd *cobra.Command, l *runstate.Flow, h *run.Host, events []run.Event, raised *run.Limits) error {
-	if !l.State.Ready {
-		ready, err := h.Append(run.Ready, run.ActorHost, flow.Made{})
-		if err != nil {
-			return err
-		}
-		events = append(events, ready)
-	}
-	agents, err := flowAgents(l.Engine, &l.Plan)
-	if err != nil {
-		return err
-	}
-	ctx, release := enduring(cmd.Context())
-	defer release()
-	made, err := l.FindSandboxes(ctx, events)
-	if err != nil {
-		return err
-	}
-	if raised != nil {
-		ev, err := a.raiseFlow(ctx, l, h, made, agents, raised)
-		if err != nil {
-			return err
-		}
-		events = append(events, ev)
-	}
-	works := runner.NewFlow(hosting{a, l.Engine}, l.Engine, cmdline.Snapshots(l.Engine), made, agents)
-	return a.carryFlow(ctx, l.Engine, works, &flow.Carrier{Plan: &l.Plan, Run: l.Run, Host: h, Runner: works}, events)
-}
-
-// raiseFlow records the plan's new limits, if they would limit its agents.
-func (a *app) raiseFlow(ctx context.Context, l *runstate.Flow, h *run.Host, made map[string]*spec.Sandbox, agents map[string]*spec.Agent, limits *run.Limits) (run.Event, error) {
-	var ids []string
-	for _, room := range l.Plan.Rooms() {
-		sb := made[room.Name]
-		if sb == nil {
-			continue
-		}
-		ids = append(ids, sb.ID)
-		w, err := provision.MeteringIn(l.Engine, sb)
-		if of := agents[room.Agent]; err == nil && of != nil {
-			err = a.budgetable(of, l.Plan.Budget(), w)
-		}
-		if err != nil {
-			return run.Event{}, err
-		}
-	}
-	return a.RaiseLimits(ctx, l.Engine, h, limits, ids)
+// resumeRun resumes a run, within raised limits if there are any.
+func (a *app) resumeRun(cmd *cobra.Command, l runstate.Run, raised *run.Limits) error {
+	return a.carryOut(cmd, func(ctx context.Context) (*launch.Ended, error) {
+		return a.launcher(l.Recorded().Engine).Resume(ctx, l, raised)
+	})
 }

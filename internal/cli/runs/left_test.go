@@ -60,11 +60,11 @@ func TestFlowLeft(t *testing.T) {
 				t.Errorf("%s: it stands as\n%s", status, text)
 			}
 			if removed {
-				must(t, a.removeRun(t.Context(), l))
+				must(t, a.launcher(e).Remove(t.Context(), l))
 			} else {
-				h, _, err := r.Host()
+				end, err := a.launcher(e).Resume(t.Context(), l, nil)
 				must(t, err)
-				err = a.tidyRun(t.Context(), l, h, l.LeftBehind())
+				err = a.printEnd(end)
 				by, is := errors.AsType[*spec.Exited](err)
 				if code := l.State.ExitCode(); code == 0 && err != nil || code != 0 && (!is || by.Code != code) {
 					t.Errorf("%s: it ends with %v", status, err)
@@ -105,9 +105,10 @@ func TestLoopLeft(t *testing.T) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	must(t, err)
 	defer out.Close()
-	h, _, err = r.Host()
+	a := newApp(&cmdline.App{Console: &console.Console{Out: out, Err: out}})
+	end, err := a.launcher(e).Resume(t.Context(), l, nil)
 	must(t, err)
-	must(t, newApp(&cmdline.App{Console: &console.Console{Out: out, Err: out}}).tidyRun(t.Context(), l, h, l.LeftBehind()))
+	must(t, a.printEnd(end))
 	if list := runstatetest.Names(t, st); !slices.Equal(list, []string{"r", "r-other"}) || len(l.LeftBehind()) != 0 {
 		t.Errorf("there are %q", list)
 	}

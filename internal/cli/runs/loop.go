@@ -35,24 +35,25 @@ func loopHintCommand(a *app) *cobra.Command {
 			return between(1, 2, "a text, and before it a run, unless it is the newest")(cmd, args)
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			named, m := args, run.Message{Kind: run.Clear, Actor: runstate.Actor()}
+			named, text := args, ""
 			if !clear {
-				named, m = args[:len(args)-1], run.Message{Kind: run.Hint, Text: args[len(args)-1], Actor: runstate.Actor()}
-				if strings.TrimSpace(m.Text) == "" {
+				named, text = args[:len(args)-1], args[len(args)-1]
+				if strings.TrimSpace(text) == "" {
 					return spec.Errorf(spec.ErrUsage, "the hint is empty").WithHint("--clear takes back what no iteration was told yet")
 				}
 				if len(named) == 0 {
-					if err := a.notARun(run.Loops, m.Text, "bothy loop hint RUN TEXT"); err != nil {
+					if err := a.notARun(run.Loops, text, "bothy loop hint RUN TEXT"); err != nil {
 						return err
 					}
 				}
 			}
 			l, err := a.loopMeant(named)
-			if err == nil {
-				err = l.CheckOpen()
-			}
-			if err == nil {
-				err = l.Run.Leave(m)
+			switch {
+			case err != nil:
+			case clear:
+				err = l.ClearHints()
+			default:
+				err = l.LeaveHint(text)
 			}
 			if err == nil {
 				fmt.Fprintln(a.Out, l.Run.ID)
@@ -72,13 +73,7 @@ func loopPauseCommand(a *app) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			l, err := a.loopMeant(args)
 			if err == nil {
-				err = l.CheckOpen()
-			}
-			if err == nil && !l.Hosted {
-				err = spec.Errorf(spec.ErrConflict, "no process carries the run %s on: %s", l.Run.ID, l.State.Status)
-			}
-			if err == nil {
-				err = l.Run.Leave(run.Message{Kind: run.Pause, Actor: runstate.Actor()})
+				err = l.LeavePause()
 			}
 			if err == nil {
 				fmt.Fprintln(a.Out, l.Run.ID)

@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -19,8 +18,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/tasks"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/review/quote"
-	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
@@ -224,27 +221,5 @@ func (f *loopFlags) takeBoxes(a *app) error {
 	}
 	f.boxes = boxes.Tasks
 	tasks.NotePassed(a.Console, name, boxes.Passed)
-	return nil
-}
-
-// addBoxes adds them to the project's tasks. Existing tasks stay as they are: an agent may have
-// ticked a box, and nothing has checked that.
-func (f *loopFlags) addBoxes(ctx context.Context, s task.Store) error {
-	if len(f.boxes) == 0 {
-		return nil
-	}
-	return s.Change(ctx, func(g *task.Graph) error {
-		_, err := g.Import(f.boxes, false, time.Now().UTC())
-		return err
-	})
-}
-
-// leaveHints leaves messages for the first iteration in addition to the prompt.
-func (f *loopFlags) leaveHints(r *run.Run) error {
-	for _, text := range f.hints {
-		if err := r.Leave(run.Message{Kind: run.Hint, Text: text, Actor: runstate.Actor()}); err != nil {
-			return err
-		}
-	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package runs
 
 import (
-	"slices"
-
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
@@ -43,14 +41,6 @@ func (f *loopFlags) readGates(a *app) error {
 	if err != nil {
 		return gatesError(f.gates, err)
 	}
-	f.plan.Gates = g.Gates
-	for _, p := range g.Protect {
-		if !slices.Contains(f.plan.Protect, p) { // it would be hashed twice
-			f.plan.Protect = append(f.plan.Protect, p)
-		}
-	}
-	if f.plan.Until == nil {
-		f.plan.Until = []string{}
-	}
+	f.plan.AddGates(g)
 	return nil
 }

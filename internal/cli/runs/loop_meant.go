@@ -3,7 +3,6 @@ package runs
 import (
 	"errors"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,15 +23,7 @@ func (a *app) loopMeant(named []string) (*runstate.Loop, error) {
 	if err != nil || len(named) > 0 {
 		return l, err
 	}
-	list, err := run.ListOf(l.Engine.Store.Runs(), run.Loops)
-	if err != nil {
-		return nil, err
-	}
-	if i := slices.IndexFunc(list, func(r *run.Run) bool { return r.ID != l.Run.ID && r.Hosted() }); i >= 0 {
-		return nil, spec.Errorf(spec.ErrUsage, "it may be %s that is meant, which is carried on just now, or %s, which is the newest", list[i].ID, l.Run.ID).
-			WithHint("name the run")
-	}
-	return l, nil
+	return l, l.CheckMeant()
 }
 
 // iterationArg parses the number of an iteration.

@@ -1,20 +1,15 @@
 package runs
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/cli/checkpoints"
-	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/runview"
-	"github.com/bothy-dev/bothy/internal/loop"
-	"github.com/bothy-dev/bothy/internal/notify"
+	"github.com/bothy-dev/bothy/internal/launch"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/spec"
@@ -37,12 +32,7 @@ func loopRewindCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			h, events, err := l.Run.Host()
-			if err != nil {
-				return err
-			}
-			defer h.Close()
-			return a.rewind(cmd, l, h, events, n, force, hint)
+			return a.rewind(cmd, l, n, force, hint)
 		},
 	}
 	c.Flags().StringVar(&hint, "hint", "", "tell the next iteration something")
@@ -50,51 +40,21 @@ func loopRewindCommand(a *app) *cobra.Command {
 	return a.JSONFlag(c)
 }
 
-// rewind rewinds a loop that this process holds.
-func (a *app) rewind(cmd *cobra.Command, l *runstate.Loop, h *run.Host, events []run.Event, n int, force bool, hint string) error {
-	var err error
-	if l.State, err = loop.Fold(events); err != nil {
-		return err
-	}
-	if l.State.Status == run.Cancelled {
-		return l.CheckOpen()
-	}
-	b, err := loop.Behind(events, n)
-	if err != nil {
-		return err
-	}
-	sb, err := l.Workplace()
-	if err != nil {
-		return err
-	}
-	p, err := cmdline.Snapshots(l.Engine).Checkpoints(sb).Find(strconv.FormatInt(b.Checkpoint, 10))
-	if errors.Is(err, spec.ErrNotFound) {
-		err = spec.Errorf(spec.ErrNotFound, "checkpoint %d, which iteration %d ended with, was removed", b.Checkpoint, n)
-	}
-	if err == nil && !force {
-		err = checkpoints.WantsBack(a.Console, sb, p, snapshot.RestoreOptions{}, "add -f, or run it in a terminal, where it asks")
-	}
-	if err != nil {
-		return err
-	}
-	if hint != "" {
-		if err := l.Run.Leave(run.Message{Kind: run.Hint, Text: hint, Actor: runstate.Actor()}); err != nil {
-			return err
+// rewind rewinds a loop, and prints how it stands then.
+func (a *app) rewind(cmd *cobra.Command, l *runstate.Loop, n int, force bool, hint string) error {
+	req := launch.RewindRequest{Iteration: n, Hint: hint}
+	if !force {
+		req.Agreed = func(sb *spec.Sandbox, p checkpoint.Point) error {
+			return checkpoints.WantsBack(a.Console, sb, p, snapshot.RestoreOptions{}, "add -f, or run it in a terminal, where it asks")
 		}
 	}
-	back := &loop.Loop{Plan: &l.Plan, Run: l.Run, Host: h, Runner: runner.NewLoop(hosting{a, l.Engine}, l.Engine, cmdline.Snapshots(l.Engine), sb, nil, &l.Plan, nil, l.Run.Originals()), Queue: runstate.TaskQueueOf(l.Engine, &l.Plan, l.Run)}
-	if l.State, err = back.Rewind(cmd.Context(), events, b, runstate.Actor()); err != nil {
+	if err := a.launcher(l.Engine).Rewind(cmd.Context(), l, req); err != nil {
 		return err
 	}
-	h.Close() // a notified program may resume it at once
 	if len(l.State.Beneath) > 0 {
 		a.Note("below the restored files %s; the verdicts of then no longer hold: the gates are asked after the next iteration", runview.BeneathText(l.State))
 	}
-	told := runstate.NoticeOfEnd(l.Notice(), &l.State.Result)
-	told.Event = notify.Rewound
-	a.notify(context.WithoutCancel(cmd.Context()), l.Engine, told)
 	if a.JSON {
-		l.Hosted = false
 		return a.PrintJSON(l.View())
 	}
 	fmt.Fprintln(a.Out, l.Run.ID)

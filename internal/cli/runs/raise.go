@@ -1,22 +1,14 @@
 package runs
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
-	"github.com/bothy-dev/bothy/internal/cli/runview"
-	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/reconfigure"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// Raises the limits of a run that is resumed.
 
 // raiseFlags are resume's flags that raise limits.
 type raiseFlags struct {
@@ -56,32 +48,4 @@ func (f *raiseFlags) limits(cmd *cobra.Command) *run.Limits {
 		return nil
 	}
 	return l
-}
-
-// RaiseLimits records new limits, and sets them as the budgets of the run's sandboxes. They replace a
-// sandbox's own budget, too, because the latest setting counts. The run may still hold an agent to
-// less if less is left.
-func (a *app) RaiseLimits(ctx context.Context, e *engine.Engine, h *run.Host, l *run.Limits, sandboxes []string) (run.Event, error) {
-	for _, id := range sandboxes {
-		sb, err := e.Find(id)
-		if errors.Is(err, spec.ErrNotFound) { // it will be recreated, or reported as missing
-			continue
-		}
-		if err != nil {
-			return run.Event{}, err
-		}
-		b := sb.Budget
-		l.Set(new(spec.Duration), &b.Tokens, &b.USD)
-		if b == sb.Budget {
-			continue
-		}
-		if err := reconfigure.Budget(ctx, e, sb, b); err != nil {
-			return run.Event{}, err
-		}
-	}
-	ev, err := h.Append(run.Raised, runstate.Actor(), l)
-	if err == nil {
-		a.Note("%s", runview.RaisedText(ev))
-	}
-	return ev, err
 }

@@ -66,21 +66,7 @@ func openRun[R any](a *app, k *runKind, ref string, read func(*engine.Engine, *r
 	return read(e, r)
 }
 
-// runsOf returns views of all readable runs of a kind, or of any kind. An unreadable run does not
-// hide the others.
-func runsOf[V any](a *app, e *engine.Engine, kind string, view func(*engine.Engine, *run.Run) (V, error)) ([]V, error) {
-	list, err := run.ListOf(e.Store.Runs(), kind)
-	if err != nil {
-		return nil, err
-	}
-	views := []V{}
-	for _, r := range list {
-		v, err := view(e, r)
-		if err != nil {
-			a.Note("%s", strings.TrimSuffix(fmt.Sprintf("%s: %v: %s", r.ID, err, spec.Hint(err)), ": "))
-			continue
-		}
-		views = append(views, v)
-	}
-	return views, nil
+// noteUnread prints why a run of a list cannot be read.
+func (a *app) noteUnread(id string, err error) {
+	a.Note("%s", strings.TrimSuffix(fmt.Sprintf("%s: %v: %s", id, err, spec.Hint(err)), ": "))
 }

@@ -19,7 +19,7 @@ func runLsCommand(a *app, k *runKind) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := runsOf(a, e, k.name, runstate.Read)
+			list, err := runstate.List(e, k.name, runstate.Read, a.noteUnread)
 			if err != nil {
 				return err
 			}

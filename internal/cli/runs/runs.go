@@ -1,15 +1,11 @@
 package runs
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
-	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/term"
 )
@@ -23,7 +19,7 @@ func runsCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			views, err := a.allRuns(e)
+			views, err := runstate.SummarizeAll(e, a.noteUnread)
 			if err != nil {
 				return err
 			}
@@ -38,15 +34,4 @@ func runsCommand(a *app) *cobra.Command {
 			return w.Flush()
 		},
 	})
-}
-
-// allRuns returns all readable runs, in the order in which people should look at them.
-func (a *app) allRuns(e *engine.Engine) ([]runstate.Summary, error) {
-	views, err := runsOf(a, e, "", runstate.Summarize)
-	if err != nil {
-		return nil, err
-	}
-	views = slices.DeleteFunc(views, func(v runstate.Summary) bool { return v.Reason == flow.ReasonRemoved && !v.LeftBehind })
-	slices.SortStableFunc(views, func(a, b runstate.Summary) int { return cmp.Compare(a.Rank(), b.Rank()) })
-	return views, nil
 }

@@ -95,6 +95,27 @@ type Stall struct {
 // is asked again for six hours: allowances are for five.
 var UsualStall = Stall{Unchanged: 3, SameRed: 5, SameError: 5, SameLimit: 72, Questions: 2}
 
+// Usual returns the plan of a loop that says nothing but its prompt, its agent and its gates.
+func Usual() Plan {
+	return Plan{
+		Template: DefaultTemplate, Promise: "COMPLETE", Workers: 1, Stall: UsualStall,
+		Limits: Limits{MinIterations: 1, MaxIterations: 30, Iteration: spec.Duration(time.Hour), Gate: spec.Duration(10 * time.Minute)},
+	}
+}
+
+// AddGates adds the gates and the protected paths of a file to the plan.
+func (p *Plan) AddGates(g *Gates) {
+	p.Gates = g.Gates
+	for _, path := range g.Protect {
+		if !slices.Contains(p.Protect, path) { // it would be hashed twice
+			p.Protect = append(p.Protect, path)
+		}
+	}
+	if p.Until == nil {
+		p.Until = []string{}
+	}
+}
+
 // Check refuses an invalid plan.
 func (p *Plan) Check() error {
 	fail := func(format string, args ...any) error { return spec.Errorf(spec.ErrUsage, format, args...) }

@@ -1,4 +1,4 @@
-package runs
+package launch
 
 import (
 	"errors"
@@ -17,7 +17,8 @@ func TestFreeNames(t *testing.T) {
 	must(t, err)
 	_, err = st.Create(&spec.Sandbox{ID: store.NewID(), Name: "one-2026-11-22-0001-shell"})
 	must(t, err)
-	m := &flowMaking{engine: &engine.Engine{Store: st}, flags: &flowFlags{}, id: "one-2026-11-22-0001"}
+	l, _ := launcherOf(t, &engine.Engine{Store: st})
+	m := &flowMaking{Launcher: l, plan: &FlowPlan{}, id: "one-2026-11-22-0001"}
 	if err := m.checkNames([]flowplan.Room{{Name: "mine"}, {Name: "shell"}}); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("its name is taken: %v", err)
 	}

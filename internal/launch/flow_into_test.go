@@ -1,4 +1,4 @@
-package runs
+package launch
 
 import (
 	"errors"
@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bothy-dev/bothy/internal/cli/cmdline"
-	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
@@ -20,6 +18,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// intoPlan returns the plan of a flow whose files are to be in a directory.
+func intoPlan(dir string) *FlowPlan { return &FlowPlan{FlowRequest: FlowRequest{Into: dir}} }
+
 // TestGone checks a flow whose directory was deleted. Its sandboxes stay known, and the next run
 // with a directory in that place removes them. The list omits such a flow without sandboxes.
 func TestGone(t *testing.T) {
@@ -28,19 +29,17 @@ func TestGone(t *testing.T) {
 	f, err := flowplan.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
 	must(t, err)
 	e := &engine.Engine{Store: st}
-	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	must(t, err)
-	a := newApp(&cmdline.App{Console: &console.Console{Out: out, Err: out}})
+	l, _ := launcherOf(t, e)
 	into := filepath.Join(t.TempDir(), "place")
 	runstatetest.Sandbox(t, st, "other")
 	for _, has := range []bool{true, false} {
-		flags := &flowFlags{into: into}
-		must(t, a.settleInto(t.Context(), e, flags))
+		pl := intoPlan(into)
+		must(t, l.settleInto(t.Context(), pl))
 		plan := flowplan.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"shell": store.NewID()}}
 		if has {
 			plan.Sandboxes["shell"] = runstatetest.Sandbox(t, st, "r-shell")
 		}
-		r, err := run.CreateFlow(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
+		r, err := run.CreateFlow(st.Runs(), pl.Into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
 		must(t, err)
 		runstatetest.Append(t, r, runstatetest.Event(t, run.Ready, flow.Made{}), runstatetest.Event(t, run.Began, nil), runstatetest.Event(t, run.Ended, flow.End{Status: run.Failed, Reason: "step"})).Close()
 		next := map[bool]string{true: "resume ", false: "rm "}[has] // without its sandbox it cannot be resumed
@@ -48,31 +47,31 @@ func TestGone(t *testing.T) {
 			t.Errorf("while it is there it is %+v, %v", v, err)
 		}
 		must(t, os.RemoveAll(into)) // a cleanup with find deletes everything old
-		list, err := a.allRuns(e)
+		list, err := runstate.SummarizeAll(e, func(id string, err error) { t.Error(id, err) })
 		must(t, err)
 		if len(list) > 0 != has || has && (list[0].Next != "bothy flow rm "+r.ID || list[0].Rank() != 1) {
 			t.Errorf("with a sandbox: %t; there are %+v", has, list)
 		}
-		l, err := runstate.ReadFlow(e, r)
+		of, err := runstate.ReadFlow(e, r)
 		must(t, err)
-		if l.CanResume() || l.CanStop() || !strings.Contains(l.State.Detail, "was removed") {
-			t.Errorf("it stands as %+v", l.State)
+		if of.CanResume() || of.CanStop() || !strings.Contains(of.State.Detail, "was removed") {
+			t.Errorf("it stands as %+v", of.State)
 		}
-		if err := l.CheckOpen(); !errors.Is(err, spec.ErrNotFound) || strings.Contains(spec.Hint(err), "r-shell") != has {
+		if err := of.CheckOpen(); !errors.Is(err, spec.ErrNotFound) || strings.Contains(spec.Hint(err), "r-shell") != has {
 			t.Errorf("who goes on is told %v; %s", err, spec.Hint(err))
 		}
 		if _, err := os.Lstat(into); err == nil {
 			t.Error("who looks at it makes its directory anew")
 		}
 	}
-	must(t, a.settleInto(t.Context(), e, &flowFlags{into: into}))
+	must(t, l.settleInto(t.Context(), intoPlan(into)))
 	if list, err := run.ListOf(st.Runs(), ""); err != nil || len(list) > 0 {
 		t.Errorf("there are %v, %v", list, err)
 	}
 	if got := runstatetest.Names(t, st); !slices.Equal(got, []string{"other"}) {
 		t.Errorf("there are the sandboxes %q", got)
 	}
-	if err := a.settleInto(t.Context(), e, &flowFlags{into: st.Runs()}); !errors.Is(err, spec.ErrUsage) {
+	if err := l.settleInto(t.Context(), intoPlan(st.Runs())); !errors.Is(err, spec.ErrUsage) {
 		t.Errorf("in the state directory: %v", err)
 	}
 }
@@ -85,11 +84,11 @@ func TestAway(t *testing.T) {
 	f, err := flowplan.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
 	must(t, err)
 	e := &engine.Engine{Store: st}
-	a, printed := captured(t)
-	flags := &flowFlags{into: filepath.Join(t.TempDir(), "place")}
-	must(t, a.settleInto(t.Context(), e, flags))
+	l, host := launcherOf(t, e)
+	pl := intoPlan(filepath.Join(t.TempDir(), "place"))
+	must(t, l.settleInto(t.Context(), pl))
 	plan := flowplan.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"shell": runstatetest.Sandbox(t, st, "r-shell")}}
-	r, err := run.CreateFlow(st.Runs(), flags.into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
+	r, err := run.CreateFlow(st.Runs(), pl.Into, "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
 	must(t, err)
 	runstatetest.Append(t, r, runstatetest.Event(t, run.Ready, flow.Made{}), runstatetest.Event(t, run.Began, nil), runstatetest.Event(t, run.Ended, flow.End{Status: run.Failed, Reason: "step"})).Close()
 	about, written := filepath.Join(st.Runs(), r.ID, "run.json"), map[string]any{}
@@ -98,17 +97,17 @@ func TestAway(t *testing.T) {
 	must(t, store.WriteJSON(about, written))
 	must(t, os.RemoveAll(r.Dir()))
 
-	must(t, a.settleInto(t.Context(), e, &flowFlags{into: flags.into}))
+	must(t, l.settleInto(t.Context(), intoPlan(pl.Into)))
 	if got := runstatetest.Names(t, st); !slices.Equal(got, []string{"r-shell"}) {
 		t.Errorf("there are the sandboxes %q", got)
 	}
-	if got := printed(); !strings.Contains(got, flags.into+" is on another file system") || !strings.Contains(got, "mount the disk") {
+	if got := host.notes.String(); !strings.Contains(got, pl.Into+" is on another file system") || !strings.Contains(got, "mount the disk") {
 		t.Errorf("it says %q", got)
 	}
-	l, err := runstate.ReadFlow(e, r)
+	of, err := runstate.ReadFlow(e, r)
 	must(t, err)
-	if err := l.CheckOpen(); !errors.Is(err, spec.ErrNotFound) || l.State.Status != run.Failed || l.State.Detail != err.Error() {
-		t.Errorf("it stands as %+v; who goes on is told %v", l.State, err)
+	if err := of.CheckOpen(); !errors.Is(err, spec.ErrNotFound) || of.State.Status != run.Failed || of.State.Detail != err.Error() {
+		t.Errorf("it stands as %+v; who goes on is told %v", of.State, err)
 	}
 	if v, err := runstate.Summarize(e, r); err != nil || v.Next != "bothy flow resume "+r.ID {
 		t.Errorf("it is %+v, %v", v, err)
@@ -142,21 +141,22 @@ func TestWritesInto(t *testing.T) {
 func TestIntoWritten(t *testing.T) {
 	st, err := store.Open(t.TempDir())
 	must(t, err)
-	e, a, base := &engine.Engine{Store: st}, newApp(&cmdline.App{Console: &console.Console{}}), t.TempDir()
+	base := t.TempDir()
+	l, _ := launcherOf(t, &engine.Engine{Store: st})
 	proj := filepath.Join(base, "proj")
 	must(t, os.MkdirAll(proj, 0o755))
 	must(t, os.Symlink("../away", filepath.Join(proj, "runs")))
 	must(t, os.Mkdir(filepath.Join(base, "away"), 0o755))
 	sb := &spec.Sandbox{Version: spec.Version, ID: store.NewID(), Name: "box", Agent: "shell", Template: spec.TemplateHost, Workspaces: []spec.Mount{{Source: proj}}}
-	flags := &flowFlags{into: filepath.Join(proj, "sub")}
-	must(t, a.settleInto(t.Context(), e, flags))
+	pl := intoPlan(filepath.Join(proj, "sub"))
+	must(t, l.settleInto(t.Context(), pl))
 	_, err = st.Create(sb)
 	must(t, err)
-	if err := (&flowMaking{app: a, engine: e, flags: flags}).fillInputs(t.TempDir()); !errors.Is(err, spec.ErrDenied) {
+	if err := (&flowMaking{Launcher: l, plan: pl}).fillInputs(t.TempDir()); !errors.Is(err, spec.ErrDenied) {
 		t.Errorf("with a sandbox that was made meanwhile: %v", err)
 	}
 	for _, into := range []string{proj, filepath.Join(proj, "new"), filepath.Join(proj, "runs"), filepath.Join(proj, "runs", "x")} {
-		if err := a.settleInto(t.Context(), e, &flowFlags{into: into}); !errors.Is(err, spec.ErrDenied) {
+		if err := l.settleInto(t.Context(), intoPlan(into)); !errors.Is(err, spec.ErrDenied) {
 			t.Errorf("%s: %v", into, err)
 		}
 	}

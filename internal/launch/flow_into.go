@@ -1,4 +1,4 @@
-package runs
+package launch
 
 import (
 	"context"
@@ -7,10 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spf13/cobra"
-
-	"github.com/bothy-dev/bothy/internal/cli/cmdline"
-	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runstate"
@@ -21,41 +17,36 @@ import (
 // Handles flows whose files are in a directory of the user's, where rm removes them like any other
 // files.
 
-// addInto adds the flag for that directory.
-func (f *flowFlags) addInto(c *cobra.Command) {
-	c.Flags().StringVar(&f.into, "into", "", "make the run's directory, with inputs/ outputs/ logs/ validation.json, in DIR, where rm -rf removes it (default: in the state directory)")
-	cmdline.CompleteFlag(c, "into", cmdline.FileNames)
-}
-
 // settleInto creates the directory, and checks that no sandbox can write to it. It also clears the
 // remains of runs that were deleted there.
-func (a *app) settleInto(ctx context.Context, e *engine.Engine, f *flowFlags) error {
-	if f.into == "" {
+func (l *Launcher) settleInto(ctx context.Context, pl *FlowPlan) error {
+	e := l.Engine
+	if pl.Into == "" {
 		return nil
 	}
 	paths, err := e.Paths()
 	if err == nil {
-		f.into, err = filepath.Abs(f.into)
+		pl.Into, err = filepath.Abs(pl.Into)
 	}
-	if err == nil && workspace.Within(e.Store.Path(), f.into) {
-		err = e.Directories().CheckRunFiles(f.into)
+	if err == nil && workspace.Within(e.Store.Path(), pl.Into) {
+		err = e.Directories().CheckRunFiles(pl.Into)
 	}
 	if err == nil {
-		err = beyond(paths, f.into)
+		err = beyond(paths, pl.Into)
 	}
 	if err != nil {
 		return err
 	}
-	if err = os.MkdirAll(f.into, 0o700); err == nil {
-		f.into, err = filepath.EvalSymlinks(f.into)
+	if err = os.MkdirAll(pl.Into, 0o700); err == nil {
+		pl.Into, err = filepath.EvalSymlinks(pl.Into)
 	}
 	if err != nil {
 		return &spec.Error{Class: spec.ErrUsage, Op: "make the directory for the runs", Err: err}
 	}
-	if err := e.Directories().CheckRunFiles(f.into); err != nil {
+	if err := e.Directories().CheckRunFiles(pl.Into); err != nil {
 		return err
 	}
-	return a.clearGone(ctx, e, f.into)
+	return l.clearGone(ctx, pl.Into)
 }
 
 // beyond refuses an absolute path, which need not exist, if it leads through a directory that a
@@ -89,8 +80,8 @@ func writesInto(dir string, sb *spec.Sandbox) error {
 
 // clearGone removes the remains of flows whose files were deleted from a directory. It removes their
 // sandboxes, except those with changes that wait for a person and those in use elsewhere.
-func (a *app) clearGone(ctx context.Context, e *engine.Engine, dir string) error {
-	list, err := run.ListOf(e.Store.Runs(), run.Flows)
+func (l *Launcher) clearGone(ctx context.Context, dir string) error {
+	list, err := run.ListOf(l.Engine.Store.Runs(), run.Flows)
 	if err != nil {
 		return err
 	}
@@ -99,17 +90,17 @@ func (a *app) clearGone(ctx context.Context, e *engine.Engine, dir string) error
 			continue
 		}
 		if err := r.Away(); err != nil {
-			a.Note("%v: %s", err, spec.Hint(err))
+			l.Host.Note("%v: %s", err, spec.Hint(err))
 		}
 		if !r.Gone() {
 			continue
 		}
-		l, err := runstate.Read(e, r)
+		of, err := runstate.Read(l.Engine, r)
 		if err == nil {
-			err = a.removeRun(ctx, l)
+			err = l.Remove(ctx, of)
 		}
 		if err != nil && !errors.Is(err, spec.ErrConflict) { // on a conflict another process runs it and will notice
-			a.Note("the run %s is gone, for %s was removed, and something of it is left: %v", r.ID, r.Dir(), err)
+			l.Host.Note("the run %s is gone, for %s was removed, and something of it is left: %v", r.ID, r.Dir(), err)
 		}
 	}
 	return nil

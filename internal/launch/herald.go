@@ -1,4 +1,4 @@
-package runs
+package launch
 
 import (
 	"context"
@@ -6,44 +6,39 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runstate"
 )
 
-// notify runs the user's program with a notice about a run. A failure is printed and has no other
-// effect.
-func (a *app) notify(ctx context.Context, e *engine.Engine, n notify.Notice) {
-	if len(a.Settings.Notify) == 0 {
+// notify runs the user's program with a notice about a run. A failure is noted and has no other effect.
+func (l *Launcher) notify(ctx context.Context, n notify.Notice) {
+	if len(l.Settings.Notify) == 0 {
 		return
 	}
-	paths, err := e.Paths()
+	paths, err := l.Engine.Paths()
 	if err == nil {
-		err = notify.Send(ctx, paths, a.Settings.Notify, n)
+		err = notify.Send(ctx, paths, l.Settings.Notify, n)
 	}
 	if err != nil && ctx.Err() == nil {
-		a.Note("%v", err)
+		l.Host.Note("%v", err)
 	}
 }
 
 // herald runs the user's program while a run is active: at its start, and for each long wait. The
 // run does not wait for the program, and notices keep their order.
 type herald struct {
-	app    *app
-	engine *engine.Engine
-	notice notify.Notice // of the run
-	before []run.Event   // up to now
-	waits  time.Time     // start of the wait that was reported last; zero: over
+	launcher *Launcher
+	notice   notify.Notice // of the run
+	before   []run.Event   // up to now
+	waits    time.Time     // start of the wait that was reported last; zero: over
 
 	mu   sync.Mutex
 	last <-chan struct{} // closed when the last notice was delivered
 }
 
-// handleEvent prints the text of the next event of the run, and sends the notices that it and the state after
-// it call for.
-func (h *herald) handleEvent(ctx context.Context, ev run.Event, text string, s runstate.Patient) {
-	h.app.NoteEvent(text)
+// handleEvent sends the notices that the next event of the run and the state after it call for.
+func (h *herald) handleEvent(ctx context.Context, ev run.Event, s runstate.Patient) {
 	if ev.Type == run.Began {
 		h.noteBegin(ctx)
 		h.before = append(h.before, ev)
@@ -91,7 +86,7 @@ func (h *herald) Tell(ctx context.Context, n notify.Notice) <-chan struct{} {
 		if before != nil {
 			<-before
 		}
-		h.app.notify(ctx, h.engine, n)
+		h.launcher.notify(ctx, n)
 	}()
 	return heard
 }

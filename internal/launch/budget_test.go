@@ -1,13 +1,10 @@
-package runs
+package launch
 
 import (
 	"errors"
-	"os"
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/cli/cmdline"
-	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/credential"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
@@ -29,9 +26,9 @@ func TestReviewersBudgetable(t *testing.T) {
 	p := &loopplan.Plan{Limits: loopplan.Limits{Tokens: 9}}
 	w, err := (&provision.Provisioner{Engine: e}).MeteringOf(&spec.Request{Secrets: []string{"models"}}, of)
 	must(t, err)
-	a := newApp(&cmdline.App{Console: &console.Console{Err: os.Stderr}})
-	must(t, a.loopBudgetable(p, w, []*spec.Agent{of}, nil))
-	if err := a.loopBudgetable(p, w, []*spec.Agent{of}, []*spec.Agent{of}); !errors.Is(err, spec.ErrUsage) {
+	_, err = checkLoopBudget(p, w, []*spec.Agent{of}, nil)
+	must(t, err)
+	if _, err := checkLoopBudget(p, w, []*spec.Agent{of}, []*spec.Agent{of}); !errors.Is(err, spec.ErrUsage) {
 		t.Errorf("one that reviews: %v", err)
 	}
 }

@@ -1,8 +1,7 @@
-package runs
+package launch
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,14 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/cmdline"
-	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runstate/runstatetest"
 	"github.com/bothy-dev/bothy/internal/settings"
-	"github.com/bothy-dev/bothy/spec"
 )
 
 // TestHerald checks that a long wait is reported once, however often it is extended, and the next
@@ -31,11 +27,11 @@ func TestHerald(t *testing.T) {
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	a := newApp(&cmdline.App{Console: &console.Console{}})
-	a.Settings.Notify = []string{script}
+	l, _ := launcherOf(t, runstatetest.EmptyEngine(t))
+	l.Settings.Notify = []string{script}
 	now := time.Now().Truncate(time.Second)
 	var want []string
-	h := &herald{app: a, engine: runstatetest.EmptyEngine(t), notice: notify.Notice{Run: "r", Kind: run.Loops}}
+	h := &herald{launcher: l, notice: notify.Notice{Run: "r", Kind: run.Loops}}
 	h.noteBegin(t.Context())
 	want = append(want, "began running :")
 	h.before = []run.Event{{Type: "ready"}, {Type: "began"}}
@@ -88,7 +84,7 @@ func TestHerald(t *testing.T) {
 }
 
 // TestEndedIsNobodys checks that a program which is told of the end can take over the run. The
-// printed state was read before that.
+// state was read before that.
 func TestEndedIsNobodys(t *testing.T) {
 	dir := t.TempDir()
 	hook := filepath.Join(dir, "hook")
@@ -97,15 +93,12 @@ func TestEndedIsNobodys(t *testing.T) {
 	must(t, err)
 	h, _, err := r.Host()
 	must(t, err)
-	out, err := os.Create(filepath.Join(dir, "out"))
-	must(t, err)
-	defer out.Close()
-	a := newApp(&cmdline.App{Console: &console.Console{JSON: true, Out: out}})
-	a.Settings.Notify = []string{hook}
-	ended := make(chan error, 1)
+	l, _ := launcherOf(t, runstatetest.EmptyEngine(t))
+	l.Settings.Notify = []string{hook}
+	ended := make(chan *Ended, 1)
 	go func() {
 		n := notify.Notice{Event: notify.Ended, Run: r.ID, Kind: r.Kind, Status: "waiting"}
-		ended <- a.carried(t.Context(), runstatetest.EmptyEngine(t), r, h, n, 3)
+		ended <- l.finish(t.Context(), r, h, n, 3)
 	}()
 	for range 1000 {
 		if _, err = os.Stat(hook + ".runs"); err == nil {
@@ -119,11 +112,8 @@ func TestEndedIsNobodys(t *testing.T) {
 		next.Close()
 	}
 	must(t, os.WriteFile(hook+".go", nil, 0o600))
-	if by, is := errors.AsType[*spec.Exited](<-ended); !is || by.Code != 3 {
-		t.Errorf("it ends with %v", by)
-	}
-	if text, err := os.ReadFile(out.Name()); err != nil || !strings.Contains(string(text), `"status": "queued"`) {
-		t.Errorf("it printed %s, %v", text, err)
+	if end := <-ended; end.Unread != nil || end.Code != 3 || end.State.Standing().Status != run.Queued || end.State.Recorded().Hosted {
+		t.Errorf("it ends as %+v", end)
 	}
 }
 
@@ -133,7 +123,7 @@ func TestDocumentedWebhook(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip(err)
 	}
-	text, err := os.ReadFile("../../../docs/guide/flow-runs.md")
+	text, err := os.ReadFile("../../docs/guide/flow-runs.md")
 	must(t, err)
 	_, after, _ := strings.Cut(string(text), "\n    notify: ")
 	line, _, _ := strings.Cut(after, "\n")
