@@ -17,8 +17,8 @@ var openers = map[string]bool{
 // hostpath opens the paths that a person names, because a sandbox may have made a link.
 var opensByName = map[string]string{
 	"internal/settings/settings.go":   "the settings, in the directory that the system has for them",
-	"internal/cli/runs/flow_build.go": "a draft in the run's own directory",
-	"internal/cli/runs/flow_into.go":  "what hostpath has judged, and which no sandbox can write to",
+	"internal/launch/flow_carry.go":   "a draft in the run's own directory",
+	"internal/launch/flow_into.go":    "what hostpath has judged, and which no sandbox can write to",
 	"internal/cli/logs.go":            "a log in the state directory",
 	"internal/cli/cmdline/outfile.go": "in a directory that hostpath has opened",
 	"internal/cli/runview/output.go":  "a log in the state directory",
@@ -44,7 +44,7 @@ var startsByName = map[string]string{
 // TestNamedPaths checks that packages that get paths from a person leave opening them to hostpath.
 func TestNamedPaths(t *testing.T) {
 	checkCalls(t, openers, opensByName, func(pkg string) bool {
-		return under(pkg, "internal/cli") || slices.Contains([]string{"internal/settings", "internal/provision", "internal/builder", "internal/workspace"}, pkg)
+		return under(pkg, "internal/cli") || slices.Contains([]string{"internal/settings", "internal/provision", "internal/launch", "internal/builder", "internal/workspace"}, pkg)
 	}, "opens a path by name: let hostpath open what a person names, or give the reason in opensByName")
 }
 

@@ -24,14 +24,14 @@ func (l *Launcher) findFork(pl *FlowPlan) (fork, error) {
 	}
 	name, past, at := strings.Cut(pl.Fork, "@")
 	if name == "" || at && past == "" {
-		return fork{}, spec.Errorf(spec.ErrUsage, "--fork takes SANDBOX or SANDBOX@CHECKPOINT, not %q", pl.Fork)
+		return fork{}, spec.Errorf(spec.ErrUsage, "%s takes SANDBOX or SANDBOX@CHECKPOINT, not %q", spec.Option("fork"), pl.Fork)
 	}
 	of, err := l.Engine.Find(name)
 	if err != nil {
 		return fork{}, err
 	}
 	if of.Mode() != spec.WorkspaceReview {
-		return fork{}, spec.Errorf(spec.ErrUsage, "--fork %s: it is in --workspace %s, and the copies keep for review what they change", of.Name, of.Mode()).
+		return fork{}, spec.Errorf(spec.ErrUsage, "%s %s: it is in %s %s, and the copies keep for review what they change", spec.Option("fork"), of.Name, spec.Option("workspace"), of.Mode()).
 			WithHint("the copies begin with its changes in your directories anyway; for the rest use bothy fork")
 	}
 	if len(pl.Sandbox.Workspaces) == 0 {

@@ -72,7 +72,7 @@ func beyond(paths *hostpath.Guard, dir string) error {
 func writesInto(dir string, sb *spec.Sandbox) error {
 	for _, m := range hostpath.Live(sb) {
 		if dir != "" && (workspace.Within(m.Source, dir) || workspace.Within(dir, m.Source)) {
-			return spec.Errorf(spec.ErrUsage, "--into %s: the sandboxes of the flow write to %s", dir, m.Source).WithHint("name a directory that is not shared with them")
+			return spec.Errorf(spec.ErrUsage, "%s %s: the sandboxes of the flow write to %s", spec.Option("into"), dir, m.Source).WithHint("name a directory that is not shared with them")
 		}
 	}
 	return nil

@@ -155,7 +155,7 @@ func (pl *FlowPlan) shares(sb *spec.Sandbox) error {
 	for _, v := range sb.Volumes {
 		if !v.ReadOnly && pl.Plan.Beside() {
 			return spec.Errorf(spec.ErrUsage, "steps that are done side by side would write to %s at once", v.Source).
-				WithHint("share it read-only (:ro), or have one step be done at a time: --parallel 1")
+				WithHint("share it read-only (:ro), or have one step be done at a time: %s 1", spec.Option("parallel"))
 		}
 	}
 	return nil

@@ -85,7 +85,7 @@ func (l *Launcher) PlanFlow(req FlowRequest) (*FlowPlan, error) {
 		return nil, err
 	}
 	if of := pl.fork.of; of != nil && !hasCopies(p.Rooms()) {
-		return nil, spec.Errorf(spec.ErrUsage, "--fork %s: no step of this flow works in a copy", of.Name)
+		return nil, spec.Errorf(spec.ErrUsage, "%s %s: no step of this flow works in a copy", spec.Option("fork"), of.Name)
 	}
 	return pl, nil
 }
@@ -93,14 +93,14 @@ func (l *Launcher) PlanFlow(req FlowRequest) (*FlowPlan, error) {
 // decideRemoval decides whether the sandboxes are removed at the end. It refuses to remove sandboxes that hold
 // changes for review.
 func (pl *FlowPlan) decideRemoval() error {
-	asks := "--rm"
+	var asks any = spec.Option("rm")
 	if pl.Plan.Remove = pl.Plan.Flow.Remove; pl.Remove != nil {
 		pl.Plan.Remove = *pl.Remove
 	} else {
 		asks = "rm: true of the flow"
 	}
 	if mode := pl.mode(); pl.Plan.Remove && mode != spec.WorkspaceLive && !pl.Plan.Drafts {
-		return spec.Errorf(spec.ErrUsage, "%s would throw away what waits in --workspace %s", asks, mode).WithHint("--rm=false; use bothy rm when you have taken it")
+		return spec.Errorf(spec.ErrUsage, "%s would throw away what waits in %s %s", asks, spec.Option("workspace"), mode).WithHint("%s=false; use bothy rm when you have taken it", spec.Option("rm"))
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (pl *FlowPlan) takeFiles() error {
 			return err
 		}
 		if _, twice := given[as]; twice {
-			return spec.Errorf(spec.ErrUsage, "--file: %s is given twice", as)
+			return spec.Errorf(spec.ErrUsage, "%s: %s is given twice", spec.Option("file"), as)
 		}
 		given[as] = append([]byte{}, file.Data...) // not nil
 		p.Files = append(p.Files, as)
@@ -210,15 +210,15 @@ func (pl *FlowPlan) checkMode() error {
 	case copies && !onPath:
 		return spec.Errorf(spec.ErrUsage, "the flow works on copies of a directory, and there is none").WithHint("name it behind the file")
 	case copies && mode != spec.WorkspaceLive:
-		return spec.Errorf(spec.ErrUsage, "--workspace %s: the flow works on copies, which wait for bothy diff and bothy apply", mode).WithHint("leave it out")
+		return spec.Errorf(spec.ErrUsage, "%s %s: the flow works on copies, which wait for bothy diff and bothy apply", spec.Option("workspace"), mode).WithHint("leave it out")
 	case mode != spec.WorkspaceLive && onPath && p.Fresh():
-		return spec.Errorf(spec.ErrUsage, "--workspace %s: steps with fresh have a new sandbox each time, and would see nothing of what waits in another", mode).
+		return spec.Errorf(spec.ErrUsage, "%s %s: steps with fresh have a new sandbox each time, and would see nothing of what waits in another", spec.Option("workspace"), mode).
 			WithHint("give a copy of the project as PATH")
 	case p.Parallel > 1 && !p.Beside():
-		return spec.Errorf(spec.ErrUsage, "--parallel %d: nothing of this flow could be done side by side%s", p.Parallel, pl.inTheWay()).
+		return spec.Errorf(spec.ErrUsage, "%s %d: nothing of this flow could be done side by side%s", spec.Option("parallel"), p.Parallel, pl.inTheWay()).
 			WithHint("leave it out")
 	case len(rooms) > 1 && mode != spec.WorkspaceLive && onPath:
-		return spec.Errorf(spec.ErrUsage, "--workspace %s: each of %s has a sandbox of its own, and none would see what the others change", mode, strings.Join(names, ", ")).
+		return spec.Errorf(spec.ErrUsage, "%s %s: each of %s has a sandbox of its own, and none would see what the others change", spec.Option("workspace"), mode, strings.Join(names, ", ")).
 			WithHint("give a copy of the project as PATH")
 	}
 	return nil

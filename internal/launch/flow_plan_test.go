@@ -73,8 +73,11 @@ func TestPlanFlow(t *testing.T) {
 			}
 			pl, err := l.PlanFlow(req)
 			if c.refused != "" {
-				if err == nil || !strings.Contains(err.Error(), c.refused) {
-					t.Fatalf("the error is %v", err)
+				if err == nil {
+					t.Fatal("it is not refused")
+				}
+				if text, _ := spec.Flagged(err); !strings.Contains(text, c.refused) {
+					t.Fatalf("the error is %s", text)
 				}
 				return
 			}

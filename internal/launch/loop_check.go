@@ -33,16 +33,16 @@ func (pl *LoopPlan) checkSandbox(sb *spec.Sandbox) error {
 	for _, v := range sb.Volumes {
 		if !v.ReadOnly {
 			return spec.Errorf(spec.ErrUsage, "-v %s: what the agent writes there would count for the gates, and what they write would stay", v).
-				WithHint("share it read-only (:ro), or give the sandbox a directory of its own: --private")
+				WithHint("share it read-only (:ro), or give the sandbox a directory of its own: %s", spec.Option("private"))
 		}
 	}
 	if p.Tasks != nil && sb.Tasks == spec.TasksWrite {
-		return spec.Errorf(spec.ErrUsage, "--share-tasks write: the agent could close tasks itself, done or not").
-			WithHint("have it see them, or add what it finds: --share-tasks add")
+		return spec.Errorf(spec.ErrUsage, "%s write: the agent could close tasks itself, done or not", spec.Option("share-tasks")).
+			WithHint("have it see them, or add what it finds: %s add", spec.Option("share-tasks"))
 	}
 	for _, path := range p.Protect {
 		if err := protectable(root, path); err != nil {
-			return &spec.Error{Class: spec.ErrUsage, Op: "--protect " + path, Err: err}
+			return spec.Errorf(spec.ErrUsage, "%s %s: %w", spec.Option("protect"), path, err)
 		}
 	}
 	p.Directory, p.Sandbox = m.Source, sb.ID
@@ -79,15 +79,15 @@ func joinable(p *loopplan.Plan, sb *spec.Sandbox) error {
 	}
 	switch sb.Mode() {
 	case spec.WorkspaceLive:
-		return spec.Errorf(spec.ErrUsage, "--parallel %d: all would write to %s at once, and over each other's work", p.Workers, p.Directory).
-			WithHint("give each a layer of its own, from which the work is brought together: --workspace %s", spec.WorkspaceReview)
+		return spec.Errorf(spec.ErrUsage, "%s %d: all would write to %s at once, and over each other's work", spec.Option("parallel"), p.Workers, p.Directory).
+			WithHint("give each a layer of its own, from which the work is brought together: %s %s", spec.Option("workspace"), spec.WorkspaceReview)
 	case spec.WorkspaceClone:
-		return spec.Errorf(spec.ErrUsage, "--parallel %d: clones are merged by git, and by a person who can answer its questions", p.Workers).
-			WithHint("have files be brought together: --workspace %s", spec.WorkspaceReview)
+		return spec.Errorf(spec.ErrUsage, "%s %d: clones are merged by git, and by a person who can answer its questions", spec.Option("parallel"), p.Workers).
+			WithHint("have files be brought together: %s %s", spec.Option("workspace"), spec.WorkspaceReview)
 	}
 	if len(sb.Private) > 0 {
-		return spec.Errorf(spec.ErrUsage, "--parallel %d: each worker would have its own %s, and their contents cannot be merged", p.Workers, strings.Join(sb.Private, ", ")).
-			WithHint("leave --private out, and the setting private")
+		return spec.Errorf(spec.ErrUsage, "%s %d: each worker would have its own %s, and their contents cannot be merged", spec.Option("parallel"), p.Workers, strings.Join(sb.Private, ", ")).
+			WithHint("leave %s out, and the setting private", spec.Option("private"))
 	}
 	return nil
 }

@@ -50,13 +50,13 @@ func (l *Launcher) PlanLoop(req LoopRequest) (*LoopPlan, error) {
 	}
 	if strings.TrimSpace(p.Prompt) == "" {
 		return nil, spec.Errorf(spec.ErrUsage, "the prompt is empty").
-			WithHint("give the prompt in words or in a file (-f), or have tasks be done: --tasks")
+			WithHint("give the prompt in words or in a file (-f), or have tasks be done: %s", spec.Option("tasks"))
 	}
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
 	if p.Agent == "" {
-		return nil, spec.Errorf(spec.ErrUsage, "--agent is missing").WithHint("name the agent that works; bothy agent ls lists them")
+		return nil, spec.Errorf(spec.ErrUsage, "%s is missing", spec.Option("agent")).WithHint("name the agent that works; bothy agent ls lists them")
 	}
 	var err error
 	if pl.Agents, err = capable(l.Engine.Agents, p); err != nil {
@@ -96,7 +96,7 @@ func (pl *LoopPlan) chooseAgents(known agent.Catalog) error {
 		}
 		return nil
 	case pl.Model != "":
-		return spec.Errorf(spec.ErrUsage, "--model and --rotation exclude each other")
+		return spec.Errorf(spec.ErrUsage, "%s and %s exclude each other", spec.Option("model"), spec.Option("rotation"))
 	}
 	turns, err := loopplan.Rotate(pl.Rotation)
 	if err != nil {
@@ -108,8 +108,8 @@ func (pl *LoopPlan) chooseAgents(known agent.Catalog) error {
 		return err
 	}
 	if first := p.Agent; given != "" && given != first {
-		return spec.Errorf(spec.ErrUsage, "--agent is %s, and the rotation begins with %s", given, first).
-			WithHint("leave --agent out: the rotation says who works")
+		return spec.Errorf(spec.ErrUsage, "%s is %s, and the rotation begins with %s", spec.Option("agent"), given, first).
+			WithHint("leave %s out: the rotation says who works", spec.Option("agent"))
 	}
 	return nil
 }

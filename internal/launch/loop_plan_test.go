@@ -140,8 +140,13 @@ func TestCheckSandbox(t *testing.T) {
 		if c.refused == "" && (err != nil || pl.Plan.Directory != dir || pl.Plan.Sandbox != "id") {
 			t.Errorf("%s: %v; it works in %s of %s", c.name, err, pl.Plan.Directory, pl.Plan.Sandbox)
 		}
-		if c.refused != "" && (!errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), c.refused)) {
+		if c.refused == "" {
+			continue
+		}
+		if !errors.Is(err, spec.ErrUsage) {
 			t.Errorf("%s: %v", c.name, err)
+		} else if text, _ := spec.Flagged(err); !strings.Contains(text, c.refused) {
+			t.Errorf("%s: %s", c.name, text)
 		}
 	}
 }

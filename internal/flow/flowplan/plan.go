@@ -60,7 +60,7 @@ type Limits struct {
 // Check refuses invalid limits.
 func (l Limits) Check() error {
 	if l.Time < 0 {
-		return spec.Errorf(spec.ErrUsage, "--max-time %s is negative", time.Duration(l.Time))
+		return spec.Errorf(spec.ErrUsage, "%s %s is negative", spec.Option("max-time"), time.Duration(l.Time))
 	}
 	return spec.Budget{Tokens: l.Tokens, USD: l.USD}.Check()
 }
@@ -160,7 +160,7 @@ func (f *Flow) FileInput(name string) (string, error) {
 	case name != "":
 		return "", spec.Errorf(spec.ErrUsage, "the flow %s has no input %s that is a file", f.Name, name).WithHint("it has %s", f.inputNames())
 	}
-	return "", spec.Errorf(spec.ErrUsage, "the flow %s has %d inputs that are files", f.Name, len(files)).WithHint("say which it is: --file NAME=PATH; it has %s", f.inputNames())
+	return "", spec.Errorf(spec.ErrUsage, "the flow %s has %d inputs that are files", f.Name, len(files)).WithHint("say which it is: %s NAME=PATH; it has %s", spec.Option("file"), f.inputNames())
 }
 
 // Name replaces the agents' names in the flow by their real ones. An agent with two names is one

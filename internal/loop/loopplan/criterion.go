@@ -211,8 +211,8 @@ func (p *Plan) checkGates() error {
 	}
 	if len(p.Gates) > 0 {
 		return spec.Errorf(spec.ErrUsage, "only a reviewer decides when the work is done, and files that it reads may mislead it").
-			WithHint("give a command or a document that decides, too; --until true believes the reviewer and the agent")
+			WithHint("give a command or a document that decides, too; %s true believes the reviewer and the agent", spec.Option("until"))
 	}
 	return spec.Errorf(spec.ErrUsage, "nothing says when the work is done").
-		WithHint("give a command that ends with 0 then: --until 'make test'; --until true believes an agent that has changed something; --gates FILE has documents, too")
+		WithHint("give a command that ends with 0 then: %s 'make test'; %s true believes an agent that has changed something; %s FILE has documents, too", spec.Option("until"), spec.Option("until"), spec.Option("gates"))
 }

@@ -107,7 +107,7 @@ func TestWhoDecides(t *testing.T) {
 	p.Gates = append(p.Gates, Criterion{ID: "there", File: "x"})
 	must(t, p.Check())
 	p.Gates = nil
-	if err := p.Check(); !errors.Is(err, spec.ErrUsage) || !strings.Contains(spec.Hint(err), "--gates") {
+	if err := p.Check(); !errors.Is(err, spec.ErrUsage) || !strings.Contains(spec.Hint(err), "gates FILE") {
 		t.Errorf("nobody: %v", err)
 	}
 }

@@ -164,7 +164,7 @@ func (p *Plan) Check() error {
 	}
 	for _, c := range p.Until {
 		if strings.TrimSpace(c) == "" {
-			return fail("a command of --until is empty")
+			return fail("a command of %s is empty", spec.Option("until"))
 		}
 	}
 	for _, path := range p.Protect {
@@ -194,10 +194,10 @@ func (p *Plan) checkWorkers() error {
 		return nil
 	case p.Tasks == nil:
 		return spec.Errorf(spec.ErrUsage, "%d are to work at the same time, and there is but one prompt", p.Workers).
-			WithHint("have each take a task of the project: --tasks")
+			WithHint("have each take a task of the project: %s", spec.Option("tasks"))
 	case p.Resume:
 		return spec.Errorf(spec.ErrUsage, "several workers begin each task with a fresh memory").
-			WithHint("leave --parallel or --resume-session out")
+			WithHint("leave %s or %s out", spec.Option("parallel"), spec.Option("resume-session"))
 	}
 	return nil
 }
