@@ -28,8 +28,9 @@ type Options struct {
 	// that end the process, and lends its terminal to commands that print secrets. In another process the
 	// signals and the terminal are left alone, and the caller's context ends such commands.
 	OwnProcess bool
-	// Unenforced receives the limits that are not enforced on a sandbox that was started. May be nil.
-	Unenforced func(*spec.Sandbox, spec.Enforcement)
+	// Unenforced receives the limits that a person set, for a sandbox that was started or in the settings, and
+	// that are not enforced. May be nil. Doctor reports the default limits.
+	Unenforced func(spec.Enforcement)
 	// Claims returns the sandboxes that unattended work needs: see [engine.Engine.Claims]. May be nil.
 	Claims func(*engine.Engine) (map[string]string, error)
 }
@@ -62,13 +63,35 @@ func OpenIn(s *store.Store, o Options) *engine.Engine {
 	e := &engine.Engine{
 		Store: s, Version: program.Version(), Agents: provision.Agents(),
 		Defaults: o.Settings.Limits(), SaveEvery: o.Settings.SaveEvery, Prices: o.Settings.Prices, StoreLimit: o.Settings.StoreLimit,
-		Progress: o.Note, Unenforced: o.Unenforced, Passphrase: o.Passphrase, OwnProcess: o.OwnProcess,
+		Progress: o.Note, Unenforced: o.unenforced, Passphrase: o.Passphrase, OwnProcess: o.OwnProcess,
 	}
 	if o.Claims != nil {
 		e.Claims = func() (map[string]string, error) { return o.Claims(e) }
 	}
 	snapshot.New(e).Attach()
 	return e
+}
+
+// unenforced passes on a limit that is not enforced on a sandbox, if a person set it.
+func (o *Options) unenforced(sb *spec.Sandbox, l spec.Enforcement) {
+	if o.Unenforced != nil && (isSet(sb.Limits, l.Limit) || isSet(o.Settings.Asked(), l.Limit)) {
+		o.Unenforced(l)
+	}
+}
+
+// isSet reports whether the named limit is set. A limit that it does not know counts as set.
+func isSet(l spec.Limits, name string) bool {
+	switch name {
+	case spec.LimitCPUs:
+		return l.CPUs > 0
+	case spec.LimitMemory:
+		return l.Memory > 0
+	case spec.LimitPids:
+		return l.Pids > 0
+	case spec.LimitDisk:
+		return l.Disk > 0
+	}
+	return true
 }
 
 // Provisioner returns what makes the sandboxes of an engine.

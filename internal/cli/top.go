@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/cli/network"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -156,7 +156,7 @@ func (a *app) showFlows(loads []load, now time.Time) error {
 			if f.Addr.IsValid() {
 				address = f.Addr.String()
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, term.Sanitize(network.RecordHost(&r)), address,
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, term.Sanitize(records.Host(&r)), address,
 				spec.FormatSize(f.Up), spec.FormatSize(f.Down), now.Sub(f.Began).Round(time.Second))
 		}
 		if left := l.Open - len(l.Flows); left > 0 {

@@ -12,8 +12,8 @@ type bounds struct {
 	notes  []string
 }
 
-// check refuses a budget that would not limit an agent.
-func (b *bounds) check(of *spec.Agent, m provision.Metering) error {
+// checkAgent refuses a budget that would not limit an agent.
+func (b *bounds) checkAgent(of *spec.Agent, m provision.Metering) error {
 	note, err := provision.Budgetable(of, b.budget, m, true)
 	if note != "" {
 		b.notes = append(b.notes, note)
@@ -27,12 +27,12 @@ func checkLoopBudget(p *loopplan.Plan, w provision.Metering, agents, reviewers [
 	b := bounds{budget: p.Budget()}
 	for _, of := range agents {
 		if err == nil {
-			err = b.check(of, w)
+			err = b.checkAgent(of, w)
 		}
 	}
 	for _, of := range reviewers {
 		if err == nil {
-			err = b.check(of, provision.Metering{Own: w.Own})
+			err = b.checkAgent(of, provision.Metering{Own: w.Own})
 		}
 	}
 	return b.notes, err

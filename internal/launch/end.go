@@ -20,8 +20,8 @@ func (l *Launcher) Stop(ctx context.Context, of runstate.Run) error {
 		return err
 	}
 	err = stopRun(ctx, of)
-	if of.Recorded().Ours { // otherwise the process that runs it notifies
-		l.notify(context.WithoutCancel(ctx), runstate.NoticeOfEnd(of.Notice(), of.Result()))
+	if r := of.Recorded(); r.Ours { // otherwise the process that runs it notifies
+		l.notify(context.WithoutCancel(ctx), runstate.NoticeOfEnd(r.Notice(), of.Result()))
 	}
 	return err
 }

@@ -99,14 +99,16 @@ func (pl *FlowPlan) decideRemoval() error {
 	} else {
 		asks = "rm: true of the flow"
 	}
-	if mode := pl.mode(); pl.Plan.Remove && mode != spec.WorkspaceLive && !pl.Plan.Drafts {
+	if mode := pl.workspaceMode(); pl.Plan.Remove && mode != spec.WorkspaceLive && !pl.Plan.Drafts {
 		return spec.Errorf(spec.ErrUsage, "%s would throw away what waits in %s %s", asks, spec.Option("workspace"), mode).WithHint("%s=false; use bothy rm when you have taken it", spec.Option("rm"))
 	}
 	return nil
 }
 
-// mode returns how writes reach the workspaces.
-func (pl *FlowPlan) mode() string { return cmp.Or(pl.Sandbox.WorkspaceMode, spec.WorkspaceLive) }
+// workspaceMode returns how writes reach the workspaces.
+func (pl *FlowPlan) workspaceMode() string {
+	return cmp.Or(pl.Sandbox.WorkspaceMode, spec.WorkspaceLive)
+}
 
 // takeFiles assigns the given files to the inputs of the flow, and checks the flow with them.
 func (pl *FlowPlan) takeFiles() error {
@@ -144,7 +146,7 @@ func (l *Launcher) checkFlowBudget(pl *FlowPlan) error {
 	for _, name := range slices.Sorted(maps.Keys(pl.Agents)) {
 		m, err := l.MeteringOf(&pl.Sandbox, pl.Agents[name])
 		if err == nil {
-			err = b.check(pl.Agents[name], m)
+			err = b.checkAgent(pl.Agents[name], m)
 		}
 		if err != nil {
 			return err
@@ -199,7 +201,7 @@ func canonicalAgents(p *flowplan.Plan, agents map[string]*spec.Agent) (map[strin
 
 // checkMode refuses ways to work on PATH that do not fit the flow's sandboxes.
 func (pl *FlowPlan) checkMode() error {
-	p, mode, rooms := &pl.Plan, pl.mode(), pl.Plan.Rooms()
+	p, mode, rooms := &pl.Plan, pl.workspaceMode(), pl.Plan.Rooms()
 	onPath := len(pl.Sandbox.Workspaces) > 0
 	var names []string
 	copies := false

@@ -38,7 +38,7 @@ func (pl *LoopPlan) checkSandbox(sb *spec.Sandbox) error {
 	}
 	if p.Tasks != nil && sb.Tasks == spec.TasksWrite {
 		return spec.Errorf(spec.ErrUsage, "%s write: the agent could close tasks itself, done or not", spec.Option("share-tasks")).
-			WithHint("have it see them, or add what it finds: %s add", spec.Option("share-tasks"))
+			WithHint("have it see them, or add new ones: %s add", spec.Option("share-tasks"))
 	}
 	for _, path := range p.Protect {
 		if err := protectable(root, path); err != nil {
@@ -66,7 +66,7 @@ func protectable(root *os.Root, path string) error {
 			return err
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
-			return spec.Errorf(spec.ErrUsage, "%s is a symbolic link", at).WithHint("protect what it leads to")
+			return spec.Errorf(spec.ErrUsage, "%s is a symbolic link", at).WithHint("protect the file that it leads to")
 		}
 	}
 	return nil

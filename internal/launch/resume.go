@@ -64,7 +64,7 @@ func (l *Launcher) tidyRun(ctx context.Context, of runstate.Run, h *run.Host, le
 	if len(left) > 0 {
 		l.Host.Note("removed what the %s had left: %s", r.Run.Kind, strings.Join(left, ", "))
 	}
-	end := l.finish(ctx, r.Run, h, runstate.NoticeOfEnd(of.Notice(), of.Result()), of.Progress().ExitCode())
+	end := l.finish(ctx, r.Run, h, runstate.NoticeOfEnd(r.Notice(), of.Result()), of.Progress().ExitCode())
 	if f, ok := of.(*runstate.Flow); ok {
 		return end, l.writeDraft(end, &f.Plan, f.State)
 	}
@@ -177,7 +177,7 @@ func (l *Launcher) raiseFlow(ctx context.Context, of *runstate.Flow, h *run.Host
 		ids = append(ids, sb.ID)
 		w, err := provision.MeteringIn(l.Engine, sb)
 		if of := agents[room.Agent]; err == nil && of != nil {
-			err = b.check(of, w)
+			err = b.checkAgent(of, w)
 		}
 		if err != nil {
 			return run.Event{}, err

@@ -43,3 +43,22 @@ func Refused(st *store.Store, sb *spec.Sandbox, since time.Time) (names []string
 	})
 	return names
 }
+
+// Host returns the host of a record, as a rule would name it.
+func Host(r *spec.NetworkRecord) string {
+	host := r.Name
+	switch {
+	case r.Event == spec.NetworkSuppressed:
+		return "(many)"
+	case r.Direction == spec.DirectionIn:
+		return fmt.Sprintf("port %d inside", r.Port)
+	case host == "" && r.Addr.Is6():
+		host = "[" + r.Addr.String() + "]"
+	case host == "" && r.Addr.IsValid():
+		host = r.Addr.String()
+	}
+	if r.Port != 0 {
+		host += fmt.Sprintf(":%d", r.Port)
+	}
+	return host
+}

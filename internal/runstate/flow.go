@@ -11,7 +11,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/flow/flowplan"
-	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/snapshot"
@@ -29,8 +28,6 @@ func (l *Flow) Progress() State { return l.State }
 
 func (l *Flow) Result() *run.Result { return &l.State.Result }
 
-func (l *Flow) Notice() notify.Notice { return l.noticeIn(l.Plan.Directory) }
-
 // ReadFlow reads the state of a flow. A flow that is recorded as running but has no host was
 // interrupted.
 func ReadFlow(e *engine.Engine, r *run.Run) (*Flow, error) {
@@ -39,6 +36,7 @@ func ReadFlow(e *engine.Engine, r *run.Run) (*Flow, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.Directory = l.Plan.Directory
 	if !l.Hosted && r.Gone() {
 		l.State.Result = run.Result(flow.Removed(r))
 		return l, nil

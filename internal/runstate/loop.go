@@ -13,7 +13,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/loop/taskqueue"
-	"github.com/bothy-dev/bothy/internal/notify"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runner"
 	"github.com/bothy-dev/bothy/internal/task/book"
@@ -35,8 +34,6 @@ func (l *Loop) Result() *run.Result { return &l.State.Result }
 
 func (l *Loop) Standing() run.Result { return standingOf(l.State, l.State.Result) }
 
-func (l *Loop) Notice() notify.Notice { return l.noticeIn(l.Plan.Directory) }
-
 // ReadLoop reads the state of a loop. A loop that is recorded as running but has no host was
 // interrupted.
 func ReadLoop(e *engine.Engine, r *run.Run) (*Loop, error) {
@@ -50,6 +47,7 @@ func ReadLoop(e *engine.Engine, r *run.Run) (*Loop, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.Directory = l.Plan.Directory
 	l.noteCrash(&l.State.Result, l.State.Ready)
 	l.Pause = l.State.Expect(mail) && l.Hosted
 	return l, nil

@@ -1,8 +1,6 @@
 package runstate
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -32,19 +30,11 @@ func LaterOf(a, b *spec.Limited) *spec.Limited {
 	return a
 }
 
-// Denied returns why models do not answer a loop's agents. It is nil if they do, or if the loop is
-// completed.
-func (l *Loop) Denied() *spec.Limited {
-	if l.State.Status == run.Completed {
+// Denied returns why models do not answer a run's agents. It is nil if they do, or if the run is completed.
+func Denied(l Run) *spec.Limited {
+	if l.Result().Status == run.Completed {
 		return nil
 	}
-	return deniedOf(l.Engine, l.Sandboxes(), l.Since)
-}
-
-// Denied is the same for a flow.
-func (l *Flow) Denied() *spec.Limited {
-	if l.State.Status == run.Completed {
-		return nil
-	}
-	return deniedOf(l.Engine, slices.Collect(maps.Values(l.Plan.Sandboxes)), l.Since)
+	r := l.Recorded()
+	return deniedOf(r.Engine, l.UsedSandboxes(), r.Since)
 }

@@ -19,13 +19,14 @@ import (
 
 // Record is what the files of every run tell.
 type Record struct {
-	Engine *engine.Engine
-	Run    *run.Run
-	Since  time.Time // when it began
-	Events []run.Event
-	Raised *run.Limits // raised limits; nil: none
-	Hosted bool        // a process is running it
-	Ours   bool        // this process ended it
+	Engine    *engine.Engine
+	Run       *run.Run
+	Since     time.Time // when it began
+	Directory string    // that it works on; empty: none
+	Events    []run.Event
+	Raised    *run.Limits // raised limits; nil: none
+	Hosted    bool        // a process is running it
+	Ours      bool        // this process ended it
 }
 
 func (l *Record) Recorded() *Record { return l }
@@ -55,9 +56,9 @@ func (l *Record) noteCrash(r *run.Result, made bool) {
 	}
 }
 
-// noticeIn returns the fields that every notice about a run in a directory has.
-func (l *Record) noticeIn(directory string) notify.Notice {
-	return notify.Notice{Run: l.Run.ID, Kind: l.Run.Kind, Directory: directory}
+// Notice returns the fields that every notice about a run has.
+func (l *Record) Notice() notify.Notice {
+	return notify.Notice{Run: l.Run.ID, Kind: l.Run.Kind, Directory: l.Directory}
 }
 
 // Run is an existing loop or flow. It is a [Loop] or a [Flow].
@@ -67,14 +68,12 @@ type Run interface {
 	Result() *run.Result
 	Standing() run.Result  // the result that people see
 	LeftBehind() []string  // the sandboxes that it failed to remove, by name
-	Denied() *spec.Limited // why models do not answer
 	View() any             // its state in JSON
 	addSummary(v *Summary) // adds what the list of all runs tells
 
 	Fold(events []run.Event) error // computes the state from events
 	CheckOpen() error              // refuses to talk to a run that has ended for good
 	CheckUndone() error            // refuses to stop a run that is completed
-	Notice() notify.Notice         // the fields that every notice about it has
 	UsedSandboxes() []string       // the IDs of the sandboxes in which an agent may still be working
 	NeededSandboxes() []string     // the IDs of the sandboxes without which it cannot be resumed
 	cancelOrphan(h *run.Host, events []run.Event) error
@@ -170,7 +169,7 @@ func headOf(l Run) Head {
 	r, now := l.Recorded(), l.Standing()
 	return Head{
 		ID: r.Run.ID, CreatedAt: r.Since, Hosted: r.Hosted, ExitCode: exitCodeOf(l), Status: now.Status, Reason: now.Reason,
-		WaitingFor: DelayOf(l.Progress()).For, Refusal: l.Denied(), Behind: l.LeftBehind(), Raised: r.Raised,
+		WaitingFor: DelayOf(l.Progress()).For, Refusal: Denied(l), Behind: l.LeftBehind(), Raised: r.Raised,
 	}
 }
 

@@ -39,10 +39,13 @@ type Summary struct {
 	held       string // the command that shows the task which holds up a loop until a person acts
 }
 
+// Waits returns the wait of a run that continues by itself, unless a person is asked something first.
+func (v Summary) Waits() (run.Delay, bool) {
+	return run.Delay{For: v.WaitingFor, Until: v.Until}, v.WaitingFor != "" && v.asks == ""
+}
+
+// Why says why a run that does not wait has come to its status. It may be empty.
 func (v Summary) Why() string {
-	if v.WaitingFor != "" && v.asks == "" {
-		return "waits until " + DelayText(run.Delay{For: v.WaitingFor, Until: v.Until})
-	}
 	why := cmp.Or(v.Detail, v.Reason)
 	if v.lacksSandbox() && v.Reason != flow.ReasonRemoved {
 		why = strings.TrimPrefix(why+"; its sandbox was removed", "; ")
@@ -172,11 +175,7 @@ func (v Summary) nextCommand() string {
 	return ""
 }
 
-// DelayText says until when a run waits and why, for a row.
-func DelayText(d run.Delay) string {
-	return d.Until.Local().Format(time.DateTime) + ", " + DelayReason(d)
-}
-
+// DelayReason says why a run waits.
 func DelayReason(d run.Delay) string {
 	if d.For == run.Overloaded {
 		return "the provider of a model is overloaded"

@@ -7,11 +7,13 @@ import (
 
 // LeaveHint tells the next iteration something.
 func (l *Loop) LeaveHint(text string) error {
-	return l.leave(run.Message{Kind: run.Hint, Text: text, Actor: Actor()})
+	return l.leaveMessage(run.Message{Kind: run.Hint, Text: text, Actor: Actor()})
 }
 
 // ClearHints takes back all that no iteration was told yet.
-func (l *Loop) ClearHints() error { return l.leave(run.Message{Kind: run.Clear, Actor: Actor()}) }
+func (l *Loop) ClearHints() error {
+	return l.leaveMessage(run.Message{Kind: run.Clear, Actor: Actor()})
+}
 
 // LeavePause has the process that carries the loop on end after this iteration.
 func (l *Loop) LeavePause() error {
@@ -21,11 +23,11 @@ func (l *Loop) LeavePause() error {
 	if !l.Hosted {
 		return spec.Errorf(spec.ErrConflict, "no process carries the run %s on: %s", l.Run.ID, l.State.Status)
 	}
-	return l.leave(run.Message{Kind: run.Pause, Actor: Actor()})
+	return l.leaveMessage(run.Message{Kind: run.Pause, Actor: Actor()})
 }
 
-// leave leaves a message for a loop that has not ended for good.
-func (l *Loop) leave(m run.Message) error {
+// leaveMessage leaves a message for a loop that has not ended for good.
+func (l *Loop) leaveMessage(m run.Message) error {
 	if err := l.CheckOpen(); err != nil {
 		return err
 	}

@@ -1,11 +1,6 @@
 package runstate
 
-import (
-	"fmt"
-
-	"github.com/bothy-dev/bothy/internal/loop"
-	"github.com/bothy-dev/bothy/internal/term"
-)
+import "github.com/bothy-dev/bothy/internal/loop"
 
 // Workplaces returns the places of workers. They hold nothing that the checkpoints of the loop's
 // sandbox lack. If the loop never became ready, it returns all places: no agent worked in them.
@@ -49,16 +44,4 @@ func WorkersOf(s *loop.State) (list []Worker) {
 		list = append(list, v)
 	}
 	return list
-}
-
-// Text describes a worker for a row.
-func (v Worker) Text() string {
-	if v.Task == nil {
-		return v.Step
-	}
-	text := v.Task.ID + " " + term.Opening(v.Task.Title)
-	if v.Iteration > 0 {
-		text += fmt.Sprintf(", iteration %d", v.Iteration)
-	}
-	return text + ": " + v.Step
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/settings"
 	"github.com/bothy-dev/bothy/internal/snapshot"
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -67,6 +68,13 @@ func (a *App) Engine() (*engine.Engine, error) {
 		Settings: a.Settings, Note: func(text string) { a.Note("%s", text) },
 		Unenforced: a.warnLimit, Passphrase: a.passphrase, OwnProcess: true, Claims: a.Claims,
 	})
+}
+
+// warnLimit warns a user at a terminal of a limit that is not enforced.
+func (a *App) warnLimit(l spec.Enforcement) {
+	if term.IsTerminal(a.Err) {
+		a.Note("the %s limit is not enforced on this host: %s", l.Limit, l.Reason)
+	}
 }
 
 // Snapshots returns the snapshots of an engine's sandboxes.

@@ -182,7 +182,7 @@ func (t *tally) add(sandbox string, r *spec.NetworkRecord) {
 
 // countRecord adds a record to its row.
 func (t *tally) countRecord(sandbox string, r *spec.NetworkRecord) {
-	key := trafficKey{sandbox: sandbox, host: RecordHost(r), verdict: r.Verdict}
+	key := trafficKey{sandbox: sandbox, host: records.Host(r), verdict: r.Verdict}
 	if r.Verdict == spec.VerdictDeny || r.Suggest != "" {
 		key.reason = r.Reason
 	}
@@ -215,25 +215,6 @@ func (row *traffic) updateRow(r *spec.NetworkRecord) {
 	}
 	row.Protocol, row.Rule, row.Reason, row.Last = r.Protocol, r.Rule, r.Reason, r.Time
 	row.Suggest, row.Guessed = r.Suggest, r.Guessed
-}
-
-// RecordHost returns the host of a record, as a rule would name it.
-func RecordHost(r *spec.NetworkRecord) string {
-	host := r.Name
-	switch {
-	case r.Event == spec.NetworkSuppressed:
-		return "(many)"
-	case r.Direction == spec.DirectionIn:
-		return fmt.Sprintf("port %d inside", r.Port)
-	case host == "" && r.Addr.Is6():
-		host = "[" + r.Addr.String() + "]"
-	case host == "" && r.Addr.IsValid():
-		host = r.Addr.String()
-	}
-	if r.Port != 0 {
-		host += fmt.Sprintf(":%d", r.Port)
-	}
-	return host
 }
 
 // sorted returns refused traffic, then failed, then allowed, each with the latest first. It returns
@@ -381,7 +362,7 @@ func (a *app) printRecord(sandbox string, ev audit.Event, r *spec.NetworkRecord)
 	if r.Event == spec.NetworkPolicy {
 		words = append(words, fmt.Sprintf("generation %d of the rules", r.Generation))
 	} else {
-		words = append(words, RecordHost(r))
+		words = append(words, records.Host(r))
 	}
 	words = append(words, r.Method, r.Path, r.RPC)
 	if r.Status != 0 {

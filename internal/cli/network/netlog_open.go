@@ -1,6 +1,7 @@
 package network
 
 import (
+	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -25,7 +26,7 @@ func newTally(f recordFilter) *tally {
 // the record of its end.
 func (t *tally) trackFlow(sandbox string, r *spec.NetworkRecord) bool {
 	if r.State != "" && r.Flow == "" {
-		return t.trackCrowd(crowd{sandbox, RecordHost(r)}, r)
+		return t.trackCrowd(crowd{sandbox, records.Host(r)}, r)
 	}
 	switch r.State {
 	case spec.FlowOpened:

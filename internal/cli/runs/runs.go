@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
+	"github.com/bothy-dev/bothy/internal/cli/runview"
 	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/term"
 )
@@ -29,7 +30,7 @@ func runsCommand(a *app) *cobra.Command {
 			w := a.Table()
 			fmt.Fprintln(w, "RUN\tKIND\tSTATUS\tWHY\tNEXT")
 			for _, v := range views {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.ID, v.Kind, v.Status, cmdline.Dash(term.Opening(v.Why())), cmdline.Dash(term.Sanitize(v.Next)))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.ID, v.Kind, v.Status, cmdline.Dash(term.Opening(runview.WhyText(v))), cmdline.Dash(term.Sanitize(v.Next)))
 			}
 			return w.Flush()
 		},

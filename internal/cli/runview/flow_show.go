@@ -80,9 +80,9 @@ func (l shownFlow) statusRows() [][2]string {
 		rows = append(rows, [2]string{"at work", fmt.Sprintf("%d, of %d side by side", n, l.Plan.Most())})
 	}
 	if d, waits := s.Waits(); waits {
-		rows = append(rows, [2]string{"waits until", runstate.DelayText(d)})
+		rows = append(rows, [2]string{"waits until", delayText(d)})
 	}
-	rows = append(rows, refusalRow(l.Denied())...)
+	rows = append(rows, refusalRow(runstate.Denied(l))...)
 	for _, room := range l.Plan.Copies() {
 		rows = append(rows, [2]string{"copy", room + "  bothy diff " + s.Sandboxes[room]})
 	}

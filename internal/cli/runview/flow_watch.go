@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,14 +20,14 @@ import (
 )
 
 // openPages returns the pages of a watched flow.
-func (l shownFlow) openPages(a *Viewer) (look func(context.Context) (watchedPage, error), end func()) {
+func (l shownFlow) openPages() (look func(context.Context) (watchedPage, error), end func()) {
 	return func(ctx context.Context) (watchedPage, error) {
 		now, err := runstate.ReadFlow(l.Engine, l.Run)
 		if err != nil {
 			return nil, err
 		}
 		p := &flowPage{Flow: now, tries: triesOf(now.Events)}
-		p.traffic = a.trafficOf(ctx, l.Engine, slices.Collect(maps.Values(now.Plan.Sandboxes)), now.Since)
+		p.traffic = showTraffic(runstate.TrafficOf(ctx, now))
 		return p, nil
 	}, func() {}
 }

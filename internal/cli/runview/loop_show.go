@@ -133,7 +133,7 @@ func (l shownLoop) statusRows() [][2]string {
 	rows = append(rows, leftRow(l.Run, l.LeftBehind())...)
 	rows = append(rows, [2]string{"prompt", term.Opening(promptText(p))}, [2]string{"promise", promiseText(p)})
 	for _, w := range runstate.WorkersOf(s) {
-		rows = append(rows, [2]string{fmt.Sprintf("worker %d", w.Worker), strings.TrimPrefix(w.Sandbox+"  "+w.Text(), "  ")})
+		rows = append(rows, [2]string{fmt.Sprintf("worker %d", w.Worker), strings.TrimPrefix(w.Sandbox+"  "+workerText(w), "  ")})
 	}
 	for _, at := range s.Places {
 		if at.Worker > 0 { // its worker's row shows it
@@ -157,9 +157,9 @@ func (l shownLoop) statusRows() [][2]string {
 		rows = append(rows, [2]string{"question", s.Question})
 	}
 	if d, waits := s.Waits(); waits {
-		rows = append(rows, [2]string{"waits until", runstate.DelayText(d)})
+		rows = append(rows, [2]string{"waits until", delayText(d)})
 	}
-	rows = append(rows, refusalRow(l.Denied())...)
+	rows = append(rows, refusalRow(runstate.Denied(l))...)
 	v := s.LastVerdict()
 	if v == nil && len(s.Beneath) > 0 {
 		rows = append(rows, [2]string{"gate", "not asked  of what there is: " + BeneathText(s)})

@@ -21,9 +21,9 @@ import (
 )
 
 // openPages returns the pages of a watched loop.
-func (l shownLoop) openPages(a *Viewer) (look func(context.Context) (watchedPage, error), end func()) {
+func (l shownLoop) openPages() (look func(context.Context) (watchedPage, error), end func()) {
 	out := &lookout{queue: runstate.TaskQueueOf(l.Engine, &l.Plan, l.Run)}
-	return func(ctx context.Context) (watchedPage, error) { return a.readLoopPage(ctx, l.Loop, out) }, out.close
+	return func(ctx context.Context) (watchedPage, error) { return readLoopPage(ctx, l.Loop, out) }, out.close
 }
 
 // loopPage is one snapshot of a loop.
@@ -47,7 +47,7 @@ type tried struct {
 }
 
 // readLoopPage reads the state of a loop.
-func (a *Viewer) readLoopPage(ctx context.Context, l *runstate.Loop, out *lookout) (*loopPage, error) {
+func readLoopPage(ctx context.Context, l *runstate.Loop, out *lookout) (*loopPage, error) {
 	now, err := runstate.ReadLoop(l.Engine, l.Run)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (a *Viewer) readLoopPage(ctx context.Context, l *runstate.Loop, out *lookou
 		return nil, err
 	}
 	p.ahead = out.tasksAhead(ctx, now.State, len(now.Events))
-	p.traffic = a.trafficOf(ctx, l.Engine, now.Sandboxes(), l.Since)
+	p.traffic = showTraffic(runstate.TrafficOf(ctx, now))
 	return p, nil
 }
 
@@ -145,7 +145,7 @@ func workerLines(list []runstate.Worker, most int) (page []tui.Line) {
 		rest, list = len(list)-(most-1), list[:most-1]
 	}
 	for _, w := range list {
-		page = append(page, labelled("worker "+strconv.Itoa(w.Worker), tui.Plain.Of(w.Text())))
+		page = append(page, labelled("worker "+strconv.Itoa(w.Worker), tui.Plain.Of(workerText(w))))
 	}
 	var more []string
 	if rest > 0 {

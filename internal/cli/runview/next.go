@@ -2,12 +2,14 @@ package runview
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/runstate"
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -55,4 +57,29 @@ func UntoldText(id string, s *loop.State) string {
 		return text + "bothy loop run --add-context 'TEXT' has another loop hear it"
 	}
 	return text + fmt.Sprintf("bothy loop rewind %s N goes on from an earlier one, and the next is told", id)
+}
+
+// WhyText says why a run of the list of all runs has its status.
+func WhyText(v runstate.Summary) string {
+	if d, waits := v.Waits(); waits {
+		return "waits until " + delayText(d)
+	}
+	return v.Why()
+}
+
+// delayText says until when a run waits and why, for a row.
+func delayText(d run.Delay) string {
+	return d.Until.Local().Format(time.DateTime) + ", " + runstate.DelayReason(d)
+}
+
+// workerText describes a worker for a row.
+func workerText(v runstate.Worker) string {
+	if v.Task == nil {
+		return v.Step
+	}
+	text := v.Task.ID + " " + term.Opening(v.Task.Title)
+	if v.Iteration > 0 {
+		text += fmt.Sprintf(", iteration %d", v.Iteration)
+	}
+	return text + ": " + v.Step
 }

@@ -1,16 +1,11 @@
 package runview
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/cli/network"
-	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/policy/telemetry"
-	"github.com/bothy-dev/bothy/internal/records"
 	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
@@ -19,7 +14,7 @@ import (
 
 // Shows the records of the gateways of a run's sandboxes, which explain why a run does not proceed.
 
-// outward is a summary of these records.
+// outward is how a page shows these records.
 type outward struct {
 	sum       spec.BillItem // of all models
 	refused   []string      // hosts that were refused, with counts
@@ -27,38 +22,14 @@ type outward struct {
 	denied    *spec.Limited // a failed model request; none was answered since
 }
 
-// trafficOf asks the sandboxes' gateways for the records since the run began.
-func (a *Viewer) trafficOf(ctx context.Context, e *engine.Engine, ids []string, since time.Time) (t outward) {
-	refused, reports := map[string]int64{}, map[string]int64{}
-	var bill spec.Bill
-	for _, id := range ids {
-		sb, err := e.Find(id)
-		if err != nil {
-			continue // it does not exist yet, or any more
-		}
-		b, err := records.Bill(ctx, e.Keepers(), sb)
-		if err != nil && ctx.Err() == nil {
-			t.refused = append(t.refused, err.Error())
-			continue
-		}
-		bill.Models = append(bill.Models, b.Models...)
-		t.denied = runstate.LaterOf(t.denied, b.Refusal(since))
-		_ = records.Network(e.Store, sb, func(r *spec.NetworkRecord) { // an unreadable log does not hide the rest
-			if r.Verdict != spec.VerdictDeny || r.IsPacket() || !r.Time.After(since) {
-				return
-			}
-			list := refused
-			if telemetry.Is(r.Name, r.Path) {
-				list = reports
-			}
-			list[term.Sanitize(network.RecordHost(r))] += max(r.Count, r.Suppressed, 1)
-		})
+// showTraffic returns how a page shows the traffic of a run.
+func showTraffic(t runstate.Traffic) outward {
+	o := outward{sum: t.Sum, refused: timesEach(t.Refused), telemetry: timesEach(t.Telemetry), denied: t.Denied}
+	for _, err := range t.Unread {
+		o.refused = append(o.refused, err.Error())
 	}
-	t.sum = bill.Total()
-	t.refused = append(t.refused, timesEach(refused)...)
-	t.telemetry = timesEach(reports)
-	slices.Sort(t.refused)
-	return t
+	slices.Sort(o.refused)
+	return o
 }
 
 // refusals reports failed model requests where no page is shown: when models begin to refuse, when
@@ -80,7 +51,7 @@ func (r *refusals) Tell(now *spec.Limited) string {
 // timesEach lists hosts with the number of refusals.
 func timesEach(hosts map[string]int64) (list []string) {
 	for host, n := range hosts {
-		list = append(list, fmt.Sprintf("%s (%d)", host, n))
+		list = append(list, fmt.Sprintf("%s (%d)", term.Sanitize(host), n))
 	}
 	slices.Sort(list)
 	return list

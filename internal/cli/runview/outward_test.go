@@ -1,11 +1,14 @@
 package runview
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/runstate"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -70,5 +73,27 @@ func TestOutwardLines(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestShowTraffic checks that a page shows the hosts that a program inside asked for so that they cannot play
+// with the terminal, and the errors beside them.
+func TestShowTraffic(t *testing.T) {
+	o := showTraffic(runstate.Traffic{Refused: map[string]int64{"b.example": 2, "\x1b[2Ja": 1}, Telemetry: map[string]int64{"t": 3}, Unread: []error{errors.New("no bill")}})
+	if want := []string{"a (1)", "b.example (2)", "no bill"}; !slices.Equal(o.refused, want) || !slices.Equal(o.telemetry, []string{"t (3)"}) {
+		t.Errorf("%q, %q", o.refused, o.telemetry)
+	}
+}
+
+// TestWhyText checks that the list of runs says until when one waits, unless it says why it needs a person.
+func TestWhyText(t *testing.T) {
+	until := time.Date(2026, 11, 22, 12, 0, 0, 0, time.Local)
+	for want, v := range map[string]runstate.Summary{
+		"d": {Detail: "d"},
+		"waits until 2026-11-22 12:00:00, the provider of a model is overloaded": {Detail: "d", WaitingFor: run.Overloaded, Until: until},
+	} {
+		if got := WhyText(v); got != want {
+			t.Errorf("%+v: %s", v, got)
+		}
 	}
 }

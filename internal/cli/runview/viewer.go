@@ -19,11 +19,11 @@ type Viewer struct{ *cmdline.App }
 
 // shown is how a kind of runs is shown.
 type shown interface {
-	listCells() []string                                                      // its row in a list of its kind
-	statusRows() [][2]string                                                  // its state for people
-	printUsage(a *Viewer) error                                               // its usage by parts
-	narrator() (func(run.Event) (string, error), error)                       // describes its events, one after the other
-	openPages(a *Viewer) (func(context.Context) (watchedPage, error), func()) // its pages, and what to call at the end
+	listCells() []string                                             // its row in a list of its kind
+	statusRows() [][2]string                                         // its state for people
+	printUsage(a *Viewer) error                                      // its usage by parts
+	narrator() (func(run.Event) (string, error), error)              // describes its events, one after the other
+	openPages() (func(context.Context) (watchedPage, error), func()) // its pages, and what to call at the end
 }
 
 // shownLoop and shownFlow show a loop and a flow.

@@ -90,7 +90,7 @@ func (a *Viewer) tellRefusal(r *refusals, l runstate.Run, hosted bool) error {
 	if a.JSON || !hosted {
 		return nil
 	}
-	text := r.Tell(l.Denied())
+	text := r.Tell(runstate.Denied(l))
 	if text == "" {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (a *Viewer) tellRefusal(r *refusals, l runstate.Run, hosted bool) error {
 
 // drawPages redraws a page until the run is over.
 func (a *Viewer) drawPages(ctx context.Context, l runstate.Run) error {
-	look, end := shownOf(l).openPages(a)
+	look, end := shownOf(l).openPages()
 	defer end()
 	screen, err := tui.Open(a.Out)
 	if err != nil {
@@ -164,7 +164,7 @@ func (v *vitals) headLines(about ...tui.Line) []tui.Line {
 		page = append(page, tui.Text(v.statusStyle(), term.Opening(v.now.Detail)))
 	}
 	if d, waits := v.state.Waits(); waits {
-		page = append(page, tui.Text(tui.Yellow, "waits until "+runstate.DelayText(d)))
+		page = append(page, tui.Text(tui.Yellow, "waits until "+delayText(d)))
 	}
 	return append(page, nil)
 }
