@@ -34,8 +34,8 @@ type Client struct {
 	// Notes receives what a person should know, one text at a time: why git will not work in a sandbox,
 	// which rules have no effect, that a call waits for another process, which settings are wrong. It does
 	// not get the progress of downloads, builds and installations. Notes of a command are in Result alone,
-	// but for those about the sandbox's start, which are in both. A text is one line without
-	// control characters. It may be called by several goroutines. Nil: notes are dropped, except for those
+	// but for those about the sandbox's start and set-up, which are in both. Each line that a set-up prints is a
+	// text that begins with "  | ", and not in Result. A text is one line without control characters. It may be called by several goroutines. Nil: notes are dropped, except for those
 	// in Result.
 	Notes func(text string)
 	// AcceptUnprovenBuild uses installed programs although it is not known whether they are of the

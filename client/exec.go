@@ -25,6 +25,8 @@ type Command struct {
 	// Timeout limits the run time. After it the command ends, with all processes that it started. 0: no
 	// limit.
 	Timeout time.Duration
+	// SkipSetUp runs the command at once, without the commands of the sandbox's devcontainer.json that are due.
+	SkipSetUp bool
 }
 
 // Result is the result of a command.
@@ -34,8 +36,10 @@ type Result struct {
 	Notes    []string
 }
 
-// Exec runs a command in a sandbox, and starts the sandbox if it is stopped. A command that ends with an
-// exit code is not an error, whatever the code. The error is of class spec.ErrTimeout after a timeout,
+// Exec runs a command in a sandbox, and starts the sandbox if it is stopped. It first runs the commands of the
+// sandbox's devcontainer.json that are due, as "bothy exec" does: their output goes to Client.Notes, Timeout does
+// not limit them, and if one fails, the error is of class spec.ErrSandbox and the command is not run. A command
+// that ends with an exit code is not an error, whatever the code. The error is of class spec.ErrTimeout after a timeout,
 // spec.ErrNoSuchBinary if the command does not exist, and spec.ErrMayHaveRun if it is not known whether
 // the command has begun. When ctx ends, the command gets SIGTERM, and SIGKILL a second later; the error is
 // the cause of ctx. The result has the output in any case.

@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/settings"
+	"github.com/bothy-dev/bothy/internal/setup"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -252,14 +253,43 @@ func (c *Client) runCommand(ctx context.Context, sandbox string, command *Comman
 	case command.Timeout < 0:
 		return 0, spec.Errorf(spec.ErrUsage, "the timeout %s is negative", command.Timeout)
 	}
-	e, sb, err := c.findSandbox(ctx, sandbox, told.add)
+	e, err := c.openState(ctx, told.add)
 	if err != nil {
 		return 0, err
 	}
-	in := headless.Session{Engine: e, Sandbox: sb, Note: func(text string) { told.add(term.Sanitize(text)) }}
-	return in.Exec(ctx, wire.Command{
-		Args: command.Args, Env: vars, Dir: command.Workdir, User: command.User, Timeout: spec.Duration(command.Timeout),
-	}, headless.Streams{In: command.Stdin, Out: command.Stdout, Err: command.Stderr})
+	sb, err := e.Find(sandbox)
+	if err != nil {
+		return 0, err
+	}
+	q := wire.Command{Args: command.Args, Env: vars, Dir: command.Workdir, User: command.User, Timeout: spec.Duration(command.Timeout)}
+	p := app.Provisioner(e.Engine, e.settings, execWatcher{app.Quiet(c.passNote), told})
+	in, err := p.Enter(ctx, sb, &q, command.SkipSetUp)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	in.Note = func(text string) { told.add(term.Sanitize(text)) }
+	return in.Exec(ctx, q, headless.Streams{In: command.Stdin, Out: command.Stdout, Err: command.Stderr})
+}
+
+// execWatcher passes notes on, and collects them for the result of a command. The output of a set-up is passed on
+// alone.
+type execWatcher struct {
+	app.Quiet
+	told *notes
+}
+
+// Note implements [provision.Watcher].
+func (w execWatcher) Note(format string, args ...any) {
+	w.Quiet.Note(format, args...)
+	w.told.add(term.Sanitize(fmt.Sprintf(format, args...)))
+}
+
+// SettingUp implements [provision.Watcher].
+func (w execWatcher) SettingUp() setup.Viewer {
+	v := w.Quiet.SettingUp()
+	v.Note = w.Note
+	return v
 }
 
 // notes collects notes from several goroutines.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -148,6 +149,86 @@ func TestClientStreams(t *testing.T) {
 		}
 		noZombies(t)
 	})
+}
+
+// TestClientSetUp checks that the first command runs the due commands of a devcontainer.json before, tells of them
+// apart from its own output, and is not run if they fail.
+func TestClientSetUp(t *testing.T) {
+	clientTest(t, func(t *testing.T, c *client.Client, proj string) {
+		ctx := t.Context()
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		var told noteList
+		c.Notes = told.add
+		file, base := filepath.Join(proj, ".devcontainer.json"), filepath.Join(t.TempDir(), "base.tar")
+		tiny(t, "", "").Save(t, base, "base:v1")
+		load := exec.CommandContext(ctx, filepath.Join(lab.bin, "bothy"), "template", "load", base)
+		load.Env = append(os.Environ(), "BOTHY_HOME="+c.StateDir)
+		if out, err := load.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		must(os.WriteFile(file, []byte(`{"image": "base:v1", "postCreateCommand": "echo made >> made; echo said; echo complained >&2; test ! -e bad || exit 3"}`), 0o600))
+		if _, err := c.Create(ctx, client.Sandbox{Name: "dev", Agent: "shell", Workspaces: []string{proj}, Template: file}); err != nil {
+			t.Fatal(err)
+		}
+		must(os.WriteFile(filepath.Join(proj, "bad"), nil, 0o600))
+		r, err := c.Exec(ctx, "dev", client.Command{Args: []string{"touch", "never"}})
+		if !errors.Is(err, spec.ErrSandbox) || r.ExitCode != spec.ExitSandbox || r.Output != "" {
+			t.Errorf("a set-up that fails: %+v, %v", r, err)
+		}
+		if _, err := os.Stat(filepath.Join(proj, "never")); err == nil {
+			t.Error("the command was run after a set-up that failed")
+		}
+		r, err = c.Exec(ctx, "dev", client.Command{Args: []string{"sh", "-c", "rm bad; echo removed"}, SkipSetUp: true})
+		if err != nil || r.ExitCode != 0 || r.Output != "removed\n" || len(r.Notes) != 0 {
+			t.Errorf("without a set-up: %+v, %v", r, err)
+		}
+		told.clear()
+		r, err = c.Exec(ctx, "dev", client.Command{Args: []string{"cat", "made"}, Timeout: time.Minute})
+		if err != nil || r.Output != "made\nmade\n" || len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "postCreateCommand: echo made") {
+			t.Errorf("with a set-up: %+v, %v", r, err)
+		}
+		for _, want := range []string{r.Notes[0], "  | said", "  | complained"} {
+			if !slices.Contains(told.all(), want) {
+				t.Errorf("%q was not told: %q", want, told.all())
+			}
+		}
+		told.clear()
+		r, err = c.Exec(ctx, "dev", client.Command{Args: []string{"cat", "made"}})
+		if err != nil || r.Output != "made\nmade\n" || len(r.Notes)+len(told.all()) != 0 {
+			t.Errorf("after it: %+v, told %q, %v", r, told.all(), err)
+		}
+		must(errors.Join(c.Stop(ctx, "dev"), c.Remove(ctx, "dev")))
+		noZombies(t)
+	})
+}
+
+// noteList collects the notes of a client.
+type noteList struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (n *noteList) add(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.list = append(n.list, text)
+}
+
+func (n *noteList) clear() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.list = nil
+}
+
+func (n *noteList) all() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.list)
 }
 
 // full is a writer that takes nothing.

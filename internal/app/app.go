@@ -3,6 +3,8 @@
 package app
 
 import (
+	"strings"
+
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/builder"
@@ -11,6 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/program"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/settings"
+	"github.com/bothy-dev/bothy/internal/setup"
 	"github.com/bothy-dev/bothy/internal/snapshot"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -108,6 +111,17 @@ func (q Quiet) Note(format string, args ...any) { q(format, args...) }
 // Installing implements [provision.Watcher].
 func (q Quiet) Installing() (agentprogram.Progress, func()) {
 	return func(string, agent.Event) {}, func() {}
+}
+
+// SettingUp implements [provision.Watcher]. Each line of output is a note.
+func (q Quiet) SettingUp() setup.Viewer { return setup.Viewer{Note: q, Output: lineNoter(q)} }
+
+// lineNoter passes on each line that is written to it as a note.
+type lineNoter func(format string, args ...any)
+
+func (n lineNoter) Write(line []byte) (int, error) {
+	n("%s", strings.TrimSuffix(string(line), "\n"))
+	return len(line), nil
 }
 
 // Fetching implements [provision.Watcher].

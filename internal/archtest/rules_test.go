@@ -41,9 +41,10 @@ internal/netrules internal/hostdirs internal/records internal/ownerkey
 internal/agenthome
 internal/prestart
 internal/engine internal/doctor internal/verify
+internal/headless
 internal/setup internal/reconfigure internal/otheragent
 internal/snapshot
-internal/builder internal/headless
+internal/builder
 internal/template
 internal/provision
 internal/app

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -20,6 +22,7 @@ func (a *app) execCommand() *cobra.Command {
 		workdir, user, keys        string
 		timeout                    time.Duration
 		statusFD                   int
+		noSetUp                    bool
 	)
 	c := &cobra.Command{
 		Use:   "exec [flags] SANDBOX COMMAND [ARG...]",
@@ -63,7 +66,11 @@ func (a *app) execCommand() *cobra.Command {
 			q := wire.Ask{Op: wire.OpExec, Detached: detached, Command: wire.Command{
 				Args: words, Env: vars, Dir: workdir, User: user, TTY: tty, Timeout: spec.Duration(timeout),
 			}}
-			in := headless.Session{Engine: e, Sandbox: sb}
+			in, err := a.enter(cmd.Context(), e, sb, &q.Command, noSetUp)
+			if err != nil {
+				return err
+			}
+			defer in.Close()
 			if detached {
 				conn, _, err := in.Ask(cmd.Context(), q)
 				if err != nil {
@@ -85,8 +92,16 @@ func (a *app) execCommand() *cobra.Command {
 	fs.StringVarP(&user, "user", "u", "", "user inside: NAME|UID[:GROUP|GID]")
 	fs.DurationVar(&timeout, "timeout", 0, "end the command with all that it has started after this time, e.g. 90s: SIGTERM, then SIGKILL; exit code 124")
 	fs.IntVar(&statusFD, "status-fd", console.NoStatus, "write Bothy's own messages to this descriptor, as lines of JSON")
+	fs.BoolVar(&noSetUp, "no-setup", false, "run the command at once, without the commands of devcontainer.json that are due")
 	fs.StringVar(&keys, "detach-keys", "", `keys that detach (default "ctrl-\,ctrl-\")`)
 	cmdline.CompleteFlag(c, "env-file", cmdline.FileNames)
 	cmdline.CompleteFlag(c, "workdir", cmdline.FileNames)
 	return c
+}
+
+// enter starts a sandbox and runs what is due of its set-up. A signal ends that, and is the command's result.
+func (a *app) enter(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, command *wire.Command, noSetUp bool) (headless.Session, error) {
+	ctx, release := cmdline.Interruptible(ctx)
+	defer release()
+	return a.Provisioner(e).Enter(ctx, sb, command, noSetUp)
 }

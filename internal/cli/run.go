@@ -12,14 +12,11 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
-	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/provision"
-	"github.com/bothy-dev/bothy/internal/reconfigure"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
-	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -30,9 +27,7 @@ type runFlags struct {
 	tty, interactive bool
 	detachKeys       string
 	command          []string
-	agent            string // as the user named it
-	paths            []string
-	existing         *spec.Sandbox // named by the user
+	wanted           provision.Wanted
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -77,63 +72,36 @@ description names, are added to the agent's command, others are run instead of i
 
 // parse splits the arguments into AGENT, PATHs and ARGS.
 func (f *runFlags) parse(e *engine.Engine, cmd *cobra.Command, args []string) error {
-	before := args
+	words := args
 	if n := cmd.ArgsLenAtDash(); n >= 0 {
-		before, f.command = args[:n], args[n:]
+		words, f.command = args[:n], args[n:]
 	}
-	f.agent = agent.Shell
-	if f.Name != "" && len(before) == 0 {
-		if sb, err := e.Find(f.Name); err == nil {
-			f.existing = sb
-			return nil
-		}
+	var err error
+	f.wanted, err = provision.Interpret(e, f.Name, words)
+	if unknown, ok := errors.AsType[provision.UnknownName](err); ok {
+		return hintUnknown(cmd, unknown, words)
 	}
-	if len(before) > 0 {
-		first := before[0]
-		_, err := provision.FindAgent(e, first)
-		switch {
-		case err == nil:
-			f.agent, before = first, before[1:]
-		case errors.Is(err, spec.ErrConflict) || errors.Is(err, spec.ErrUsage):
-			return err
-		case strings.ContainsAny(first[:min(1, len(first))], "./~"):
-			// A path without an agent means the shell.
-			if err := cmdline.Absent(first); err != nil && len(before) > 1 {
-				return err
-			}
-		case !errors.Is(err, spec.ErrNotFound):
-			return err
-		default:
-			notAgent := err
-			sb, err := e.Find(first)
-			if err != nil {
-				hint := fmt.Sprintf("%s; for a shell: %s shell %s", spec.Hint(notAgent), cmd.CommandPath(), strings.Join(before, " "))
-				if like := cmdline.AgentsLike(first); len(like) > 0 {
-					hint = fmt.Sprintf("did you mean %s? %s", strings.Join(like, " or "), hint)
-				}
-				return spec.Errorf(spec.ErrNotFound, "no agent or sandbox named %q", first).WithHint("%s", hint)
-			}
-			if len(before) > 1 {
-				return spec.Errorf(spec.ErrUsage, "%s exists: its directories were fixed when it was created", first)
-			}
-			f.existing = sb
-			return nil
-		}
+	if err == nil && f.wanted.Sandbox == nil && f.remove && f.detached {
+		err = spec.Errorf(spec.ErrUsage, "--rm and --detach exclude each other")
 	}
-	f.paths = before
-	if len(f.paths) == 0 {
-		f.paths = []string{"."}
-	}
-	if f.remove && f.detached {
-		return spec.Errorf(spec.ErrUsage, "--rm and --detach exclude each other")
-	}
-	return nil
+	return err
 }
 
-// commandMeant adds a hint to the error of a missing path: a plain word after the first path may be
-// a command.
-func commandMeant(cmd *cobra.Command, agent string, paths []string, err error) error {
-	words := append([]string{agent}, paths...)
+// hintUnknown adds a hint to the error for a word that names neither an agent nor a sandbox.
+func hintUnknown(cmd *cobra.Command, unknown provision.UnknownName, words []string) error {
+	hint := fmt.Sprintf("%s; for a shell: %s shell %s", spec.Hint(unknown.NotAgent), cmd.CommandPath(), strings.Join(words, " "))
+	if like := cmdline.AgentsLike(unknown.Word); len(like) > 0 {
+		hint = fmt.Sprintf("did you mean %s? %s", strings.Join(like, " or "), hint)
+	}
+	return (&spec.Error{Class: spec.ErrNotFound, Err: unknown}).WithHint("%s", hint)
+}
+
+// hintCommand adds a hint to the error of a missing path: a plain word after the first path may be a command.
+func (f *runFlags) hintCommand(cmd *cobra.Command, err error) error {
+	if _, ok := errors.AsType[provision.PathError](err); !ok || !errors.Is(err, spec.ErrNotFound) {
+		return err
+	}
+	words := append([]string{f.wanted.Agent}, f.wanted.Paths...)
 	if i := cmdline.CommandAt(words); i > 0 {
 		line := cmdline.ShellLine(slices.Concat(words[:i], []string{"--"}, words[i:]))
 		return (&spec.Error{Err: err}).WithHint("if %s is a command, write it after --: %s %s", words[i], cmd.CommandPath(), line)
@@ -141,29 +109,8 @@ func commandMeant(cmd *cobra.Command, agent string, paths []string, err error) e
 	return err
 }
 
-// checkRemove refuses --rm for a sandbox that existed before, or whose changes the user could not look at
-// before the removal.
-func (f *runFlags) checkRemove() error {
-	switch {
-	case f.remove && f.existing != nil:
-		return spec.Errorf(spec.ErrConflict, "--rm would remove sandbox %s, which exists, with its home and all that was installed in it", f.existing.Name).
-			WithHint("leave --rm out; for a fresh sandbox name an agent: bothy run --rm %s", f.existing.Agent)
-	case f.remove && f.Mode == spec.WorkspaceReview:
-		return spec.Errorf(spec.ErrUsage, "--rm would throw away what waits for a review").
-			WithHint("leave --rm out, then: bothy diff, bothy apply, bothy rm")
-	case f.remove && f.Mode == spec.WorkspaceClone:
-		return spec.Errorf(spec.ErrUsage, "--rm would throw the clone away, with all commits in it").
-			WithHint("leave --rm out, then: bothy fetch, bothy rm")
-	}
-	return nil
-}
-
 // run runs an agent or a program in a sandbox.
 func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
-	if err := f.checkRemove(); err != nil {
-		return err
-	}
-	ctx := cmd.Context()
 	keys, err := a.detachKeysOf(f.detachKeys)
 	if err != nil {
 		return err
@@ -171,88 +118,63 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 	if f.remove {
 		keys = nil // if it continued detached, the sandbox could not be removed at its end
 	}
-	ctx, release := cmdline.Interruptible(ctx)
+	ctx, release := cmdline.Interruptible(cmd.Context())
 	defer release()
-	at, err := a.findTarget(ctx, cmd, e, f)
+	req, err := f.Request(a.App, f.wanted.Agent, f.wanted.Paths)
 	if err != nil {
 		return err
 	}
-	sb := at.Sandbox
+	req.Remove = f.remove
+	p := a.Provisioner(e)
+	at, err := a.obtain(ctx, cmd, p, f, req)
+	if err != nil {
+		return f.hintCommand(cmd, err)
+	}
 	if f.remove {
-		defer func() {
-			rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-			defer cancel()
-			if err := e.Remove(rctx, sb, true); err != nil {
-				a.Note("the sandbox was not removed: %v", err)
-			}
-		}()
+		defer a.removeAfter(ctx, e, at.Sandbox)
 	}
-	conn, err := a.readySandbox(ctx, e, f, at)
+	if !f.Quiet {
+		a.WarnShared(e, at.Sandbox)
+	}
+	in, err := p.Start(ctx, at, !f.detached)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if conn != nil {
-			conn.Close()
-		}
-	}()
-	if err := reconfigure.CheckMock(e, sb, at.mock); err != nil { // another command was faster, with another script
-		return err
-	}
-	if sb.Docker && at.IsNew() {
-		if err := a.provideDocker(ctx, e, sb, !f.detached); err != nil {
-			return err
-		}
-	}
-	if sb.Devcontainer != nil {
-		if err := a.SetUp(ctx, e, sb, !f.detached); err != nil {
-			return err
-		}
-		conn.Close() // it may belong to a start that is over
-		conn = nil
-	}
+	defer in.Close()
 	q := wire.Ask{Op: wire.OpExec, Agent: len(f.command) == 0, Detached: f.detached, Command: wire.Command{
-		Args: at.agent.Command(f.command), TTY: a.wantsTTY(f), Env: at.env, Caller: wire.Caller{Named: at.named},
+		Args: at.Agent.Command(f.command), TTY: a.wantsTTY(f), Env: req.Env, Caller: wire.Caller{Named: at.Named},
 	}}
 	if !at.Created {
 		q.Command.Dir, q.Command.User = f.Workdir, f.User
 	}
-	in := headless.Session{Engine: e, Sandbox: sb, Conn: conn}
 	if f.detached {
 		return a.runDetached(ctx, in, q)
 	}
-	err = a.converse(ctx, q, session{Session: in, keys: keys, reattach: q.Agent && q.Command.TTY, rings: q.Agent && sb.Agent != agent.Shell})
-	return at.agent.ExplainMissing(err, q.Command.Args, sb)
+	err = a.converse(ctx, q, session{Session: in, keys: keys, reattach: q.Agent && q.Command.TTY, rings: q.Agent && at.Sandbox.Agent != agent.Shell})
+	return at.Agent.ExplainMissing(err, q.Command.Args, at.Sandbox)
 }
 
-// readySandbox lends a sandbox its secrets and starts it. If that fails for a sandbox that was just
-// created, it is removed, unless another command waits for it.
-func (a *app) readySandbox(ctx context.Context, e *engine.Engine, f *runFlags, at runTarget) (conn *unixconn.Conn, err error) {
-	defer func() {
-		switch {
-		case err == nil:
-			err = e.Made(at.Sandbox)
-		case at.Created && !f.remove:
-			err = console.Join([]error{err, e.TakeBack(at.Sandbox)})
-		default:
-			e.Unmade(at.Sandbox)
-		}
-		if err != nil && conn != nil {
-			conn.Close()
-			conn = nil
-		}
-	}()
-	if !f.Quiet {
-		a.WarnShared(e, at.Sandbox)
+// obtain finds or makes the sandbox to run in, and shows what a person should know about it.
+func (a *app) obtain(ctx context.Context, cmd *cobra.Command, p *provision.Provisioner, f *runFlags, req spec.Request) (provision.Target, error) {
+	pl, err := p.PlanRun(f.wanted, req)
+	if err != nil {
+		return provision.Target{}, err
 	}
-	err = a.Provisioner(e).Lend(ctx, at.agent, at.Sandbox, at.loans, at.IsNew())
-	if err == nil {
-		conn, err = e.Connect(ctx, at.Sandbox)
+	a.ShowPlan(pl)
+	at, err := p.Obtain(ctx, pl)
+	if at.Created {
+		a.AdviseGit(cmd, pl)
 	}
-	if ctx.Err() != nil {
-		return conn, context.Cause(ctx)
+	return at, err
+}
+
+// removeAfter removes the sandbox of one command, whatever became of the command.
+func (a *app) removeAfter(ctx context.Context, e *engine.Engine, sb *spec.Sandbox) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if err := e.Remove(ctx, sb, true); err != nil {
+		a.Note("the sandbox was not removed: %v", err)
 	}
-	return conn, err
 }
 
 func (a *app) wantsTTY(f *runFlags) bool {

@@ -33,6 +33,15 @@ type Session struct {
 	Note func(text string)
 }
 
+// Close ends the conversation in Conn, if there is one. A program that was started over it has ended, or is left
+// to itself.
+func (s *Session) Close() {
+	if s.Conn != nil {
+		s.Conn.Close()
+		s.Conn = nil
+	}
+}
+
 // execRequest returns the request to run a command.
 func (s *Session) execRequest(q wire.Command) wire.Ask {
 	return wire.Ask{Op: wire.OpExec, Prepares: s.Prepares, Command: q}
@@ -48,10 +57,8 @@ const (
 // first answer; the caller owns the rest of the conversation.
 func (s *Session) Ask(ctx context.Context, q wire.Ask, files ...*os.File) (*unixconn.Conn, wire.Started, error) {
 	var started wire.Started
-	for _, word := range slices.Concat(q.Command.Args, q.Command.Env, []string{q.Command.Dir, q.Command.User}) {
-		if !utf8.ValidString(word) {
-			return nil, started, spec.Errorf(spec.ErrUsage, "%q is not UTF-8: it cannot be passed into a sandbox", word)
-		}
+	if err := CheckCommand(&q.Command); err != nil {
+		return nil, started, err
 	}
 	q.Command.Caller = carried.Settings(q.Command.Caller.Named, q.Command.TTY)
 	for try := 1; ; try++ {
@@ -84,6 +91,16 @@ func (s *Session) Ask(ctx context.Context, q wire.Ask, files ...*os.File) (*unix
 		}
 		time.Sleep(askPause)
 	}
+}
+
+// CheckCommand refuses a command that cannot be passed into any sandbox.
+func CheckCommand(q *wire.Command) error {
+	for _, word := range slices.Concat(q.Args, q.Env, []string{q.Dir, q.User}) {
+		if !utf8.ValidString(word) {
+			return spec.Errorf(spec.ErrUsage, "%q is not UTF-8: it cannot be passed into a sandbox", word)
+		}
+	}
+	return nil
 }
 
 // endPatience is how long after its time limit a command may end: a keeper that ends it needs some

@@ -3,7 +3,6 @@ package provision
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/netrules"
@@ -11,16 +10,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// Target is the sandbox that a plan led to. It is still being made if it was created, or adopted from a
-// creator that left it unfinished: [engine.Engine.Made] ends that.
-type Target struct {
-	Sandbox          *spec.Sandbox
-	Created, Adopted bool
-}
-
-// IsNew reports whether the sandbox is still being made.
-func (t Target) IsNew() bool { return t.Created || t.Adopted }
 
 // Create makes the sandbox of a plan and lends it its loans. It calls before, which may be nil, after all
 // checks and before the sandbox exists; before may change the plan's sandbox. If Create fails, the sandbox
@@ -40,10 +29,12 @@ func (p *Provisioner) Create(ctx context.Context, pl *Plan, before func(*spec.Sa
 		return nil, err
 	}
 	p.tellCreated(ctx, pl)
-	if err := p.Lend(ctx, pl.Agent, sb, pl.Loans, true); err != nil {
-		return nil, errors.Join(err, p.Engine.TakeBack(sb))
+	at := pl.target(sb)
+	at.Created = true
+	if err := p.endCreation(at, p.lend(ctx, at)); err != nil {
+		return nil, err
 	}
-	return sb, p.Engine.Made(sb)
+	return sb, nil
 }
 
 // prepare gets what the sandbox of a plan needs from outside: its template, and the program of its agent.

@@ -12,14 +12,33 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// ErrGone says that the sandbox of a plan was removed after it was found. A new plan makes it again.
-var ErrGone = errors.New("it was removed meanwhile")
+// errGone says that the sandbox of a plan was removed after it was found.
+var errGone = errors.New("it was removed meanwhile")
 
 // Obtain returns the existing sandbox that fits a plan, or makes it. A request with Remove always makes
-// one. If another process is making it, Obtain waits. The error is [ErrGone] if the sandbox was removed
-// meanwhile, and of class [spec.ErrConflict] if it exists with other settings than the request names.
+// one. If another process is making it, Obtain waits. If it is removed meanwhile, Obtain makes the plan
+// anew. The error is of class [spec.ErrConflict] if the sandbox exists with other settings than the request
+// names, and the cause of a canceled ctx. The caller then calls [Provisioner.Start].
 func (p *Provisioner) Obtain(ctx context.Context, pl *Plan) (Target, error) {
 	defer p.Engine.Images().Release() // also if no sandbox is made: this process may live on
+	p = &Provisioner{Engine: p.Engine, Settings: p.Settings, Watcher: noteOnce(p.Watcher, pl.Notes)}
+	at, err := p.obtain(ctx, pl)
+	for errors.Is(err, errGone) && ctx.Err() == nil {
+		if err = p.renew(pl); err == nil {
+			at, err = p.obtain(ctx, pl)
+		}
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return at, err
+}
+
+// obtain is Obtain once. The error is errGone if the sandbox was removed meanwhile.
+func (p *Provisioner) obtain(ctx context.Context, pl *Plan) (Target, error) {
+	if pl.named {
+		return p.joinExisting(ctx, pl.Existing, pl)
+	}
 	if err := p.prepare(ctx, pl); err != nil {
 		return Target{}, err
 	}
@@ -34,44 +53,52 @@ func (p *Provisioner) Obtain(ctx context.Context, pl *Plan) (Target, error) {
 		return Target{}, err
 	case created && !pl.makesSandbox(): // it was removed since, and the new one has no program
 		defer p.Engine.Unmade(sb)
-		return Target{}, errors.Join(ErrGone, p.Engine.Remove(context.WithoutCancel(ctx), sb, true))
+		if err := p.Engine.Remove(context.WithoutCancel(ctx), sb, true); err != nil {
+			return Target{}, err
+		}
+		return Target{}, errGone
 	case created:
 		p.tellCreated(ctx, pl)
-		return Target{Sandbox: sb, Created: true}, nil
+		at := pl.target(sb)
+		at.Created = true
+		return at, nil
 	}
-	return p.joinExisting(ctx, sb, false, func() error { return p.fitExisting(ctx, sb, pl) })
+	return p.joinExisting(ctx, sb, pl)
 }
 
-// Join returns an existing sandbox for a request, if the request names no settings that are fixed at
-// creation. It waits for the sandbox's creator.
-//
-// It also returns the script that the request names; nil: any.
-func (p *Provisioner) Join(ctx context.Context, ref *AgentRef, sb *spec.Sandbox, req spec.Request) (Target, *modelmock.Mock, error) {
-	pl := &Plan{Request: req, Agent: ref, Existing: sb}
-	for _, decide := range []func(*Plan) error{p.decideRules, p.checkVersion, p.checkConfig, p.decideMock} {
+// planExisting plans to use an existing sandbox for a request, if the request names no settings that are fixed at
+// creation.
+func (p *Provisioner) planExisting(sb *spec.Sandbox, req spec.Request) (*Plan, error) {
+	ref, err := AgentOf(p.Engine, sb)
+	if err != nil {
+		return nil, err
+	}
+	pl := &Plan{Request: req, Agent: ref, Existing: sb, named: true}
+	for _, decide := range []func(*Plan) error{p.decideLoans, p.decideRules, p.checkVersion, p.checkConfig, p.decideMock} {
 		if err := decide(pl); err != nil {
-			return Target{}, nil, err
+			return nil, err
 		}
 	}
-	at, err := p.joinExisting(ctx, sb, true, func() error { return p.fitExisting(ctx, sb, pl) })
-	return at, pl.Mock, err
+	return pl, nil
 }
 
-// joinExisting waits for the creator of a sandbox, and takes the sandbox if it fits. If it was removed, a caller
-// that needs this very sandbox gets that error, and others get ErrGone.
-func (p *Provisioner) joinExisting(ctx context.Context, sb *spec.Sandbox, needed bool, fits func() error) (Target, error) {
-	adopted, err := p.Engine.Adopt(ctx, sb, needed)
-	if errors.Is(err, spec.ErrNotFound) && !needed {
-		err = ErrGone
+// joinExisting waits for the creator of a sandbox, and takes the sandbox if it fits. If it was removed, the error
+// is errGone, unless the plan is for this very sandbox.
+func (p *Provisioner) joinExisting(ctx context.Context, sb *spec.Sandbox, pl *Plan) (Target, error) {
+	adopted, err := p.Engine.Adopt(ctx, sb, pl.named)
+	if errors.Is(err, spec.ErrNotFound) && !pl.named {
+		err = errGone
 	}
 	if err == nil {
-		err = fits()
+		err = p.fitExisting(ctx, sb, pl)
 	}
 	if err != nil {
 		p.Engine.Unmade(sb)
 		return Target{}, err
 	}
-	return Target{Sandbox: sb, Adopted: adopted}, nil
+	at := pl.target(sb)
+	at.Adopted = adopted
+	return at, nil
 }
 
 // fitExisting refuses a request for an existing sandbox that was made with other settings. Otherwise it gives the

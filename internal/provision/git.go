@@ -22,8 +22,25 @@ type GitFinding struct {
 }
 
 // AnswerGit takes the answers to the questions of the plan's findings, in their order. It shares what git
-// lacks where the answer is yes, and keeps the findings that no question was asked about.
+// lacks where the answer is yes, and keeps the findings that no question was asked about. If the sandbox of the
+// plan is removed before it is used, [Provisioner.Obtain] calls ask for new questions, too.
 func (pl *Plan) AnswerGit(ask func(question string) bool) {
+	if pl.answers == nil {
+		pl.answers = map[string]bool{}
+	}
+	pl.ask = func(question string) bool {
+		answer, known := pl.answers[question]
+		if !known {
+			answer = ask(question)
+			pl.answers[question] = answer
+		}
+		return answer
+	}
+	pl.shareByAnswers(pl.ask)
+}
+
+// shareByAnswers shares what git lacks where the answer is yes.
+func (pl *Plan) shareByAnswers(ask func(question string) bool) {
 	pl.Git = slices.DeleteFunc(pl.Git, func(g GitFinding) bool {
 		if g.Question == "" {
 			return false

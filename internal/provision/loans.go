@@ -37,12 +37,12 @@ type secretLoan struct {
 // decideLoans finds the secrets and the tokens that the request names. It refuses a token that does not
 // exist before anything is made.
 func (p *Provisioner) decideLoans(pl *Plan) (err error) {
-	pl.Loans, err = p.LoansOf(&pl.Request)
+	pl.Loans, err = p.loansOf(&pl.Request)
 	return err
 }
 
-// LoansOf returns the loans that a request names.
-func (p *Provisioner) LoansOf(req *spec.Request) (w Loans, err error) {
+// loansOf returns the loans that a request names.
+func (p *Provisioner) loansOf(req *spec.Request) (w Loans, err error) {
 	if w.secrets, err = parseSecrets(req.Secrets); err != nil {
 		return w, err
 	}
@@ -93,9 +93,10 @@ func parseSecrets(words []string) ([]secretLoan, error) {
 	return out, nil
 }
 
-// Lend lends a sandbox its loans. A sandbox that was never lent a credential also gets what its agent
+// lend lends a sandbox its loans. A sandbox that was never lent a credential also gets what its agent
 // can log in with, and a new one gets the loans of the settings.
-func (p *Provisioner) Lend(ctx context.Context, ref *AgentRef, sb *spec.Sandbox, w Loans, isNew bool) error {
+func (p *Provisioner) lend(ctx context.Context, at Target) error {
+	ref, sb, w, isNew := at.Agent, at.Sandbox, at.loans, at.IsNew()
 	lend := p.Engine.Credentials()
 	if (isNew || ref.Spec != nil) && lend.NeverLent(sb) {
 		var err error

@@ -32,6 +32,10 @@ type Plan struct {
 	Git   []GitFinding // why git will not work in its workspaces
 	Notes []string     // for a person
 
+	ask     func(question string) bool // see AnswerGit; nil: no person was asked
+	answers map[string]bool            // by question
+
+	named  bool // the request is for Existing, and for no other sandbox
 	reuse  bool
 	looked bool         // Existing is known
 	asked  policy.Block // rules of the request alone
@@ -62,6 +66,22 @@ func (p *Provisioner) Plan(req spec.Request, reuse bool) (*Plan, error) {
 // makesSandbox reports whether the plan makes a sandbox, as far as it knows. A plan for a program does not look
 // for an existing sandbox, because only an agent is installed.
 func (pl *Plan) makesSandbox() bool { return pl.Existing == nil }
+
+// renew makes the plan anew, because its sandbox was removed. It notes what is new, and asks new questions.
+func (p *Provisioner) renew(pl *Plan) error {
+	fresh, err := p.Plan(pl.Request, pl.reuse)
+	if err != nil {
+		return err
+	}
+	for _, note := range fresh.Notes {
+		p.Watcher.Note("%s", note)
+	}
+	if fresh.ask, fresh.answers = pl.ask, pl.answers; fresh.ask != nil {
+		fresh.shareByAnswers(fresh.ask)
+	}
+	*pl = *fresh
+	return nil
+}
 
 // lookForExisting finds an existing sandbox that fits, once.
 func (p *Provisioner) lookForExisting(pl *Plan) (err error) {

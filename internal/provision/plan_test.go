@@ -2,6 +2,7 @@ package provision
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/settings"
+	"github.com/bothy-dev/bothy/internal/setup"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -28,6 +30,7 @@ func (n *notes) Note(format string, _ ...any) { n.list = append(n.list, format) 
 func (n *notes) Installing() (agentprogram.Progress, func()) {
 	return func(string, agent.Event) {}, func() {}
 }
+func (n *notes) SettingUp() setup.Viewer               { return setup.Viewer{Note: n.Note, Output: io.Discard} }
 func (n *notes) Fetching() (func(image.Event), func()) { return func(image.Event) {}, func() {} }
 func (n *notes) Building() func(builder.Event)         { return func(builder.Event) {} }
 
@@ -237,10 +240,19 @@ func TestObtain(t *testing.T) {
 	if !fresh.Created || fresh.Sandbox.ID == first.Sandbox.ID || !fresh.Sandbox.Remove {
 		t.Errorf("with Remove: %+v", fresh)
 	}
-	ref, err := AgentOf(p.Engine, first.Sandbox)
+	pl, err := p.PlanRun(Wanted{Sandbox: first.Sandbox}, spec.Request{Template: "other"})
 	must(t, err)
-	if _, _, err := p.Join(t.Context(), ref, first.Sandbox, spec.Request{Template: "other"}); !errors.Is(err, spec.ErrConflict) || !namesOption(err, "template") {
+	if _, err := p.Obtain(t.Context(), pl); !errors.Is(err, spec.ErrConflict) || !namesOption(err, "template") {
 		t.Errorf("joined with a fixed setting: %v", err)
+	}
+	pl, err = p.PlanRun(Wanted{Sandbox: first.Sandbox}, spec.Request{})
+	must(t, err)
+	if at, err := p.Obtain(t.Context(), pl); err != nil || at.IsNew() || at.Sandbox.ID != first.Sandbox.ID || at.Agent.Name != "shell" {
+		t.Errorf("joined by its name: %+v, %v", at, err)
+	}
+	must(t, p.Engine.Remove(t.Context(), first.Sandbox, true))
+	if _, err := p.Obtain(t.Context(), pl); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("joined by its name when it was gone: %v", err)
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package provision decides how a new sandbox is made. A request, from a command line or from a program,
-// becomes a plan; the plan becomes a sandbox. The package asks no person anything and prints nothing:
-// the caller shows the notes of a plan, and asks its questions.
+// becomes a plan; the plan becomes a sandbox, which is lent its loans, started and set up. The package asks
+// no person anything and prints nothing: the caller shows the notes of a plan, and asks its questions.
 package provision
 
 import (
@@ -8,6 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/settings"
+	"github.com/bothy-dev/bothy/internal/setup"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/workspace"
@@ -26,6 +27,8 @@ type Watcher interface {
 	// Installing returns a function that receives the progress of an installation, and one to call at
 	// its end.
 	Installing() (step agentprogram.Progress, end func())
+	// SettingUp returns the viewer of a sandbox's set-up.
+	SettingUp() setup.Viewer
 }
 
 // Agents returns the agents that a person can choose: the built-in ones, and those described beside

@@ -1,11 +1,14 @@
-// Package setup runs the commands of a sandbox's devcontainer.json, each when it is due.
+// Package setup makes a sandbox ready for work: it looks for the Docker daemon that the sandbox wants, and
+// runs the commands of the sandbox's devcontainer.json, each when it is due.
 package setup
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -15,51 +18,87 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// record records which commands of its devcontainer.json a sandbox has run. The record is on the
-// host: a program inside must not say which commands were run.
+// Viewer is the person or the program that watches a set-up.
+type Viewer struct {
+	// Note receives the title of each command, and findings.
+	Note func(format string, args ...any)
+	// Output receives the output of the commands: in each call one line behind a bar, without control
+	// characters.
+	Output io.Writer
+	// Ask asks a person a question. Nil: no person can be asked.
+	Ask func(question string) bool
+}
+
+// record records which parts of its set-up a sandbox has run. The record is on the host: a program inside
+// must not say which commands were run.
 type record struct {
 	Version int `json:"version"`
 	// Done has the end of each successful command that is run once, in their order.
 	Done []time.Time `json:"done"`
 	// Started is the start of the sandbox for which the start commands were run.
 	Started time.Time `json:"started,omitzero"`
+	// Docker says that the sandbox was searched for a Docker daemon.
+	Docker bool `json:"docker,omitempty"`
 }
 
-// Run runs the due commands of a sandbox's devcontainer.json, one after the other. It stops at
-// the first that fails, and begins with that one the next time. A command that is run once counts
-// as done when its changes are on the disk. Of several concurrent callers one runs the commands,
-// and the others wait.
-func Run(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, attaches bool, do func(context.Context, spec.SetUp) error) error {
-	if sb.Devcontainer == nil || len(sb.Devcontainer.Commands) == 0 {
+// sequence is the set-up of one sandbox.
+type sequence struct {
+	engine  *engine.Engine
+	sandbox *spec.Sandbox
+	dir     store.Sandbox
+	viewer  Viewer
+	had     record
+	do      func(context.Context, spec.SetUp) error // runs a command inside
+}
+
+// IsNeeded reports whether a sandbox has anything to set up, now or later.
+func IsNeeded(sb *spec.Sandbox) bool { return sb.Docker || hasCommands(sb) }
+
+func hasCommands(sb *spec.Sandbox) bool {
+	return sb.Devcontainer != nil && len(sb.Devcontainer.Commands) > 0
+}
+
+// Run looks once for the Docker daemon of a sandbox that has one, and then runs the due commands of its
+// devcontainer.json, one after the other. It starts the sandbox if it is stopped. It stops at the first
+// command that fails, and begins with that one the next time. A command that is run once counts as done
+// when its changes are on the disk. Of several concurrent callers one runs the commands, and the others
+// wait. The commands for an attachment run only if attaches is set.
+func Run(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, attaches bool, v Viewer) error {
+	if !IsNeeded(sb) {
 		return nil
 	}
-	d := e.Store.Sandbox(sb.ID)
-	lock, err := lockSetUp(ctx, e, sb, d)
+	s := &sequence{engine: e, sandbox: sb, dir: e.Store.Sandbox(sb.ID), viewer: v}
+	s.do = s.runCommand
+	lock, err := s.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	had, err := readRecord(d)
-	if err != nil {
+	if s.had, err = readRecord(s.dir); err != nil {
 		return &spec.Error{Op: "set up sandbox " + sb.Name, Err: err}
 	}
-	if err := setUpOnce(ctx, e, sb, &had, do); err != nil {
-		return err
-	}
-	if err := ensureRunning(ctx, e, sb); err != nil {
-		return err
-	}
-	if err := setUpStart(ctx, e, sb, had, do); err != nil || !attaches {
-		return err
-	}
-	return runEach(ctx, sb, spec.PostAttach, do)
+	return s.run(ctx, attaches)
 }
 
-// lockSetUp waits until no other command sets the sandbox up.
-func lockSetUp(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, d store.Sandbox) (*store.Lock, error) {
-	defer e.Keepers().Patiently("another command sets sandbox %s up; waiting for it", sb.Name)()
+// run runs all that is due.
+func (s *sequence) run(ctx context.Context, attaches bool) error {
+	if err := s.provideDocker(ctx); err != nil || !hasCommands(s.sandbox) {
+		return err
+	}
+	if err := s.runOnce(ctx); err != nil {
+		return err
+	}
+	if err := s.runStart(ctx); err != nil || !attaches {
+		return err
+	}
+	return s.runEach(ctx, spec.PostAttach)
+}
+
+// lock waits until no other command sets the sandbox up.
+func (s *sequence) lock(ctx context.Context) (*store.Lock, error) {
+	defer s.engine.Keepers().Patiently("another command sets sandbox %s up; waiting for it", s.sandbox.Name)()
 	for {
-		lock, err := store.TryLock(d.SetUpLock())
+		lock, err := store.TryLock(s.dir.SetUpLock())
 		if !errors.Is(err, store.ErrLocked) {
 			return lock, err
 		}
@@ -71,7 +110,7 @@ func lockSetUp(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, d store.
 	}
 }
 
-// setUpPoll is how often lockSetUp checks whether the other command is done.
+// setUpPoll is how often lock checks whether the other command is done.
 const setUpPoll = 50 * time.Millisecond
 
 func readRecord(d store.Sandbox) (record, error) {
@@ -84,76 +123,83 @@ func readRecord(d store.Sandbox) (record, error) {
 	return had, err
 }
 
-// setUpOnce runs those commands that are run once and are not done yet.
-func setUpOnce(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, had *record, do func(context.Context, spec.SetUp) error) error {
+// runOnce runs those commands that are run once and are not done yet.
+func (s *sequence) runOnce(ctx context.Context) error {
 	n := 0
-	for _, c := range sb.Devcontainer.Commands {
+	for _, c := range s.sandbox.Devcontainer.Commands {
 		if !c.Once() {
 			continue
 		}
-		if n++; n <= len(had.Done) {
+		if n++; n <= len(s.had.Done) {
 			continue
 		}
-		if err := do(ctx, c); err != nil {
+		if err := s.do(ctx, c); err != nil {
 			return err
 		}
 		ended := time.Now().UTC()
-		if sb.Remove { // it is not used again
+		if s.sandbox.Remove { // it is not used again
 			continue
 		}
-		had.Done = append(had.Done, ended)
-		if err := keepSetUp(ctx, e, sb, had); err != nil {
-			return (&spec.Error{Op: "keep what " + c.Title() + " did in " + sb.Name, Err: err}).WithHint("it will be run again")
+		s.had.Done = append(s.had.Done, ended)
+		if err := s.keepChanges(ctx); err != nil {
+			return (&spec.Error{Op: "keep what " + c.Title() + " did in " + s.sandbox.Name, Err: err}).WithHint("it will be run again")
 		}
 	}
 	return nil
 }
 
-// keepSetUp brings a command's changes to the disk, and then records the command.
-func keepSetUp(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, had *record) error {
-	err := e.Keepers().TellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+// keepChanges brings a command's changes to the disk, and then records the command.
+func (s *sequence) keepChanges(ctx context.Context) error {
+	err := s.engine.Keepers().TellWithin(ctx, s.sandbox, func(ctx context.Context, c *unixconn.Conn) error {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
 		return keeperclient.AskToSave(c)
-	}, func() error { return spec.Errorf(spec.ErrSandbox, "sandbox %s ended", sb.Name) })
+	}, func() error { return spec.Errorf(spec.ErrSandbox, "sandbox %s ended", s.sandbox.Name) })
 	if err != nil {
 		return err
 	}
-	d := e.Store.Sandbox(sb.ID)
-	if err := store.SyncFS(d.Dir); err != nil {
+	if err := store.SyncFS(s.dir.Dir); err != nil {
 		return err
 	}
-	return store.WriteJSON(d.SetUp(), had)
+	return s.writeRecord()
 }
 
-// ensureRunning makes sure that a sandbox runs.
-func ensureRunning(ctx context.Context, e *engine.Engine, sb *spec.Sandbox) error {
-	c, err := e.Connect(ctx, sb)
+func (s *sequence) writeRecord() error { return store.WriteJSON(s.dir.SetUp(), s.had) }
+
+// runStart runs the commands of a start, once for each start.
+func (s *sequence) runStart(ctx context.Context) error {
+	if !slices.ContainsFunc(s.sandbox.Devcontainer.Commands, func(c spec.SetUp) bool { return c.When == spec.PostStart }) {
+		return nil
+	}
+	if err := s.ensureRunning(ctx); err != nil {
+		return err
+	}
+	st, err := s.engine.Keepers().Inside(ctx, s.sandbox)
+	if err != nil || st.Status.StartedAt == nil || st.Status.StartedAt.Equal(s.had.Started) {
+		return err
+	}
+	if err := s.runEach(ctx, spec.PostStart); err != nil {
+		return err
+	}
+	s.had.Started = *st.Status.StartedAt
+	return s.writeRecord()
+}
+
+// ensureRunning makes sure that the sandbox runs.
+func (s *sequence) ensureRunning(ctx context.Context) error {
+	c, err := s.engine.Connect(ctx, s.sandbox)
 	if err != nil {
 		return err
 	}
 	return c.Close()
 }
 
-// setUpStart runs the commands of a start, once for each start.
-func setUpStart(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, had record, do func(context.Context, spec.SetUp) error) error {
-	st, err := e.Keepers().Inside(ctx, sb)
-	if err != nil || st.Status.StartedAt == nil || st.Status.StartedAt.Equal(had.Started) {
-		return err
-	}
-	if err := runEach(ctx, sb, spec.PostStart, do); err != nil {
-		return err
-	}
-	had.Started = *st.Status.StartedAt
-	return store.WriteJSON(e.Store.Sandbox(sb.ID).SetUp(), had)
-}
-
-func runEach(ctx context.Context, sb *spec.Sandbox, when string, do func(context.Context, spec.SetUp) error) error {
-	for _, c := range sb.Devcontainer.Commands {
+func (s *sequence) runEach(ctx context.Context, when string) error {
+	for _, c := range s.sandbox.Devcontainer.Commands {
 		if c.When != when {
 			continue
 		}
-		if err := do(ctx, c); err != nil {
+		if err := s.do(ctx, c); err != nil {
 			return err
 		}
 	}

@@ -16,29 +16,25 @@ func (a *App) Provisioner(e *engine.Engine) *provision.Provisioner {
 	return app.Provisioner(e, a.Settings, a.Watcher(false))
 }
 
-// Plan decides what a request means, asks the user the open questions, and prints the plan's notes.
-func (a *App) Plan(p *provision.Provisioner, req spec.Request, reuse bool) (*provision.Plan, error) {
-	pl, err := p.Plan(req, reuse)
-	if err != nil {
-		return nil, err
-	}
+// ShowPlan prints the notes of a plan, and asks the user its open questions.
+func (a *App) ShowPlan(pl *provision.Plan) {
 	for _, note := range pl.Notes {
 		a.Note("%s", note)
 	}
 	if a.CanAsk() {
 		pl.AnswerGit(func(question string) bool { return a.Ask("bothy: %s", question) })
 	}
-	return pl, nil
 }
 
 // MakeSandbox makes a sandbox as a request asks for it. It calls before, which may be nil, after all
 // checks and before the sandbox exists.
 func (a *App) MakeSandbox(ctx context.Context, cmd *cobra.Command, e *engine.Engine, req spec.Request, before func(*spec.Sandbox) error) (*spec.Sandbox, error) {
 	p := a.Provisioner(e)
-	pl, err := a.Plan(p, req, false)
+	pl, err := p.Plan(req, false)
 	if err != nil {
 		return nil, err
 	}
+	a.ShowPlan(pl)
 	sb, err := p.Create(ctx, pl, before)
 	if err == nil {
 		a.AdviseGit(cmd, pl)

@@ -8,6 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/builder"
 	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/setup"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -36,6 +37,15 @@ func (w Watcher) Installing() (agentprogram.Progress, func()) {
 func (w Watcher) Fetching() (func(image.Event), func()) {
 	line := progressLine{app: w.app}
 	return func(ev image.Event) { line.showStep("image", string(ev.Phase), max(ev.Bytes, 0), ev.Total) }, line.clearLine
+}
+
+// SettingUp shows the set-up of a sandbox, and asks its questions if a person can be asked.
+func (w Watcher) SettingUp() setup.Viewer {
+	v := setup.Viewer{Note: w.app.Note, Output: w.app.Err}
+	if w.app.CanAsk() {
+		v.Ask = func(question string) bool { return w.app.Ask("bothy: %s", question) }
+	}
+	return v
 }
 
 // Building shows the progress of a build.

@@ -19,7 +19,7 @@ var _ runner.Host = hosting{}
 func (h hosting) Note(format string, args ...any) { h.app.Note(format, args...) }
 
 func (h hosting) SetUp(ctx context.Context, sb *spec.Sandbox) error {
-	return h.app.SetUp(ctx, h.engine, sb, false)
+	return h.app.Provisioner(h.engine).SetUp(ctx, sb)
 }
 
 func (h hosting) InstallAgent(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) (*spec.Program, error) {
