@@ -61,7 +61,7 @@ func (e *Engine) Anew(ctx context.Context, id string) (*spec.Sandbox, error) {
 		}
 	}
 	sb.CreatedAt = time.Now().UTC()
-	if err := e.Create(ctx, &sb, r.Restore, e.Making(&sb)); err != nil {
+	if err := e.Create(ctx, &sb, r.Restore, e.MarkUnfinished(&sb)); err != nil {
 		return fail(err)
 	}
 	err = lendAnew(ctx, e, r.Leases, &sb)
@@ -69,7 +69,7 @@ func (e *Engine) Anew(ctx context.Context, id string) (*spec.Sandbox, error) {
 		err = e.Away().Forget(id)
 	}
 	if err == nil {
-		err = e.Made(&sb)
+		err = e.MarkFinished(&sb)
 	}
 	if err != nil {
 		rest := context.WithoutCancel(ctx)

@@ -28,7 +28,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 		return nil, err
 	}
 	waits, done := context.WithTimeout(ctx, keeperclient.StartTimeout)
-	started, err := e.afterMaking(waits, sb)
+	started, err := e.waitToStart(waits, sb)
 	done()
 	defer started()
 	if err != nil {

@@ -19,7 +19,7 @@ func TestPruneLeavesNeeded(t *testing.T) {
 	e := newEngine(t)
 	sb := wish(t.TempDir())
 	sb.CreatedAt = time.Now().Add(-time.Hour)
-	must(t, e.Create(t.Context(), sb, e.Making(sb)))
+	must(t, e.Create(t.Context(), sb, e.MarkUnfinished(sb)))
 	other := another(e)
 	stays := func(why string) {
 		t.Helper()
@@ -36,7 +36,7 @@ func TestPruneLeavesNeeded(t *testing.T) {
 		}
 	}
 	stays("it is being made")
-	must(t, e.Made(sb))
+	must(t, e.MarkFinished(sb))
 	other.Claims = func() (map[string]string, error) { return map[string]string{sb.ID: "work-1"}, nil }
 	stays("the run work-1 could go on with it")
 	other.Claims = func() (map[string]string, error) { return nil, errors.New("torn") }

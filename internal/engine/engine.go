@@ -66,9 +66,9 @@ type Engine struct {
 	// Running is called for a sandbox that was started, or is found running. May be nil.
 	Running func(*spec.Sandbox)
 
-	hold   rootfs.Hold
-	makers makers // of sandboxes for one command: no other process may sweep one before its first start
-	making makers // of unfinished sandboxes: see Making
+	hold       rootfs.Hold
+	reserved   heldLocks // of sandboxes for one command and of forks: no other process may sweep one before its first start
+	unfinished heldLocks // of sandboxes that this process is creating: see MarkUnfinished
 }
 
 // Info describes a sandbox for a list.
@@ -240,11 +240,11 @@ func (e *Engine) addSandbox(ctx context.Context, sb *spec.Sandbox, fill ...func(
 		return err
 	}
 	if sb.Remove {
-		fill = append([]func(store.Sandbox) error{e.makers.beginMaking(sb.ID, store.Sandbox.MakerLock)}, fill...)
+		fill = append([]func(store.Sandbox) error{e.reserved.lockOnCreation(sb.ID, store.Sandbox.MakerLock)}, fill...)
 	}
 	if _, err = e.Store.Create(sb, fill...); err != nil {
-		e.makers.endMaking(sb.ID)
-		e.making.endMaking(sb.ID)
+		e.reserved.release(sb.ID)
+		e.unfinished.release(sb.ID)
 	}
 	return err
 }
@@ -267,12 +267,12 @@ func (e *Engine) Sweep() {
 		if !sb.Remove && !d.HasMaker() {
 			continue
 		}
-		made := !d.Awaited() // read before the status: a maker that just released its lock may have started it
-		if !sb.Remove && (!made || d.MayHaveStarted()) {
+		left := !d.Awaited() // read before the status: a creator that just released its lock may have started it
+		if !sb.Remove && (!left || d.MayHaveStarted()) {
 			continue // a fork that is being made, or was started and may have work in it
 		}
 		st := e.Status(sb)
-		if st.State == spec.Stopped && (made || st.StartedAt != nil) {
+		if st.State == spec.Stopped && (left || st.StartedAt != nil) {
 			_ = e.Remove(context.Background(), sb, true)
 		}
 	}

@@ -270,8 +270,8 @@ func TestSweep(t *testing.T) {
 	put(dead, "kept", false, true)
 	put(alive, "over", true, true)
 	put(alive, "about", true, false)
-	for id := range dead.makers.locks { // the kernel does that for a killed maker
-		dead.makers.endMaking(id)
+	for id := range dead.reserved.byID { // the kernel does that for a killed creator
+		dead.reserved.release(id)
 	}
 	must(t, e.Create(t.Context(), wish("/srv/last")))
 	if got := names(t, e); !slices.Equal(got, []string{"about", "kept", "shell-last"}) {
@@ -280,7 +280,7 @@ func TestSweep(t *testing.T) {
 	about, err := e.Find("about")
 	must(t, err)
 	must(t, alive.Remove(t.Context(), about, true))
-	if n := len(alive.makers.locks); n != 0 {
+	if n := len(alive.reserved.byID); n != 0 {
 		t.Errorf("%d locks are held", n)
 	}
 }

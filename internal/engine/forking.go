@@ -9,16 +9,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Forking marks a new sandbox as a fork in which programs are to resume from memory. It does not
-// start otherwise, because it would have its files alone. [Engine.Forked] removes the mark. If this
+// MarkFork returns a function for [Engine.AddCopy] that marks a new sandbox as a fork in which programs are to
+// resume from memory. It does not start otherwise, because it would have its files alone. [Engine.FinishFork]
+// removes the mark. If this
 // process ends before, [Engine.Sweep] removes the fork, unless it was started.
-func (e *Engine) Forking(sb *spec.Sandbox) func(store.Sandbox) error {
-	return e.makers.beginMaking(sb.ID, store.Sandbox.MakerLock)
+func (e *Engine) MarkFork(sb *spec.Sandbox) func(store.Sandbox) error {
+	return e.reserved.lockOnCreation(sb.ID, store.Sandbox.MakerLock)
 }
 
-// Forked marks a fork as complete. It does nothing for a fork that was removed.
-func (e *Engine) Forked(sb *spec.Sandbox) error {
-	defer e.makers.endMaking(sb.ID)
+// FinishFork marks a fork as complete. It does nothing for a fork that was removed.
+func (e *Engine) FinishFork(sb *spec.Sandbox) error {
+	defer e.reserved.release(sb.ID)
 	err := os.Remove(e.Store.Sandbox(sb.ID).MakerLock())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -28,10 +29,10 @@ func (e *Engine) Forked(sb *spec.Sandbox) error {
 
 // checkForked refuses a fork in which programs are to resume and have not yet.
 func checkForked(d store.Sandbox, sb *spec.Sandbox) error {
-	if sb.Remove { // it has a maker, but is not a fork
+	if sb.Remove { // it has a creator, but is not a fork
 		return nil
 	}
-	awaited := d.Awaited() // before the rest: a maker removes the mark before it releases the lock
+	awaited := d.Awaited() // before the rest: a creator removes the mark before it releases the lock
 	if d.MayHaveStarted() || !d.HasMaker() {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // TestHalfFork checks that a fork is incomplete until its programs resume in it. No command starts
-// it before, and it is removed if its maker was killed. A fork that was started has work in it, and
+// it before, and it is removed if its creator was killed. A fork that was started has work in it, and
 // stays.
 func TestHalfFork(t *testing.T) {
 	e := newEngine(t)
@@ -20,7 +20,7 @@ func TestHalfFork(t *testing.T) {
 	for _, name := range []string{"half", "started", "whole"} {
 		fork := wish("")
 		fork.Name = name
-		must(t, maker.AddCopy(t.Context(), fork, nil, maker.Forking(fork)))
+		must(t, maker.AddCopy(t.Context(), fork, nil, maker.MarkFork(fork)))
 		if _, err := e.Connect(t.Context(), fork); !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "is being forked") {
 			t.Errorf("while it is made: %v", err)
 		}
@@ -29,11 +29,11 @@ func TestHalfFork(t *testing.T) {
 		case "started":
 			now := time.Now()
 			must(t, store.WriteJSON(e.Store.Sandbox(fork.ID).Status(), spec.Status{State: spec.Stopped, StartedAt: &now}))
-			maker.makers.endMaking(fork.ID)
+			maker.reserved.release(fork.ID)
 		case "whole":
-			must(t, maker.Forked(fork))
+			must(t, maker.FinishFork(fork))
 		default:
-			maker.makers.endMaking(fork.ID) // the kernel does that for a killed maker
+			maker.reserved.release(fork.ID) // the kernel does that for a killed creator
 			if _, err := e.Connect(t.Context(), fork); !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "half a fork") {
 				t.Errorf("half made: %v", err)
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/keeper/launch"
 	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/nsproc"
+	"github.com/bothy-dev/bothy/internal/prestart"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -34,106 +35,168 @@ const killTime = 5 * time.Second
 // startKeeper launches a keeper for a sandbox whose lock the caller holds. It returns a conversation with the
 // keeper. Programs resume from a memory image, unless from is nil.
 func (e *Engine) startKeeper(ctx context.Context, sb *spec.Sandbox, lock *store.Lock, from *Memory) (*unixconn.Conn, error) {
-	d := e.Store.Sandbox(sb.ID)
 	sb, err := e.Store.Load(sb.ID) // it may have been changed before the lock was taken
 	if err != nil {
 		return nil, err
 	}
-	if _, err := e.Drivers.Find(sb.Driver); err != nil {
+	s := &start{engine: e, sandbox: sb, dir: e.Store.Sandbox(sb.ID), prepare: e.preparation()}
+	if err := s.checkProcess(); err != nil {
 		return nil, err
 	}
+	if err := s.prepareFiles(); err != nil {
+		return nil, err
+	}
+	return s.launch(ctx, lock, from)
+}
+
+// start is one start of a sandbox.
+type start struct {
+	engine  *Engine
+	sandbox *spec.Sandbox
+	dir     store.Sandbox
+	prepare prestart.Preparation
+}
+
+// checkProcess refuses to start a sandbox of an unknown driver, or from a process that cannot start its keeper.
+func (s *start) checkProcess() error {
+	name := s.sandbox.Name
+	if _, err := s.engine.Drivers.Find(s.sandbox.Driver); err != nil {
+		return err
+	}
 	if nsproc.Anonymous() {
-		return nil, spec.Errorf(spec.ErrSandbox, "start sandbox %s: uid %d is the overflow uid, so callers of its sandboxes could not be identified", sb.Name, os.Geteuid()).
+		return spec.Errorf(spec.ErrSandbox, "start sandbox %s: uid %d is the overflow uid, so callers of its sandboxes could not be identified", name, os.Geteuid()).
 			WithHint("run bothy as another user")
 	}
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil && files.Max < keeper.OpenFiles {
-		return nil, spec.Errorf(spec.ErrSandbox, "start sandbox %s: only %d files may be open here, %d are needed", sb.Name, files.Max, keeper.OpenFiles).
+		return spec.Errorf(spec.ErrSandbox, "start sandbox %s: only %d files may be open here, %d are needed", name, files.Max, keeper.OpenFiles).
 			WithHint("raise the hard limit: ulimit -n %d", keeper.OpenFiles)
 	}
-	sayCrash(e.Keepers(), sb, d)
-	if err := e.cleanCrash(sb, d); err != nil {
-		return nil, err
+	return nil
+}
+
+// prepareFiles cleans up after a crash, finishes a restore that was interrupted or refuses its result, and writes the
+// files that a sandbox starts with.
+func (s *start) prepareFiles() error {
+	e, sb := s.engine, s.sandbox
+	sayCrash(e.Keepers(), sb, s.dir)
+	if err := e.cleanCrash(sb, s.dir); err != nil {
+		return err
 	}
-	finish := e.Whole // finishes a restore that was interrupted, or refuses its result
+	finish := e.Whole
 	if e.BeforeStart != nil {
 		finish = e.BeforeStart
 	}
 	if err := finish(sb); err != nil {
-		return nil, err
+		return err
 	}
 	furnish := e.Homes().Refurnish
-	if d.ReadStatus().StartedAt == nil {
+	if s.dir.ReadStatus().StartedAt == nil {
 		furnish = e.Homes().Furnish
 	}
 	if err := furnish(sb); err != nil {
-		return nil, err
+		return err
 	}
-	if err := e.Changes().Ready(sb); err != nil {
-		return nil, err
-	}
+	return e.Changes().Ready(sb)
+}
+
+// launch launches the keeper, and reads meanwhile what the user lends the sandbox.
+func (s *start) launch(ctx context.Context, lock *store.Lock, from *Memory) (*unixconn.Conn, error) {
 	remembering := make(chan struct{})
-	go func() { defer close(remembering); e.Changes().RememberNames(sb) }() // while the wall comes up
+	go func() { defer close(remembering); s.engine.Changes().RememberNames(s.sandbox) }() // while the wall comes up
 	defer func() { <-remembering }()
-	prepare := e.preparation()
-	reading, enough := context.WithCancel(ctx)
-	lent := make(chan credential.Lent, 1)
-	go func() { defer close(lent); lent <- e.Credentials().ForStart(reading, sb) }()
-	person := make(chan *gitdefaults.Person, 1)
-	go func() { defer close(person); person <- prepare.AskGit(reading, sb) }()
-	defer func() { // whatever fails below, no command that reads a secret outlives it
-		enough()
-		for range person {
-		}
-		for range lent {
-		}
-	}()
-	// For a later cleanup, if no process lives to write it into the status.
-	noted := func(path string) error { return os.WriteFile(d.Cgroup(), []byte(path), 0o600) }
-	group, limits, err := cgroup.Create(sb.ID, sb.Limits, e.Defaults, noted)
+	read := s.readPersonal(ctx)
+	defer read.giveUp() // whatever fails below, no command that reads a secret outlives it
+	group, limits, err := s.createGroup()
 	if err != nil {
-		return nil, &spec.Error{Class: spec.ErrSandbox, Op: "start sandbox " + sb.Name, Err: err, Hint: spec.Hint(err)}
+		return nil, err
 	}
-	launch, err := prepare.Settings(ctx, sb, group.Path(), limits)
+	settings, err := s.prepare.Settings(ctx, s.sandbox, group.Path(), limits)
 	var conn *unixconn.Conn
 	if err == nil {
-		n := <-lent
-		launch.Loans, launch.Unlent = n.Loans, n.Unlent
-		prepare.AddGit(&launch, <-person)
+		s.addPersonal(&settings, read)
 		if from != nil {
-			launch.GoOn, launch.Authority = from.Dir, from.Authority()
+			settings.GoOn, settings.Authority = from.Dir, from.Authority()
 		}
-		e.Credentials().WriteHome(sb, n)
 		if err = context.Cause(ctx); err == nil {
-			conn, err = e.spawnKeeper(ctx, sb, launch, group, lock)
+			conn, err = s.spawnKeeper(ctx, settings, group, lock)
 		}
 	}
 	if err != nil {
 		if group.Remove() == nil {
-			_ = os.Remove(d.Cgroup())
+			_ = os.Remove(s.dir.Cgroup())
 		}
-		hint := spec.Hint(err)
-		if said, ok := errors.AsType[*spec.Error](err); hint == "" && (!ok || errors.Is(said, spec.ErrSandbox)) {
-			hint = "bothy doctor tells what this host lacks; the keeper's own words: bothy logs --source keeper " + sb.Name
-		}
-		return nil, &spec.Error{Class: spec.ErrSandbox, Op: "start sandbox " + sb.Name, Err: err, Hint: hint}
+		return nil, notStarted(s.sandbox, err)
 	}
-	for _, l := range launch.Limits {
-		if !l.Enforced && e.Unenforced != nil {
-			e.Unenforced(sb, l)
+	for _, l := range settings.Limits {
+		if !l.Enforced && s.engine.Unenforced != nil {
+			s.engine.Unenforced(s.sandbox, l)
 		}
 	}
 	return conn, nil
 }
 
+// personal is what the user lends a sandbox. It is read while the rest is prepared.
+type personal struct {
+	stop   func() // ends the reading
+	lent   chan credential.Lent
+	person chan *gitdefaults.Person
+}
+
+// readPersonal begins to read what the user lends the sandbox. The caller calls giveUp at the end.
+func (s *start) readPersonal(ctx context.Context) *personal {
+	ctx, stop := context.WithCancel(ctx)
+	r := &personal{stop: stop, lent: make(chan credential.Lent, 1), person: make(chan *gitdefaults.Person, 1)}
+	go func() { defer close(r.lent); r.lent <- s.engine.Credentials().ForStart(ctx, s.sandbox) }()
+	go func() { defer close(r.person); r.person <- s.prepare.AskGit(ctx, s.sandbox) }()
+	return r
+}
+
+// giveUp ends the reading, and waits until it has ended.
+func (r *personal) giveUp() {
+	r.stop()
+	for range r.person {
+	}
+	for range r.lent {
+	}
+}
+
+// addPersonal waits for what the user lends the sandbox, and adds it to the settings of the keeper and to the home.
+func (s *start) addPersonal(l *launch.Settings, r *personal) {
+	n := <-r.lent
+	l.Loans, l.Unlent = n.Loans, n.Unlent
+	s.prepare.AddGit(l, <-r.person)
+	s.engine.Credentials().WriteHome(s.sandbox, n)
+}
+
+// createGroup creates the control group of the sandbox, and notes it for a later cleanup, if no process lives to write
+// it into the status.
+func (s *start) createGroup() (*cgroup.Group, []spec.Enforcement, error) {
+	noted := func(path string) error { return os.WriteFile(s.dir.Cgroup(), []byte(path), 0o600) }
+	group, limits, err := cgroup.Create(s.sandbox.ID, s.sandbox.Limits, s.engine.Defaults, noted)
+	if err != nil {
+		return nil, nil, &spec.Error{Class: spec.ErrSandbox, Op: "start sandbox " + s.sandbox.Name, Err: err, Hint: spec.Hint(err)}
+	}
+	return group, limits, nil
+}
+
+// notStarted returns the error for a sandbox that did not start.
+func notStarted(sb *spec.Sandbox, err error) error {
+	hint := spec.Hint(err)
+	if said, ok := errors.AsType[*spec.Error](err); hint == "" && (!ok || errors.Is(said, spec.ErrSandbox)) {
+		hint = "bothy doctor tells what this host lacks; the keeper's own words: bothy logs --source keeper " + sb.Name
+	}
+	return &spec.Error{Class: spec.ErrSandbox, Op: "start sandbox " + sb.Name, Err: err, Hint: hint}
+}
+
 // spawnKeeper starts the keeper in its own namespaces and waits until it is ready. The pid namespace makes
 // sure that no process survives the keeper. The socket that it was launched over is the first
 // conversation with it.
-func (e *Engine) spawnKeeper(ctx context.Context, sb *spec.Sandbox, l launch.Settings, group *cgroup.Group, lock *store.Lock) (_ *unixconn.Conn, err error) {
-	d := e.Store.Sandbox(sb.ID)
+func (s *start) spawnKeeper(ctx context.Context, l launch.Settings, group *cgroup.Group, lock *store.Lock) (_ *unixconn.Conn, err error) {
+	d := s.dir
 	p, err := findPrograms()
 	if err == nil {
-		err = p.checkUntouched(e.Paths)
+		err = p.checkUntouched(s.engine.Paths)
 	}
 	if err != nil {
 		return nil, err
@@ -141,16 +204,11 @@ func (e *Engine) spawnKeeper(ctx context.Context, sb *spec.Sandbox, l launch.Set
 	if err := p.addTo(&l); err != nil {
 		return nil, err
 	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	conn, theirs, err := launchPair()
 	if err != nil {
 		return nil, err
 	}
-	mine, theirs := os.NewFile(uintptr(pair[0]), "launch"), os.NewFile(uintptr(pair[1]), "launch")
 	defer theirs.Close()
-	conn, err := fileConn(mine)
-	if err != nil {
-		return nil, err
-	}
 	defer func() {
 		if err != nil {
 			conn.Close()
@@ -174,15 +232,15 @@ func (e *Engine) spawnKeeper(ctx context.Context, sb *spec.Sandbox, l launch.Set
 		SysProcAttr: nsproc.Attributes(),
 	}
 	nsproc.KeepDescriptors()
-	start := cmd.Start
+	begin := cmd.Start
 	if os.Geteuid() == 0 {
 		if err := os.MkdirAll(d.Programs(), 0o700); err != nil {
 			return nil, err
 		}
 		l.Programs = d.Programs()
-		start = func() error { return hostroot.Disown(l.Programs, cmd.Start) }
+		begin = func() error { return hostroot.Disown(l.Programs, cmd.Start) }
 	}
-	if err := start(); err != nil {
+	if err := begin(); err != nil {
 		return nil, nsproc.Explain(err)
 	}
 	theirs.Close()
@@ -197,10 +255,25 @@ func (e *Engine) spawnKeeper(ctx context.Context, sb *spec.Sandbox, l launch.Set
 		return nil, keeperError(d, err)
 	}
 	if ready.Unlent != "" {
-		e.Say("sandbox %s starts without its secrets: %s", sb.Name, ready.Unlent)
+		s.engine.Say("sandbox %s starts without its secrets: %s", s.sandbox.Name, ready.Unlent)
 	}
 	go func() { _ = cmd.Wait() }() // a caller that lives long keeps no zombie
 	return conn, nil
+}
+
+// launchPair returns our end of a fresh conversation, and that of the keeper.
+func launchPair() (ours *unixconn.Conn, theirs *os.File, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	theirs = os.NewFile(uintptr(pair[1]), "launch")
+	ours, err = fileConn(os.NewFile(uintptr(pair[0]), "launch"))
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return ours, theirs, nil
 }
 
 // waitBriefly waits for a killed process. A process that hangs in a file system ends later.

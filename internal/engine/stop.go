@@ -224,8 +224,8 @@ func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error
 		}
 	}
 	if err == nil {
-		e.makers.endMaking(sb.ID)
-		e.making.endMaking(sb.ID)
+		e.reserved.release(sb.ID)
+		e.unfinished.release(sb.ID)
 	}
 	return err
 }

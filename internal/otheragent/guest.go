@@ -2,7 +2,6 @@ package otheragent
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -51,13 +50,13 @@ func invite(ctx context.Context, e *engine.Engine, of *spec.Sandbox, g Guest, no
 	from := e.Store.Sandbox(of.ID)
 	script := func(d store.Sandbox) error { return store.CopyFile(from.Mock(), d.Mock()) }
 	sent := func(d store.Sandbox) error { return store.CopyFile(from.Uploads(), d.Uploads()) }
-	if err := e.Create(ctx, &sb, netrules.First(as.rules), script, sent, e.Making(&sb)); err != nil {
+	if err := e.Create(ctx, &sb, netrules.First(as.rules), script, sent, e.MarkUnfinished(&sb)); err != nil {
 		return nil, err
 	}
-	if err := lendGuest(ctx, e, of, &sb, g); err != nil {
-		return nil, errors.Join(err, e.TakeBack(&sb))
+	if err := e.EndCreation(&sb, lendGuest(ctx, e, of, &sb, g)); err != nil {
+		return nil, err
 	}
-	return &sb, e.Made(&sb)
+	return &sb, nil
 }
 
 // lendGuest lends a guest its secrets. Its login is its own, not the other agent's.

@@ -58,7 +58,7 @@ func (p *Provisioner) prepare(ctx context.Context, pl *Plan) error {
 
 // contents returns the functions that write the first contents of the sandbox's directory.
 func (p *Provisioner) contents(pl *Plan) []func(store.Sandbox) error {
-	return []func(store.Sandbox) error{netrules.First(pl.Rules), pl.Mock.Write, p.Engine.Making(pl.Sandbox)}
+	return []func(store.Sandbox) error{netrules.First(pl.Rules), pl.Mock.Write, p.Engine.MarkUnfinished(pl.Sandbox)}
 }
 
 // tellCreated notes what a person should know about a sandbox that was just created.

@@ -52,7 +52,7 @@ func (p *Provisioner) obtain(ctx context.Context, pl *Plan) (Target, error) {
 	case err != nil:
 		return Target{}, err
 	case created && !pl.makesSandbox(): // it was removed since, and the new one has no program
-		defer p.Engine.Unmade(sb)
+		defer p.Engine.LeaveUnfinished(sb)
 		if err := p.Engine.Remove(context.WithoutCancel(ctx), sb, true); err != nil {
 			return Target{}, err
 		}
@@ -93,7 +93,7 @@ func (p *Provisioner) joinExisting(ctx context.Context, sb *spec.Sandbox, pl *Pl
 		err = p.fitExisting(ctx, sb, pl)
 	}
 	if err != nil {
-		p.Engine.Unmade(sb)
+		p.Engine.LeaveUnfinished(sb)
 		return Target{}, err
 	}
 	at := pl.target(sb)

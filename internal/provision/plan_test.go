@@ -30,6 +30,7 @@ func (n *notes) Note(format string, _ ...any) { n.list = append(n.list, format) 
 func (n *notes) Installing() (agentprogram.Progress, func()) {
 	return func(string, agent.Event) {}, func() {}
 }
+
 func (n *notes) SettingUp() setup.Viewer               { return setup.Viewer{Note: n.Note, Output: io.Discard} }
 func (n *notes) Fetching() (func(image.Event), func()) { return func(image.Event) {}, func() {} }
 func (n *notes) Building() func(builder.Event)         { return func(builder.Event) {} }
@@ -218,7 +219,7 @@ func TestObtain(t *testing.T) {
 		must(t, err)
 		at, err := p.Obtain(t.Context(), pl)
 		if err == nil {
-			err = p.Engine.Made(at.Sandbox)
+			err = p.Engine.MarkFinished(at.Sandbox)
 		}
 		return at, err
 	}

@@ -2,7 +2,6 @@ package provision
 
 import (
 	"context"
-	"errors"
 
 	"github.com/bothy-dev/bothy/internal/headless"
 	"github.com/bothy-dev/bothy/internal/modelmock"
@@ -70,16 +69,10 @@ func (p *Provisioner) Start(ctx context.Context, at Target, attaches bool) (head
 // endCreation ends the creation of a sandbox: it is complete, or could not be completed because of err. A sandbox
 // that was just created is removed in that case, unless another process waits for it.
 func (p *Provisioner) endCreation(at Target, err error) error {
-	switch {
-	case err == nil:
-		return p.Engine.Made(at.Sandbox)
-	case at.Created && !at.Sandbox.Remove:
-		if back := p.Engine.TakeBack(at.Sandbox); back != nil {
-			err = errors.Join(err, back)
-		}
-	default:
-		p.Engine.Unmade(at.Sandbox)
+	if err == nil || at.Created && !at.Sandbox.Remove {
+		return p.Engine.EndCreation(at.Sandbox, err)
 	}
+	p.Engine.LeaveUnfinished(at.Sandbox)
 	return err
 }
 

@@ -44,7 +44,7 @@ func TestStartFails(t *testing.T) {
 			req := spec.Request{Agent: "shell", Workspaces: []string{project}, Remove: tt.remove}
 			at := obtain(t, p, req)
 			if tt.existed {
-				must(t, p.Engine.Made(at.Sandbox))
+				must(t, p.Engine.MarkFinished(at.Sandbox))
 				at = obtain(t, p, req)
 			}
 			done := make(chan error, 1)
@@ -80,7 +80,7 @@ func TestStartFails(t *testing.T) {
 func TestEnterRefuses(t *testing.T) {
 	p, project := provisioner(t, settings.Settings{})
 	at := obtain(t, p, spec.Request{Agent: "shell", Workspaces: []string{project}})
-	must(t, p.Engine.Made(at.Sandbox))
+	must(t, p.Engine.MarkFinished(at.Sandbox))
 	if _, err := p.Enter(t.Context(), at.Sandbox, &wire.Command{Args: []string{"a\xff"}}, false); !errors.Is(err, spec.ErrUsage) {
 		t.Errorf("no UTF-8: %v", err)
 	}
@@ -115,7 +115,7 @@ func TestObtainRemoved(t *testing.T) {
 	ask := func(string) bool { asked++; return true }
 
 	old := obtain(t, p, req)
-	must(t, p.Engine.Made(old.Sandbox))
+	must(t, p.Engine.MarkFinished(old.Sandbox))
 	pl, err := p.Plan(req, true)
 	must(t, err)
 	pl.AnswerGit(ask)
@@ -133,7 +133,7 @@ func TestObtainRemoved(t *testing.T) {
 	if asked != 1 || len(at.Sandbox.Workspaces) != 2 {
 		t.Errorf("asked %d times, shares %+v", asked, at.Sandbox.Workspaces)
 	}
-	must(t, p.Engine.Made(at.Sandbox))
+	must(t, p.Engine.MarkFinished(at.Sandbox))
 
 	pl.Notes = append(pl.Notes, "a note")
 	before := slices.Clone(told.list)

@@ -150,7 +150,7 @@ func (s *Snapshots) forkFiles(ctx context.Context, from *spec.Sandbox, p checkpo
 	}
 	fill := []func(store.Sandbox) error{func(d store.Sandbox) error { return s.fillFork(from, &sb, p, d) }}
 	if programs {
-		fill = append(fill, s.engine.Forking(&sb))
+		fill = append(fill, s.engine.MarkFork(&sb))
 	}
 	return &sb, s.engine.AddCopy(ctx, &sb, named, fill...)
 }

@@ -96,10 +96,10 @@ func (s *Snapshots) resumeFork(ctx context.Context, from, sb *spec.Sandbox, memo
 		err = s.startFork(ctx, sb, memory)
 	}
 	if err == nil {
-		return s.engine.Forked(sb)
+		return s.engine.FinishFork(sb)
 	}
 	if errors.Is(err, errStarted) { // it has work in it by now
-		return errors.Join(spec.Errorf(spec.ErrConflict, "another command has started %s before its programs could go on: it is a fork of the files alone", sb.Name), s.engine.Forked(sb))
+		return errors.Join(spec.Errorf(spec.ErrConflict, "another command has started %s before its programs could go on: it is a fork of the files alone", sb.Name), s.engine.FinishFork(sb))
 	}
 	if from.Mode() == spec.WorkspaceLive && spec.Hint(err) == "" {
 		err = (&spec.Error{Op: "go on in " + sb.Name, Err: err}).

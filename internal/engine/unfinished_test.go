@@ -33,7 +33,7 @@ func eventually(t *testing.T, what string, so func() bool) {
 func obtain(e *Engine, dir, secret string) (*spec.Sandbox, error) {
 	for {
 		w := wish(dir)
-		sb, created, err := e.Obtain(context.Background(), w, e.Making(w))
+		sb, created, err := e.Obtain(context.Background(), w, e.MarkUnfinished(w))
 		if err != nil {
 			return nil, err
 		}
@@ -46,10 +46,10 @@ func obtain(e *Engine, dir, secret string) (*spec.Sandbox, error) {
 		}
 		if e.Credentials().NeverLent(sb) {
 			if _, err := e.Credentials().LendFirst(context.Background(), sb, nil, secret); err != nil {
-				return nil, errors.Join(err, e.TakeBack(sb))
+				return nil, errors.Join(err, e.RemoveUnfinished(sb))
 			}
 		}
-		return sb, e.Made(sb)
+		return sb, e.MarkFinished(sb)
 	}
 }
 
@@ -92,13 +92,13 @@ func TestObtainAtOnce(t *testing.T) {
 	}
 }
 
-// TestTakenBack checks that a sandbox whose maker cannot lend to it is removed, and that a waiting
+// TestRemoveUnfinished checks that a sandbox whose creator cannot lend to it is removed, and that a waiting
 // caller makes another.
-func TestTakenBack(t *testing.T) {
+func TestRemoveUnfinished(t *testing.T) {
 	e := newEngine(t)
 	must(t, e.Credentials().SetSecret(here, stored("anthropic", canary)))
 	sb := wish("/srv/app")
-	must(t, e.Create(here, sb, e.Making(sb)))
+	must(t, e.Create(here, sb, e.MarkUnfinished(sb)))
 	found := make(chan *spec.Sandbox)
 	go func() {
 		other, err := obtain(another(e), "/srv/app", "anthropic")
@@ -107,22 +107,22 @@ func TestTakenBack(t *testing.T) {
 		}
 		found <- other
 	}()
-	must(t, e.TakeBack(sb))
+	must(t, e.RemoveUnfinished(sb))
 	if other := <-found; other == nil || other.ID == sb.ID {
 		t.Errorf("%+v", other)
 	}
-	if n := len(e.making.locks); n != 0 {
+	if n := len(e.unfinished.byID); n != 0 {
 		t.Errorf("%d locks are held", n)
 	}
 }
 
-// TestNotTakenBack checks that a sandbox is not taken back if a caller that needs this very sandbox
+// TestKeepWanted checks that a sandbox is not removed if a caller that needs this very sandbox
 // waits for it; that caller finishes it. A sandbox that was started, or is being started, is not taken
 // back either.
-func TestNotTakenBack(t *testing.T) {
+func TestKeepWanted(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
-	must(t, e.Create(here, sb, e.Making(sb)))
+	must(t, e.Create(here, sb, e.MarkUnfinished(sb)))
 	d := e.Store.Sandbox(sb.ID)
 	other := another(e)
 	adopted := make(chan bool)
@@ -140,41 +140,41 @@ func TestNotTakenBack(t *testing.T) {
 		}
 		return errors.Is(err, store.ErrLocked)
 	})
-	must(t, e.TakeBack(sb))
+	must(t, e.RemoveUnfinished(sb))
 	if !<-adopted || !e.Store.Has(sb.ID) {
-		t.Fatal("it was taken back")
+		t.Fatal("it was removed")
 	}
 	lock, err := store.TryLock(d.Lock())
 	must(t, err)
-	must(t, other.TakeBack(sb))
+	must(t, other.RemoveUnfinished(sb))
 	lock.Unlock()
 	if !e.Store.Has(sb.ID) {
-		t.Fatal("it was taken back from who starts it")
+		t.Fatal("it was removed although another process starts it")
 	}
 	if is, err := e.Adopt(here, sb, false); err != nil || !is {
 		t.Fatalf("%v, %v", is, err)
 	}
 	must(t, store.WriteJSON(d.Status(), spec.Status{State: spec.Stopped, StartedAt: &sb.CreatedAt}))
-	must(t, e.TakeBack(sb))
+	must(t, e.RemoveUnfinished(sb))
 	if !e.Store.Has(sb.ID) {
-		t.Error("it was taken back although it was started")
+		t.Error("it was removed although it was started")
 	}
-	must(t, e.TakeBack(sb)) // this process does not make it any more
+	must(t, e.RemoveUnfinished(sb)) // this process does not make it any more
 }
 
-// TestAdopt checks that the next caller finishes a sandbox whose maker was killed, and that a finished
+// TestAdopt checks that the next caller finishes a sandbox whose creator was killed, and that a finished
 // sandbox cannot be adopted.
 func TestAdopt(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
-	must(t, e.Create(here, sb, e.Making(sb)))
-	e.Unmade(sb) // the kernel does that for a killed maker
+	must(t, e.Create(here, sb, e.MarkUnfinished(sb)))
+	e.LeaveUnfinished(sb) // the kernel does that for a killed creator
 	other := another(e)
 	if is, err := other.Adopt(here, sb, false); err != nil || !is || !other.Credentials().NeverLent(sb) {
 		t.Fatalf("%v, %v", is, err)
 	}
-	must(t, other.Made(sb))
-	must(t, other.Made(sb))
+	must(t, other.MarkFinished(sb))
+	must(t, other.MarkFinished(sb))
 	for range 2 {
 		if is, err := e.Adopt(here, sb, false); err != nil || is {
 			t.Errorf("one that is made: %v, %v", is, err)
@@ -191,7 +191,7 @@ func TestAdopt(t *testing.T) {
 func TestConnectWhileMade(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
-	must(t, e.Create(here, sb, e.Making(sb)))
+	must(t, e.Create(here, sb, e.MarkUnfinished(sb)))
 	ctx, cancel := context.WithCancel(here)
 	cancel()
 	if _, err := another(e).Connect(ctx, sb); !errors.Is(err, context.Canceled) || spec.Hint(err) == "" {
