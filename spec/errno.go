@@ -2,6 +2,7 @@ package spec
 
 import (
 	"errors"
+	"os"
 	"syscall"
 )
 
@@ -19,6 +20,9 @@ var errnoHints = []struct {
 
 // errnoHint returns the advice for a host error in a chain, or "".
 func errnoHint(err error) string {
+	if call, ok := errors.AsType[*os.SyscallError](err); ok && call.Syscall == "getwd" && errors.Is(err, syscall.ENOENT) {
+		return "the current directory was removed: change to one that exists, or name paths from / on"
+	}
 	for _, h := range errnoHints {
 		for _, errno := range h.errnos {
 			if errors.Is(err, errno) {

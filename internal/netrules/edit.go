@@ -63,7 +63,7 @@ func (r Rules) rewritePolicy(sb *spec.Sandbox, edit func(*policyfile.File) error
 		return err
 	}
 	if err := edit(f); err != nil {
-		return err
+		return withSandbox(sb, err)
 	}
 	if _, err := f.Prune(time.Now()); err != nil {
 		return err
@@ -73,6 +73,25 @@ func (r Rules) rewritePolicy(sb *spec.Sandbox, edit func(*policyfile.File) error
 	}
 	return store.WriteFile(path, f.Encode())
 }
+
+// withSandbox names the sandbox in the commands of a hint about its rules. The functions that edit a file do
+// not know it.
+func withSandbox(sb *spec.Sandbox, err error) error {
+	hint := spec.Hint(err)
+	if sb == nil || hint == "" || strings.Contains(hint, "--sandbox") {
+		return err
+	}
+	for _, command := range []string{"bothy policy ls", "bothy policy rm"} {
+		hint = strings.ReplaceAll(hint, command, command+" --sandbox "+sb.Name)
+	}
+	return &spec.Error{Err: &hintless{err}, Hint: hint}
+}
+
+// hintless is an error whose own hint another one replaces.
+type hintless struct{ err error }
+
+func (h *hintless) Error() string        { return h.err.Error() }
+func (h *hintless) Is(target error) bool { return errors.Is(h.err, target) }
 
 // checkEffect refuses rules of a sandbox that cannot take effect, because the user's file is invalid. If
 // they were written, they would take effect some day by surprise, and until then be shown as if

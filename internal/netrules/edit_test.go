@@ -1,6 +1,7 @@
 package netrules
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,4 +21,22 @@ func TestRulesForRemoved(t *testing.T) {
 	must(t, os.RemoveAll(st.Sandbox(sb.ID).Dir))
 	r := Rules{keeperclient.Keepers{Store: st, Say: func(string, ...any) {}}}
 	must(t, r.announce(t.Context(), []*spec.Sandbox{sb}))
+}
+
+// TestHintNamesSandbox checks that the hint of an edit of a sandbox's rules names the sandbox, and that the
+// class of the error stays.
+func TestHintNamesSandbox(t *testing.T) {
+	fail := spec.Errorf(spec.ErrNotFound, "no rule %q", "x").WithHint("bothy policy ls shows the rules and their IDs")
+	if err := withSandbox(nil, fail); spec.Hint(err) != "bothy policy ls shows the rules and their IDs" {
+		t.Errorf("for all: %q", spec.Hint(err))
+	}
+	err := withSandbox(&spec.Sandbox{Name: "box"}, fail)
+	if spec.Hint(err) != "bothy policy ls --sandbox box shows the rules and their IDs" || !errors.Is(err, spec.ErrNotFound) || err.Error() != fail.Error() {
+		t.Errorf("for one: %v, %q", err, spec.Hint(err))
+	}
+	for _, other := range []error{errors.New("x"), spec.Errorf(nil, "x").WithHint("bothy policy ls --sandbox y")} {
+		if withSandbox(&spec.Sandbox{Name: "box"}, other) != other {
+			t.Errorf("changed: %v", other)
+		}
+	}
 }

@@ -342,7 +342,7 @@ func (d *Decision) suggestAddress() Suggestion {
 	case b == nil || b != &specialaddr.HostsOwn && b.Kind != specialaddr.Closed:
 		return Suggestion{}
 	case d.query.Addr.IsLoopback():
-		return Suggestion{Note: "a port of the host is reached as host.bothy, after --allow-host-port PORT"}
+		return Suggestion{Note: "inside, " + d.query.Addr.String() + " is the sandbox itself; a port of the host is reached as host.bothy, after: bothy ports SANDBOX --allow-host-port PORT"}
 	case at.IsLoopback():
 		return Suggestion{}
 	}

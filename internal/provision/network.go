@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/policy/lint"
+	"github.com/bothy-dev/bothy/internal/policy/target"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -64,7 +65,20 @@ func IneffectiveRules(e *engine.Engine, sb *spec.Sandbox, rules []policy.Rule) (
 			notes = append(notes, c.String())
 		}
 	}
+	for _, r := range rules {
+		if r.Action == policy.Allow && r.Target.Kind == target.Range && r.Target.Prefix.Addr().IsLoopback() {
+			notes = append(notes, fmt.Sprintf("inside, %s is the sandbox itself: rule %q counts only for names that lead to the host's own; a port of the host is reached as host.bothy, after: bothy ports %s --allow-host-port PORT", r.Target.Prefix.Addr(), r.String(), nameOf(sb)))
+		}
+	}
 	return notes
+}
+
+// nameOf returns the name of a sandbox for a command; SANDBOX if there is none.
+func nameOf(sb *spec.Sandbox) string {
+	if sb == nil {
+		return "SANDBOX"
+	}
+	return sb.Name
 }
 
 // SetPorts adds published ports, and ports of the host, to a sandbox. The notes name ports that other

@@ -48,8 +48,7 @@ func Dir() (string, error) {
 func Absolute(dir string) (string, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil { // the current directory was removed
-		return "", (&spec.Error{Op: "find the state directory " + dir, Err: err}).
-			WithHint("name it by an absolute path, or change to a directory that exists")
+		return "", &spec.Error{Op: "find the state directory " + dir, Err: err}
 	}
 	return path, nil
 }

@@ -153,8 +153,8 @@ func (r Rules) resolve(path string) (string, error) {
 		return "", err // it does not answer
 	}
 	abs, wrong := filepath.Abs(path)
-	if wrong != nil {
-		return "", wrong
+	if wrong != nil { // the current directory was removed
+		return "", &spec.Error{Op: "find " + path, Err: wrong}
 	}
 	switch {
 	case errors.Is(err, spec.ErrDenied):

@@ -369,7 +369,7 @@ func (a *app) printRecord(sandbox string, ev audit.Event, r *spec.NetworkRecord)
 		words = append(words, fmt.Sprint(r.Status))
 	}
 	if n := max(r.Count, r.Suppressed); n > 0 {
-		words = append(words, fmt.Sprintf("%d times", n))
+		words = append(words, countTimes(n))
 	}
 	if r.Up+r.Down > 0 {
 		words = append(words, fmt.Sprintf("up %s down %s", spec.FormatSize(r.Up), spec.FormatSize(r.Down)))

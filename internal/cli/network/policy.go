@@ -11,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/modelmock"
+	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/policy/lint"
 	"github.com/bothy-dev/bothy/internal/policy/policyfile"
@@ -186,9 +187,9 @@ func (a *app) policyLsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows := []row{}
+			now, rows := time.Now(), []row{}
 			for _, r := range p.Rules() {
-				rows = append(rows, row{r.ID(), r.Source.String(), r.Action.String(), r.String(), sent.sentByRule(&r)})
+				rows = append(rows, row{r.ID(), r.Source.String(), r.Action.String(), r.String(), sent.sentByRule(&r), !r.Live(now)})
 			}
 			return a.printRules(rows, p)
 		},
@@ -206,6 +207,8 @@ type row struct {
 	// Uploaded is how many bytes the sandbox has sent under rules with this target. It is nil if
 	// this rule has no limit.
 	Uploaded *int64 `json:"uploaded_bytes,omitempty"`
+	// Ended says that the time of the rule is over. It goes with the next change of the rules.
+	Ended bool `json:"ended,omitempty"`
 }
 
 func (a *app) printRules(rows []row, p *policy.Policy) error {
@@ -215,7 +218,7 @@ func (a *app) printRules(rows []row, p *policy.Policy) error {
 	w := a.Table()
 	fmt.Fprintln(w, "ID\tFROM\tACTION\tRULE")
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.ID, r.Source, r.Action, console.Printable(r.Rule)+sentText(r.Uploaded))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.ID, r.Source, r.Action, console.Printable(r.Rule)+sentText(r.Uploaded)+endedText(r.Ended))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -225,6 +228,14 @@ func (a *app) printRules(rows []row, p *policy.Policy) error {
 	}
 	_, err := fmt.Fprintf(a.Out, "everything else: %s\n", p.Default())
 	return err
+}
+
+// endedText marks a rule whose time is over.
+func endedText(ended bool) string {
+	if ended {
+		return ", ended"
+	}
+	return ""
 }
 
 func (a *app) policyRmCommand() *cobra.Command {
@@ -294,11 +305,14 @@ func (a *app) policyCheckCommand() *cobra.Command {
 		Use: "check HOST[:PORT]|URL", Short: "Tell whether something is allowed, and why",
 		Args: cmdline.Exactly(1, "a host, an address or a URL"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			q, err := policy.ParseCall(args[0], method, calls, time.Now())
+			e, sb, p, err := s.inForce(a)
 			if err != nil {
 				return err
 			}
-			e, sb, p, err := s.inForce(a)
+			if answer := netrules.AnswerHost(sb, args[0]); answer != nil {
+				return a.printHostAnswer(answer)
+			}
+			q, err := policy.ParseCall(args[0], method, calls, time.Now())
 			if err != nil {
 				return err
 			}
@@ -323,6 +337,14 @@ func (a *app) policyCheckCommand() *cobra.Command {
 	c.Flags().StringArrayVar(&calls, "rpc", nil, `what its body calls by JSON-RPC, e.g. "tools/call search_docs" (then the default is POST); repeatable`)
 	cmdline.CompleteFlag(c, "rpc", cmdline.OneOf(usualCalls...))
 	return c
+}
+
+func (a *app) printHostAnswer(answer *netrules.HostAnswer) error {
+	fmt.Fprintln(a.Out, console.Printable(strings.Join(answer.Lines, "\n  ")))
+	if !answer.Allowed {
+		return &spec.Exited{Code: spec.ExitDenied}
+	}
+	return nil
 }
 
 func (a *app) policyLintCommand() *cobra.Command {

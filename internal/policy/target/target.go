@@ -170,8 +170,8 @@ func parsePattern(host string) (Target, error) {
 		return Target{}, err
 	}
 	if hostname.IsUnroutable(name) {
-		return Target{}, spec.Errorf(spec.ErrUsage, "%q never leaves the sandbox", name).
-			WithHint("a port of the host is reached as host.bothy, after --allow-host-port PORT")
+		return Target{}, spec.Errorf(spec.ErrUsage, "no rule is about %q: no connection to it leaves the sandbox", name).
+			WithHint("a port of the host is reached as host.bothy, after: bothy ports SANDBOX --allow-host-port PORT")
 	}
 	t.Name = name
 	return t, nil
