@@ -7,6 +7,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/internal/hostpath"
+	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/review/beneath"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -73,10 +75,10 @@ func (ws *Workspaces) tellClone(c clone.Clone, made *clone.Made) {
 	}
 	ws.report("cloned %s: %s; without uncommitted files", c.Source, at)
 	if made.Submodules > 0 {
-		ws.report("its %d submodules are empty inside; there: git submodule update --init", made.Submodules)
+		ws.report("%s empty inside; there: git submodule update --init", spec.FormatCount(made.Submodules, "submodule"))
 	}
 	if made.Pointers > 0 {
-		ws.report("%d files that git LFS keeps are pointers inside; there: git lfs pull", made.Pointers)
+		ws.report("%s kept by git LFS, and only a pointer inside; there: git lfs pull", spec.FormatCount(made.Pointers, "file"))
 	}
 }
 
@@ -127,6 +129,26 @@ func (ws *Workspaces) repositories(sb *spec.Sandbox) (list []clone.Clone, err er
 	return nil, errors.Join(errs...)
 }
 
+// written returns the paths of a reviewed workspace at which the sandbox has changes.
+func (ws *Workspaces) written(sb *spec.Sandbox, source string) (paths []string, err error) {
+	for _, w := range review.Of(sb, ws.Store.Sandbox(sb.ID).Review) {
+		if w.Source != source {
+			continue
+		}
+		list, err := w.Changes()
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range list {
+			// A directory that leads to another change, or has another mode, has files of the host in it.
+			if !c.Implied && (c.Kind != review.Mode || c.New.Form != beneath.Directory) {
+				paths = append(paths, c.Path)
+			}
+		}
+	}
+	return paths, nil
+}
+
 // Fetch brings the commits of a sandbox into the repository that was cloned. Concurrent calls take
 // turns.
 func (ws *Workspaces) Fetch(ctx context.Context, sb *spec.Sandbox, c clone.Clone, inside clone.Inside, o clone.Order) (*clone.Report, error) {
@@ -144,5 +166,8 @@ func (ws *Workspaces) Fetch(ctx context.Context, sb *spec.Sandbox, c clone.Clone
 		return nil, err
 	}
 	o.Sandbox, o.Moved = sb.Name, sb.Mode() == spec.WorkspaceReview && len(o.Branches) == 0
+	if sb.Mode() == spec.WorkspaceReview {
+		o.Written = func() ([]string, error) { return ws.written(sb, c.Source) }
+	}
 	return c.Fetch(ctx, inside, o)
 }

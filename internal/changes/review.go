@@ -83,7 +83,15 @@ func (ws *Workspaces) Pending(sb *spec.Sandbox) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(ws.clones(sb), clone.Clone.Pending)
+	return ws.CloneWork(sb) != clone.NoWork
+}
+
+// CloneWork returns the work in the clones of a sandbox that the host may not have.
+func (ws *Workspaces) CloneWork(sb *spec.Sandbox) (work clone.Work) {
+	for _, c := range ws.clones(sb) {
+		work = max(work, c.Pending())
+	}
+	return work
 }
 
 // Apply brings changes to the host. Applied changes leave the layer at once or, if the sandbox

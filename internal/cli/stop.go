@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/clone"
+
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
@@ -93,6 +95,10 @@ func pending(e *engine.Engine, sb *spec.Sandbox) (string, error) {
 	if half := e.Whole(sb); half != nil {
 		return ", with files that are half of a checkpoint", (&spec.Error{Err: half}).WithHint("%s; or remove it as it is: bothy rm -f %s", spec.Hint(half), sb.Name)
 	}
+	if sb.Mode() == spec.WorkspaceClone && e.Changes().CloneWork(sb) == clone.InFiles {
+		return ", with files in its clone that are not committed", spec.Errorf(spec.ErrConflict, "sandbox %s has files in its clone that are not committed", sb.Name).
+			WithHint("look: bothy exec %s git status; have them: commit them there, then bothy fetch %s; remove it with them: bothy rm -f %s", sb.Name, sb.Name, sb.Name)
+	}
 	if sb.Mode() == spec.WorkspaceClone {
 		return ", with work in its clone that you have not fetched", spec.Errorf(spec.ErrConflict, "sandbox %s has work in its clone that was not fetched", sb.Name).
 			WithHint("have the commits: bothy fetch %s; look: bothy exec %s git status; remove it with them: bothy rm -f %s", sb.Name, sb.Name, sb.Name)
@@ -160,10 +166,11 @@ func (a *app) resetCommand() *cobra.Command {
 				}
 			}
 			if !force && !a.CanAsk() {
-				return spec.Errorf(spec.ErrUsage, "reset would remove %d sandboxes with all that is in them, the tasks of %d projects, and everything in %s", len(list), projects, e.Store.Path()).
+				return spec.Errorf(spec.ErrUsage, "reset would remove %s with all that is in them, the tasks of %s, and everything in %s",
+					cmdline.Counted(len(list), "sandbox"), cmdline.Counted(projects, "project"), e.Store.Path()).
 					WithHint("add --force, or run it in a terminal, where it asks")
 			}
-			if !force && !a.Ask("remove all %d sandboxes, the tasks of %d projects, and everything in %s?", len(list), projects, e.Store.Path()) {
+			if !force && !a.Ask("remove %s, the tasks of %s, and everything in %s?", cmdline.Counted(len(list), "sandbox"), cmdline.Counted(projects, "project"), e.Store.Path()) {
 				return spec.Errorf(spec.ErrDenied, "nothing was removed")
 			}
 			gone, err := e.Reset(cmd.Context())

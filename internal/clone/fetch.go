@@ -25,6 +25,9 @@ type Order struct {
 	// commit as the user's branch of that name.
 	Moved    bool
 	DryRun   bool  // change nothing in the user's repository
+	// Written lists the paths in the workspace at which the sandbox has its own files, over those of
+	// the host. Nil: all files there are the sandbox's.
+	Written func() ([]string, error)
 	MaxBytes int64 // of the pack
 }
 

@@ -327,7 +327,7 @@ func TestE5HostileNames(t *testing.T) {
 	if got := p.git("for-each-ref", "--format=%(refname)", "refs/remotes"); got != "refs/remotes/bothy/box/good/one" {
 		t.Errorf("the references are %s", got)
 	}
-	if !c.Pending() {
+	if c.Pending() == NoWork {
 		t.Error("what was refused counts for nothing")
 	}
 }
@@ -421,45 +421,45 @@ func TestFetchIntoNone(t *testing.T) {
 func TestPending(t *testing.T) {
 	p := newPerson(t)
 	c := p.clone()
-	check := func(what string, want bool) {
+	check := func(what string, want Work) {
 		t.Helper()
 		if got := c.Pending(); got != want {
-			t.Errorf("%s: pending is %t", what, got)
+			t.Errorf("%s: work %d, want %d", what, got, want)
 		}
 	}
-	check("of a new clone", false)
+	check("of a new clone", NoWork)
 	time.Sleep(20 * time.Millisecond)
 	writeIn(t, c.Tree(), "src/new.txt", "new\n")
-	check("with a new file", true)
+	check("with a new file", InFiles)
 	p.fetch(c, order())
-	check("with a file that is not committed", true)
+	check("with a file that is not committed", InFiles)
 	commitIn(t, c.Tree(), "inside")
-	check("with a commit", true)
+	check("with a commit", NotFetched)
 	time.Sleep(20 * time.Millisecond)
 	p.fetch(c, order())
-	check("once it is fetched", false)
+	check("once it is fetched", NoWork)
 	gitIn(t, c.Tree(), "branch", "side")
-	check("with a branch at what is there", true)
+	check("with a branch at what is there", NotFetched)
 	p.fetch(c, order())
-	check("once that is fetched", false)
+	check("once that is fetched", NoWork)
 	gitIn(t, c.Tree(), "commit", "-q", "--allow-empty", "-m", "more")
-	check("with an empty commit", true)
+	check("with an empty commit", NotFetched)
 	p.fetch(c, order())
 	writeIn(t, c.Tree(), "a.txt", "stashed\n")
 	gitIn(t, c.Tree(), "stash", "-q")
-	check("with a stash", true)
+	check("with a stash", NotFetched)
 	gitIn(t, c.Tree(), "stash", "drop", "-q")
 	gitIn(t, c.Tree(), "checkout", "-q", ".")
 	p.fetch(c, order())
 	writeIn(t, c.Tree(), ".git/refs/heads/half", "")
-	check("with a branch that is half written", true)
+	check("with a branch that is half written", NotFetched)
 	must(t, os.Rename(filepath.Join(c.Tree(), ".git/refs/heads/half"), filepath.Join(c.Tree(), ".git/refs/heads/half.lock")))
-	check("with a lock", false)
+	check("with a lock", NoWork)
 	must(t, os.Symlink("main", filepath.Join(c.Tree(), ".git/refs/heads/link")))
-	check("with a branch that is a link", true)
+	check("with a branch that is a link", NotFetched)
 	must(t, os.RemoveAll(filepath.Join(c.Tree(), ".git")))
 	must(t, os.Symlink(filepath.Join(p.dir, ".git"), filepath.Join(c.Tree(), ".git")))
-	check("with a link in the place of .git", true)
+	check("with a link in the place of .git", NotFetched)
 }
 
 // TestStays checks that a fetch reports everything it leaves in the sandbox, and that only
@@ -501,7 +501,7 @@ func TestStays(t *testing.T) {
 			inside("git submodule --quiet update --init; git -C sub checkout -q main; git remote add origin '" + p.dir + "'")
 			time.Sleep(20 * time.Millisecond)
 			p.fetch(c, order())
-			if c.Pending() {
+			if c.Pending() != NoWork {
 				t.Fatal("there is work in it before")
 			}
 			time.Sleep(20 * time.Millisecond)
@@ -516,12 +516,12 @@ func TestStays(t *testing.T) {
 			}
 			if tt.tells == "nothing" { // a fetch does not ask for commits checked out elsewhere
 				tt.tells = told
-				if !c.Pending() {
+				if c.Pending() == NoWork {
 					t.Error("there is no work in it")
 				}
 				return
 			}
-			if told != tt.tells || c.Pending() != (tt.tells != none) {
+			if told != tt.tells || (c.Pending() != NoWork) != (tt.tells != none) {
 				t.Errorf("it tells %q, want %q; there is work in it: %v", told, tt.tells, c.Pending())
 			}
 		})

@@ -21,20 +21,38 @@ const (
 
 var errWork = errors.New("there is work in it")
 
-// Pending reports whether a clone may have work that the host does not have: commits that were
-// not fetched, or files written since it was made or last fetched from. It reads files that the
-// sandbox wrote. A sandbox that hides its work there can only lose that work.
-func (c Clone) Pending() bool {
+// Work is the kind of work in a clone that the host does not have. A greater one includes the others.
+type Work int
+
+// Kinds of work.
+const (
+	NoWork     Work = iota
+	InFiles         // files were written since the clone was made or last fetched from, or are not committed
+	NotFetched      // commits were not fetched, or it cannot be told
+)
+
+// Pending returns the work of a clone that the host may not have. It reads files that the sandbox wrote. A
+// sandbox that hides its work there can only lose that work.
+func (c Clone) Pending() Work {
 	rec, err := c.Record()
-	if err != nil || rec.Unsaved {
-		return true
+	if err != nil {
+		return NotFetched
 	}
 	root, err := os.OpenRoot(c.Tree())
-	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !rec.Unsaved:
+		return NoWork
+	case err != nil:
+		return NotFetched
 	}
 	defer root.Close()
-	return committed(root, rec) != nil || written(root, rec.At) != nil
+	switch {
+	case committed(root, rec) != nil, rec.Unsaved && c.hasSubmodules(): // their commits are not looked at again
+		return NotFetched
+	case rec.Unsaved, written(root, rec.At) != nil:
+		return InFiles
+	}
+	return NoWork
 }
 
 // committed fails if a reference or HEAD is at an object that the host does not have, or if a

@@ -89,7 +89,7 @@ func TestFetchBesideSpoiled(t *testing.T) {
 				}
 			}
 			p.git("fsck", "--strict")
-			if tt.refused != "" && !c.Pending() {
+			if tt.refused != "" && c.Pending() == NoWork {
 				t.Error("what was refused counts for nothing")
 			}
 		})
@@ -122,7 +122,7 @@ func TestFetchOfManyBranches(t *testing.T) {
 	if got := p.git("rev-parse", "bothy/box"); got != commit {
 		t.Errorf("bothy/box is %s, want %s", got, commit)
 	}
-	if !c.Pending() {
+	if c.Pending() == NoWork {
 		t.Error("what was not looked at counts for nothing")
 	}
 	if r := p.fetch(c, order("b1015")); len(r.Branches) != 1 || r.Branches[0].Result != New || r.More {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/spec"
@@ -43,7 +44,7 @@ func (f *fetch) findStaying(list []head) (s Staying, err error) {
 	if s.References, err = f.in.others(has); err != nil {
 		return s, err
 	}
-	s.Uncommitted = f.in.uncommitted()
+	s.Uncommitted = f.in.uncommitted(f.order.Written)
 	if f.hasSubmodules() {
 		s.Submodules, err = f.in.submodules()
 		s.Unknown = err != nil
@@ -64,14 +65,35 @@ func (c Clone) hasSubmodules() bool {
 	return false
 }
 
-// uncommitted counts the uncommitted files; -1 if unknown. A changed submodule counts as one,
-// unless its new commit is committed.
-func (in *insider) uncommitted() int {
-	text, err := in.askGit("", maxStatus, "status", "--porcelain", "--no-renames", "--ignore-submodules=none")
+// uncommitted counts the uncommitted files, of those that the sandbox wrote; -1 if unknown. A changed
+// submodule counts as one, unless its new commit is committed.
+func (in *insider) uncommitted(written func() ([]string, error)) (n int) {
+	text, err := in.askGit("", maxStatus, "status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=none")
 	if err != nil {
 		return -1
 	}
-	return strings.Count(text, "\n")
+	if written == nil {
+		return strings.Count(text, "\x00")
+	}
+	own, err := written()
+	if err != nil {
+		return -1
+	}
+	for line := range strings.SplitSeq(text, "\x00") {
+		if len(line) > len("XY ") && isAmong(own, line[len("XY "):]) {
+			n++
+		}
+	}
+	return n
+}
+
+// isAmong reports whether a path of git status is one of some paths, or contains one, or is in one. A
+// directory of untracked files ends in a slash.
+func isAmong(list []string, path string) bool {
+	path = strings.TrimSuffix(path, "/")
+	return slices.ContainsFunc(list, func(p string) bool {
+		return p == path || strings.HasPrefix(p, path+"/") || strings.HasPrefix(path, p+"/")
+	})
 }
 
 // others lists references other than local and remote branches, at objects that the host does not

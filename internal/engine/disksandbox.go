@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/clone"
+
 	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/quota"
 	"github.com/bothy-dev/bothy/internal/review"
@@ -84,6 +86,8 @@ func (e diskSandboxes) unsaved(sb *spec.Sandbox) string {
 		return "is broken, and may have work in it"
 	case e.Whole(sb) != nil:
 		return "has files that are half of a checkpoint"
+	case sb.Mode() == spec.WorkspaceClone && e.Changes().CloneWork(sb) == clone.InFiles:
+		return "has files in its clone that are not committed"
 	case sb.Mode() == spec.WorkspaceClone:
 		return "has work in its clone that was not fetched"
 	}

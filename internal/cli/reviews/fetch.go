@@ -173,7 +173,7 @@ func branchesWere(n int) string {
 	if n == 1 {
 		return "1 branch was"
 	}
-	return fmt.Sprintf("%d branches were", n)
+	return cmdline.Counted(n, "branch") + " were"
 }
 
 func (a *app) printFetch(sb *spec.Sandbox, f fetched, dry bool) error {
@@ -183,9 +183,9 @@ func (a *app) printFetch(sb *spec.Sandbox, f fetched, dry bool) error {
 		case clone.Refused:
 			line = fmt.Sprintf("%s %q: %s", b.Result, b.Branch, console.Printable(b.Why))
 		case clone.Forced:
-			line += fmt.Sprintf(", %d commits, %d that were there are not in it", b.Commits, b.Lost)
+			line += fmt.Sprintf(", %s, %d that were there are not in it", cmdline.Counted(b.Commits, "commit"), b.Lost)
 		case clone.New, clone.Updated:
-			line += fmt.Sprintf(", %d commits", b.Commits)
+			line += ", " + cmdline.Counted(b.Commits, "commit")
 		}
 		if dry && b.Result != clone.Refused && b.Result != clone.Unchanged {
 			line = "would be " + line
