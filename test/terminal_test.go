@@ -887,7 +887,7 @@ func TestTerminalQuestions(t *testing.T) {
 		}
 
 		tm = l.terminal("reset")
-		tm.expect(`remove all 1 sandboxes.*\[y/N\] `)
+		tm.expect(`remove 1 sandbox, .*\[y/N\] `)
 		tm.press("no\r")
 		if code := tm.code(); code != 3 {
 			t.Errorf("exit code %d", code)
@@ -1011,6 +1011,15 @@ func TestTerminalTop(t *testing.T) {
 		tm.press(ctrlC)
 		if code := tm.code(); code != 0 {
 			t.Errorf("exit code %d", code)
+		}
+		tm.restored(before)
+
+		tm = l.terminal("top")
+		before = tm.settings()
+		tm.expect("SANDBOX.*shell-proj")
+		tm.press("xq")
+		if code := tm.code(); code != 0 {
+			t.Errorf("exit code %d after q", code)
 		}
 		tm.restored(before)
 	})

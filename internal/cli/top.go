@@ -34,12 +34,23 @@ func (a *app) topCommand() *cobra.Command {
 	var once, flows bool
 	c := &cobra.Command{
 		Use: "top [SANDBOX]", Short: "Show what running sandboxes use, or the processes of one",
-		Long:              "Shows what running sandboxes use, or the processes of one; with --flows the\nconnections to the outside that are open.",
+		Long:              "Shows what running sandboxes use, or the processes of one; with --flows the\nconnections to the outside that are open. On a terminal it refreshes until you\npress q or Ctrl-C.",
 		ValidArgsFunction: a.OneSandbox,
 		RunE: a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
 			defer stop()
 			live := term.IsTerminal(a.Out) && !once && !a.JSON
+			if live && term.IsTerminal(a.In) {
+				unwatch, err := term.WatchKeys(a.In, func(key byte) {
+					if key == 'q' || key == 'Q' {
+						stop()
+					}
+				})
+				if err != nil {
+					return err
+				}
+				defer unwatch()
+			}
 			before := map[string]load{}
 			for last := time.Now(); ; {
 				loads, unheard, err := measure(ctx, e, args, before, time.Since(last))
