@@ -44,15 +44,27 @@ func NewClient(c *Config) (*Client, error) {
 	transport.Use(next, c.proxies())
 	return &Client{Stall: fetch.Patience, MaxTarball: maxTarball, config: c, http: &http.Client{
 		Transport:     authorized{c, next},
-		CheckRedirect: fetch.CheckRedirect,
+		CheckRedirect: checkRedirect,
 	}}, nil
+}
+
+// checkRedirect rejects, beyond [fetch.CheckRedirect], a redirect in clear to another host: a registry in
+// the own network may be asked in clear, but must not send the client elsewhere so.
+func checkRedirect(r *http.Request, via []*http.Request) error {
+	if err := fetch.CheckRedirect(r, via); err != nil {
+		return err
+	}
+	if r.URL.Scheme != "https" && r.URL.Host != via[0].URL.Host {
+		return spec.Errorf(spec.ErrDenied, "it redirects to another host, %s, in clear", r.URL.Host)
+	}
+	return nil
 }
 
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// authorized adds to each request the credential for its own address. This includes requests that follow
-// a redirect: no credential is passed on.
+// authorized adds to each request the credential for its own address. After a redirect to another host it
+// adds none: that host's own credential is not for the addresses that a registry chooses.
 type authorized struct {
 	config *Config
 	next   *http.Transport
@@ -61,10 +73,21 @@ type authorized struct {
 func (a authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Del("Authorization")
-	if h := a.config.authorization(r.URL); h != "" {
+	if h := a.config.authorization(r.URL); h != "" && !isElsewhere(r) {
 		r.Header.Set("Authorization", h)
 	}
 	return a.next.RoundTrip(r)
+}
+
+// isElsewhere reports whether redirects led a request to another host.
+func isElsewhere(r *http.Request) bool {
+	for at := r; at.Response != nil && at.Response.Request != nil; {
+		at = at.Response.Request
+		if at.URL.Scheme != r.URL.Scheme || at.URL.Host != r.URL.Host {
+			return true
+		}
+	}
+	return false
 }
 
 // CloseIdleConnections is for http.Client.

@@ -201,6 +201,59 @@ func TestTokenStays(t *testing.T) {
 	}
 }
 
+// TestNoTokenAfterRedirect checks that a redirect to another registry does not use the token for it, not
+// even for a redirect within that registry, and that a redirect within one registry does.
+func TestNoTokenAfterRedirect(t *testing.T) {
+	r, other := registrytest.New(t), registrytest.New(t)
+	send := func(from *registrytest.Registry, path, to string) {
+		from.Before = func(w http.ResponseWriter, q *http.Request) bool {
+			if q.URL.Path != path {
+				return false
+			}
+			http.Redirect(w, q, to, http.StatusFound)
+			return true
+		}
+	}
+	r.Publish("moved", "1.0.0", tarball(t))
+	other.Publish("moved", "1.0.0", tarball(t))
+	env := r.Env(t, "npm_config_//"+r.Host()+"/:_authToken=T", "npm_config_//"+other.Host()+"/:_authToken=O", "NODE_EXTRA_CA_CERTS="+other.CA)
+	send(r, "/tool", r.URL+"/moved")
+	_, _ = client(t, env).Resolve(t.Context(), "tool", "latest")
+	if asked := r.Asked("/moved"); len(asked) != 1 || asked[0].Header.Get("Authorization") != "Bearer T" {
+		t.Errorf("within a registry: %v", asked)
+	}
+	send(r, "/tool", other.URL+"/tool")
+	send(other, "/tool", other.URL+"/moved")
+	_, _ = client(t, env).Resolve(t.Context(), "tool", "latest")
+	asked := other.Asked("")
+	if len(asked) != 2 {
+		t.Errorf("%d requests", len(asked))
+	}
+	for _, q := range asked {
+		if h := q.Header.Get("Authorization"); h != "" {
+			t.Errorf("%s with %q", q.URL.Path, h)
+		}
+	}
+}
+
+// TestRedirectInClear checks that a registry in clear redirects to itself alone.
+func TestRedirectInClear(t *testing.T) {
+	at := func(s string) *http.Request {
+		u, err := url.Parse(s)
+		must(t, err)
+		return &http.Request{URL: u}
+	}
+	from := []*http.Request{at("http://127.0.0.1:4873/tool")}
+	for to, want := range map[string]bool{
+		"http://127.0.0.1:4873/other": true, "https://cdn.example/x": true,
+		"http://cdn.example/x": false, "http://127.0.0.1:80/x": false, "http://169.254.169.254/latest": false,
+	} {
+		if err := checkRedirect(at(to), from); (err == nil) != want || err != nil && !errors.Is(err, spec.ErrDenied) {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+}
+
 func TestRedirectsRefused(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
