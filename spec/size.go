@@ -40,3 +40,19 @@ func FormatSize(n int64) string {
 	}
 	return fmt.Sprintf("%.1f %s", f, units[i])
 }
+
+// FormatCount writes a number with its noun: "1 sandbox", "2 sandboxes". The noun is the regular singular.
+func FormatCount(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	plural := noun + "s"
+	base, isY := strings.CutSuffix(noun, "y")
+	switch {
+	case isY && base != "" && !strings.ContainsAny(base[len(base)-1:], "aeiou"):
+		plural = base + "ies"
+	case strings.HasSuffix(noun, "s"), strings.HasSuffix(noun, "x"), strings.HasSuffix(noun, "ch"), strings.HasSuffix(noun, "sh"):
+		plural = noun + "es"
+	}
+	return strconv.Itoa(n) + " " + plural
+}

@@ -51,3 +51,17 @@ func TestSizeRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+func TestFormatCount(t *testing.T) {
+	for noun, want := range map[string][2]string{
+		"sandbox": {"1 sandbox", "2 sandboxes"}, "file": {"1 file", "2 files"}, "directory": {"1 directory", "2 directories"},
+		"day": {"1 day", "2 days"}, "branch": {"1 branch", "2 branches"}, "process": {"1 process", "2 processes"}, "y": {"1 y", "2 ys"},
+	} {
+		if got := [2]string{FormatCount(1, noun), FormatCount(2, noun)}; got != want {
+			t.Errorf("%s: %q", noun, got)
+		}
+	}
+	if got := FormatCount(0, "file"); got != "0 files" {
+		t.Error(got)
+	}
+}

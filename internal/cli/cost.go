@@ -150,7 +150,7 @@ func (a *app) explainCost(sum spec.BillItem) {
 		a.Note("%d of the answers did not say what they took, or broke off: their tokens are guessed from their length", sum.Guessed)
 	}
 	if sum.Unseen > 0 {
-		a.Note("%d conversations went over a WebSocket, and could not be read to their end: that is not counted", sum.Unseen)
+		a.Note("%s over a WebSocket could not be read to the end: the rest is not counted", cmdline.Counted(int(sum.Unseen), "conversation"))
 	}
 	if sum.Unpriced > 0 {
 		a.Note("%d tokens are of models without a price: the setting prices can give them one (docs/reference/settings.md)", sum.Unpriced)

@@ -34,6 +34,7 @@ const fallTime = time.Second
 // obituary tells a caller why its program ended with the whole sandbox.
 func (k *Keeper) obituary() error {
 	reason := "the sandbox ended while the command ran"
+	hint := "bothy logs --source events " + k.spec.Name + " tells what went before; the next command starts it again"
 	select {
 	case <-k.wall.Done():
 		if err := k.wall.Err(); errors.Is(err, driver.ErrLayer) {
@@ -43,11 +44,13 @@ func (k *Keeper) obituary() error {
 		}
 		if why := postMortem(k.launch.Cgroup); why != "" {
 			reason += ": " + why
+			if why == outOfMemory {
+				hint += "; a new sandbox may have a larger --memory"
+			}
 		}
 	case <-time.After(fallTime):
 	}
-	return spec.Errorf(spec.ErrSandbox, "%s", reason).
-		WithHint("bothy logs --source events %s tells what went before; the next command starts it again", k.spec.Name)
+	return spec.Errorf(spec.ErrSandbox, "%s", reason).WithHint("%s", hint)
 }
 
 // unlessFallen keeps an error of the wall, unless the wall just fell: the
@@ -277,13 +280,15 @@ func uncounted(sandbox, dir string, err error) error {
 		WithHint("make room where %s is", dir)
 }
 
+const outOfMemory = "out of memory: the host's kernel killed it at its memory limit"
+
 // postMortem explains the fall of the wall by the counters of its cgroup; empty if they tell nothing.
 func postMortem(group string) string {
 	if group != "" {
 		if e, err := cgroup.Open(group).Events(); err == nil {
 			switch {
 			case e.OOMKills > 0:
-				return "out of memory: the host's kernel killed it at its memory limit"
+				return outOfMemory
 			case e.PidsDenied > 0:
 				return "out of processes: the host refused more at the limit"
 			}

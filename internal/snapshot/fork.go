@@ -78,7 +78,7 @@ func (s *Snapshots) ForkNoted(ctx context.Context, from *spec.Sandbox, p checkpo
 // tellLeftOut tells the user which files a sandbox lacks that begins from a checkpoint.
 func (s *Snapshots) tellLeftOut(p checkpoint.Point) {
 	if n := p.Left - p.LeftShared; n > 0 {
-		s.say("%d files could not be read when checkpoint %s was made, or are devices, and are not in what begins from it", n, p.Name)
+		s.say("%s could not be read when checkpoint %s was made, or are devices, and are not in the copies", spec.FormatCount(n, "file"), p.Name)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestForkSaysWhatIsLeft(t *testing.T) {
 	deep(home)
 	_, err = s.ForkNow(t.Context(), sb, []string{"two", "three"}, true)
 	must(t, err)
-	if len(*said) != 1 || !strings.HasPrefix((*said)[0], "1 files could not be read when checkpoint 2 was made") {
+	if len(*said) != 1 || !strings.HasPrefix((*said)[0], "1 file could not be read when checkpoint 2 was made") {
 		t.Errorf("%q is said", *said)
 	}
 }

@@ -1,8 +1,10 @@
 package cmdline
 
 import (
+	"encoding/json"
 	"fmt"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,10 +31,22 @@ func (a *App) ShowEvent(ev audit.Event) error {
 	return err
 }
 
-// fieldText formats a field's value; JSON decodes numbers only as floats.
+// fieldText formats a field's value: texts, numbers and the like as they are, lists and objects as JSON.
+// JSON decodes numbers only as floats.
 func fieldText(v any) string {
-	if f, ok := v.(float64); ok && f == float64(int64(f)) {
-		return fmt.Sprint(int64(f))
+	switch v := v.(type) {
+	case float64:
+		if v == float64(int64(v)) {
+			return strconv.FormatInt(int64(v), 10)
+		}
+	case []any, map[string]any:
+		var b strings.Builder
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(v) // it was decoded from JSON
+		return strings.TrimSuffix(b.String(), "\n")
+	case nil:
+		return "-"
 	}
 	return fmt.Sprint(v)
 }

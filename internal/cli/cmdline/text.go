@@ -5,15 +5,11 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // Counted formats a number with its noun.
-func Counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
+func Counted(n int, noun string) string { return spec.FormatCount(n, noun) }
 
 // Few lists the first few of a list.
 func Few(list []string) string {

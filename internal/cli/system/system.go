@@ -100,7 +100,7 @@ func (a *app) showDiskUse() (rootfs.Usage, error) {
 	}
 	d, err := e.Disk().Measure()
 	if err == nil && d.Unread > 0 {
-		a.Note("%d directories could not be looked into: what they hold is not counted", d.Unread)
+		a.Note("%s could not be looked into: their contents are not counted", cmdline.Counted(d.Unread, "directory"))
 	}
 	return d, err
 }

@@ -73,10 +73,10 @@ func (a *app) printReport(r verify.Report) {
 		fmt.Fprintf(a.Out, "%s read, nothing is damaged\n", spec.FormatSize(r.Bytes))
 	}
 	if r.Locked > 0 {
-		a.Note("%d values of secrets were not opened: their key is protected by a passphrase, or in the keyring", r.Locked)
+		a.Note("not opened: %s of secrets, whose key is protected by a passphrase, or in the keyring", cmdline.Counted(r.Locked, "value"))
 	}
 	if r.NoSums > 0 {
-		a.Note("%d things have no checksums, as an older version wrote them, and could not be compared; they get checksums when they are saved the next time", r.NoSums)
+		a.Note("not compared: %s without checksums, as an older version wrote it; the next save adds them", cmdline.Counted(r.NoSums, "thing"))
 	}
 }
 
@@ -84,5 +84,5 @@ func damagedError(n int) error {
 	if n == 1 {
 		return errors.New("1 thing is damaged")
 	}
-	return fmt.Errorf("%d things are damaged", n)
+	return fmt.Errorf("damaged: %s", cmdline.Counted(n, "thing"))
 }

@@ -149,8 +149,8 @@ func (g *Guard) killLargest(ctx context.Context, current int64) error {
 	g.Event("memory.killed", map[string]any{
 		"pid": victim.PID, "command": name, "used": current, "limit": g.Limit,
 	})
-	g.Tell(fmt.Sprintf("%s (process %d) was ended: the sandbox neared its memory limit of %d MiB",
-		name, victim.PID, g.Limit>>20))
+	g.Tell(fmt.Sprintf("%s (process %d) was ended: the sandbox neared its memory limit of %d MiB; a new sandbox may have more, for instance --memory %dm",
+		name, victim.PID, g.Limit>>20, 2*g.Limit>>20))
 	time.Sleep(memoryPoll)
 	return nil
 }
