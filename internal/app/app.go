@@ -77,13 +77,13 @@ func OpenIn(s *store.Store, o Options) *engine.Engine {
 
 // unenforced passes on a limit that is not enforced on a sandbox, if a person set it.
 func (o *Options) unenforced(sb *spec.Sandbox, l spec.Enforcement) {
-	if o.Unenforced != nil && (isSet(sb.Limits, l.Limit) || isSet(o.Settings.Asked(), l.Limit)) {
+	if o.Unenforced != nil && (isLimitSet(sb.Limits, l.Limit) || isLimitSet(o.Settings.Asked(), l.Limit)) {
 		o.Unenforced(l)
 	}
 }
 
-// isSet reports whether the named limit is set. A limit that it does not know counts as set.
-func isSet(l spec.Limits, name string) bool {
+// isLimitSet reports whether the named limit is set. A limit that it does not know counts as set.
+func isLimitSet(l spec.Limits, name string) bool {
 	switch name {
 	case spec.LimitCPUs:
 		return l.CPUs > 0

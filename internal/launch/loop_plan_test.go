@@ -74,11 +74,11 @@ func TestPlanLoop(t *testing.T) {
 				return
 			}
 			must(t, err)
-			if names(pl.Agents) != c.agents || pl.Sandbox.Agent != pl.Agents[0].Name || pl.Plan.Agent != pl.Agents[0].Name {
-				t.Errorf("%s work, first %s in a sandbox of %s", names(pl.Agents), pl.Plan.Agent, pl.Sandbox.Agent)
+			if joinNames(pl.Agents) != c.agents || pl.Sandbox.Agent != pl.Agents[0].Name || pl.Plan.Agent != pl.Agents[0].Name {
+				t.Errorf("%s work, first %s in a sandbox of %s", joinNames(pl.Agents), pl.Plan.Agent, pl.Sandbox.Agent)
 			}
-			if strings.Join(pl.Plan.Models, ",") != c.models || names(pl.Reviewers) != c.reviewers || pl.Plan.Prompt != c.prompt {
-				t.Errorf("models %q, reviewers %s, prompt %q", pl.Plan.Models, names(pl.Reviewers), pl.Plan.Prompt)
+			if strings.Join(pl.Plan.Models, ",") != c.models || joinNames(pl.Reviewers) != c.reviewers || pl.Plan.Prompt != c.prompt {
+				t.Errorf("models %q, reviewers %s, prompt %q", pl.Plan.Models, joinNames(pl.Reviewers), pl.Plan.Prompt)
 			}
 			if list := strings.Join(pl.Notes, "\n"); !strings.Contains(list, c.note) || c.note == "" && list != "" {
 				t.Errorf("the notes are %s", list)
@@ -87,8 +87,8 @@ func TestPlanLoop(t *testing.T) {
 	}
 }
 
-// names joins the names of agents.
-func names(list []*spec.Agent) string {
+// joinNames joins the names of agents.
+func joinNames(list []*spec.Agent) string {
 	var all []string
 	for _, of := range list {
 		all = append(all, of.Name)
