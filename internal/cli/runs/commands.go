@@ -1,5 +1,5 @@
-// Package runs has the commands for loops and flows: to start them, watch them, steer them and resume them. The
-// two kinds share their viewer and their life; each has its own options and pages, so the package is large.
+// Package runs has the commands for loops and flows: to start them, watch them, steer them and resume them. It
+// turns flags into requests to package launch, and shows the runs.
 package runs
 
 import (
