@@ -25,13 +25,20 @@ func (a *app) createCommand() *cobra.Command {
 			}
 			ctx, release := cmdline.Interruptible(cmd.Context())
 			defer release()
-			sb, err := a.MakeSandbox(ctx, cmd, e, req, nil)
+			p := a.Provisioner(e)
+			pl, err := p.Plan(req, false)
+			if err != nil {
+				return err
+			}
+			a.ShowPlan(pl)
+			sb, err := p.Create(ctx, pl, nil)
 			if err != nil && ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			if err != nil {
 				return err
 			}
+			a.AdviseGit(cmd, pl)
 			if a.JSON {
 				return a.PrintJSON(sb)
 			}

@@ -59,7 +59,7 @@ func (l *Launcher) Remove(ctx context.Context, of runstate.Run) error {
 	}
 	kept, err := runstate.Erase(ctx, of, h)
 	if err == nil && len(kept) > 0 {
-		l.Host.Note("sandboxes that were started since stay: bothy rm %s", strings.Join(kept, " "))
+		l.Note("sandboxes that were started since stay: bothy rm %s", strings.Join(kept, " "))
 	}
 	return err
 }

@@ -88,7 +88,7 @@ func (l *Launcher) writeDraft(end *Ended, p *flowplan.Plan, s *flow.State) error
 	}
 	at := filepath.Join(end.Run.Dir(), s.Draft())
 	if p.DraftTo == "" { // recorded by a bothy that did not keep the name
-		l.Host.Note("the draft is in %s", at)
+		l.Note("the draft is in %s", at)
 		return nil
 	}
 	text, err := store.ReadFile(at, 0, gate.MaxBytes)

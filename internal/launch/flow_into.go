@@ -90,7 +90,7 @@ func (l *Launcher) clearGone(ctx context.Context, dir string) error {
 			continue
 		}
 		if err := r.Away(); err != nil {
-			l.Host.Note("%v: %s", err, spec.Hint(err))
+			l.Note("%v: %s", err, spec.Hint(err))
 		}
 		if !r.Gone() {
 			continue
@@ -100,7 +100,7 @@ func (l *Launcher) clearGone(ctx context.Context, dir string) error {
 			err = l.Remove(ctx, of)
 		}
 		if err != nil && !errors.Is(err, spec.ErrConflict) { // on a conflict another process runs it and will notice
-			l.Host.Note("the run %s is gone, for %s was removed, and something of it is left: %v", r.ID, r.Dir(), err)
+			l.Note("the run %s is gone, for %s was removed, and something of it is left: %v", r.ID, r.Dir(), err)
 		}
 	}
 	return nil

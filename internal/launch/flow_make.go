@@ -42,10 +42,10 @@ func (l *Launcher) StartFlow(ctx context.Context, req FlowRequest) (*Ended, erro
 	}
 	p := &pl.Plan
 	if p.Flow.Parallel > 1 && p.Most() > 1 && !p.Beside() {
-		l.Host.Note("the flow says parallel: %d, and nothing of it could be done side by side%s", p.Flow.Parallel, pl.inTheWay())
+		l.Note("the flow says parallel: %d, and nothing of it could be done side by side%s", p.Flow.Parallel, pl.inTheWay())
 	}
-	l.Host.Note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
-	return l.carryFlow(ctx, p, m.run, m.host, runner.NewFlow(l.Host, l.Engine, l.snapshots(), m.made, pl.Agents), []run.Event{ready})
+	l.Note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
+	return l.carryFlow(ctx, p, m.run, m.host, runner.NewFlow(l, l.Engine, l.snapshots(), m.made, pl.Agents), []run.Event{ready})
 }
 
 // flowMaking makes a run and its sandboxes.

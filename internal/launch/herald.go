@@ -21,7 +21,7 @@ func (l *Launcher) notify(ctx context.Context, n notify.Notice) {
 		err = notify.Send(ctx, paths, l.Settings.Notify, n)
 	}
 	if err != nil && ctx.Err() == nil {
-		l.Host.Note("%v", err)
+		l.Note("%v", err)
 	}
 }
 

@@ -11,15 +11,13 @@ import (
 	"github.com/bothy-dev/bothy/internal/loop/loopplan"
 	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/runner"
 )
 
 // recorder is a host without a terminal. It keeps the notes.
 type recorder struct {
-	runner.Host // nil: nothing works in a sandbox
-	notes       strings.Builder
-	loops       []LoopEnd
-	flows       []FlowEnd
+	notes strings.Builder
+	loops []LoopEnd
+	flows []FlowEnd
 }
 
 var _ Host = (*recorder)(nil)

@@ -24,7 +24,8 @@ import (
 
 // Host is the caller's part: it shows a run.
 type Host interface {
-	runner.Host
+	// Note tells a person something.
+	Note(format string, args ...any)
 	// ShowLoop shows the next event of a loop, and ShowFlow one of a flow. The state is the one after it.
 	ShowLoop(p *loopplan.Plan, ev run.Event, s *loop.State)
 	ShowFlow(ev run.Event, s *flow.State)
@@ -60,6 +61,16 @@ type Launcher struct {
 	Ask func(question string) bool
 }
 
+var _ runner.Host = (*Launcher)(nil)
+
+// Note implements [runner.Host].
+func (l *Launcher) Note(format string, args ...any) { l.Host.Note(format, args...) }
+
+// InstallAgent implements [runner.Host].
+func (l *Launcher) InstallAgent(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) (*spec.Program, error) {
+	return l.Install(ctx, of, sb, "")
+}
+
 // Ended is a run that this process no longer holds: it is over, or waits for a person.
 type Ended struct {
 	Run *run.Run
@@ -90,7 +101,7 @@ func (l *Launcher) finish(ctx context.Context, r *run.Run, h *run.Host, n notify
 // noteAll tells the person several things.
 func (l *Launcher) noteAll(notes []string) {
 	for _, note := range notes {
-		l.Host.Note("%s", note)
+		l.Note("%s", note)
 	}
 }
 
@@ -117,11 +128,11 @@ func (l *Launcher) makeSandbox(ctx context.Context, kind string, req spec.Reques
 // adviseGit tells why git does not work in a new sandbox, and the way to one in which it does.
 func (l *Launcher) adviseGit(kind string, pl *provision.Plan) {
 	for _, g := range pl.Git {
-		l.Host.Note("%s", g.Why)
+		l.Note("%s", g.Why)
 		if slices.Contains(g.Options, "--git-dir") { // a run already works in it
-			l.Host.Note("hint: end it (bothy %s stop), and begin anew with %s", kind, strings.Join(g.Options, " "))
+			l.Note("hint: end it (bothy %s stop), and begin anew with %s", kind, strings.Join(g.Options, " "))
 			continue
 		}
-		l.Host.Note("hint: %s", g.Command("create", pl.Sandbox.Agent))
+		l.Note("hint: %s", g.Command("create", pl.Sandbox.Agent))
 	}
 }

@@ -27,7 +27,7 @@ func (l *Launcher) warnBeside(own string, sb *spec.Sandbox) {
 			continue
 		}
 		if other, err := l.Engine.Find(p.Sandbox); err == nil && len(hostpath.Live(other)) > 0 {
-			l.Host.Note("the loop %s works in %s just now, too: each changes the files under the other, and is judged with what that did; --workspace review keeps them apart", r.ID, term.Sanitize(p.Directory))
+			l.Note("the loop %s works in %s just now, too: each changes the files under the other, and is judged with what that did; --workspace review keeps them apart", r.ID, term.Sanitize(p.Directory))
 		}
 	}
 }

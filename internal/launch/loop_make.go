@@ -32,8 +32,8 @@ func (l *Launcher) StartLoop(ctx context.Context, req LoopRequest) (*Ended, erro
 		return nil, err
 	}
 	l.warnBeside(r.ID, sb)
-	l.Host.Note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	works := runner.NewLoop(l.Host, l.Engine, l.snapshots(), sb, pl.Agents[0], &pl.Plan, others, r.Originals())
+	l.Note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
+	works := runner.NewLoop(l, l.Engine, l.snapshots(), sb, pl.Agents[0], &pl.Plan, others, r.Originals())
 	return l.carryLoop(ctx, &pl.Plan, r, h, works, []run.Event{ready})
 }
 
@@ -135,7 +135,7 @@ func (l *Launcher) carryLoop(ctx context.Context, p *loopplan.Plan, r *run.Run, 
 	}
 	if s.Final() {
 		if err := runner.Unmake(l.Engine, runstate.Workplaces(s)); err != nil {
-			l.Host.Note("not all sandboxes of workers were removed: %v", err)
+			l.Note("not all sandboxes of workers were removed: %v", err)
 		}
 	}
 	end := LoopEnd{Run: r, Plan: p, State: s, Sandbox: works.Sandbox}

@@ -51,10 +51,10 @@ func (l *Launcher) houseReviewer(ctx context.Context, sb *spec.Sandbox, of *spec
 	}
 	c, err := l.Engine.Credentials().Values.Find(of)
 	if err == nil && c.Secret == "" && len(of.Credentials) > 0 {
-		l.Host.Note("%s, who reviews, has no credential: %s", of.Title, strings.Join(provision.WaysToLogIn(of), ", or "))
+		l.Note("%s, who reviews, has no credential: %s", of.Title, strings.Join(provision.WaysToLogIn(of), ", or "))
 	}
 	if err == nil {
-		l.Host.Note("%s reviews in sandboxes of its own, with its login and what its preset lets it reach", of.Title)
+		l.Note("%s reviews in sandboxes of its own, with its login and what its preset lets it reach", of.Title)
 	}
 	return err
 }

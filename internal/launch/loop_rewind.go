@@ -60,7 +60,7 @@ func (l *Launcher) Rewind(ctx context.Context, of *runstate.Loop, req RewindRequ
 			return err
 		}
 	}
-	works := runner.NewLoop(l.Host, l.Engine, l.snapshots(), sb, nil, &of.Plan, nil, of.Run.Originals())
+	works := runner.NewLoop(l, l.Engine, l.snapshots(), sb, nil, &of.Plan, nil, of.Run.Originals())
 	back := &loop.Loop{Plan: &of.Plan, Run: of.Run, Host: h, Runner: works, Queue: runstate.TaskQueueOf(l.Engine, &of.Plan, of.Run)}
 	if of.State, err = back.Rewind(ctx, events, b, runstate.Actor()); err != nil {
 		return err

@@ -62,7 +62,7 @@ func (l *Launcher) tidyRun(ctx context.Context, of runstate.Run, h *run.Host, le
 	}
 	r := of.Recorded()
 	if len(left) > 0 {
-		l.Host.Note("removed what the %s had left: %s", r.Run.Kind, strings.Join(left, ", "))
+		l.Note("removed what the %s had left: %s", r.Run.Kind, strings.Join(left, ", "))
 	}
 	end := l.finish(ctx, r.Run, h, runstate.NoticeOfEnd(r.Notice(), of.Result()), of.Progress().ExitCode())
 	if f, ok := of.(*runstate.Flow); ok {
@@ -112,7 +112,7 @@ func (l *Launcher) resumeLoop(ctx context.Context, of *runstate.Loop, h *run.Hos
 		}
 		events = append(events, ev)
 	}
-	works := runner.NewLoop(l.Host, l.Engine, l.snapshots(), sb, worker, &of.Plan, places, of.Run.Originals())
+	works := runner.NewLoop(l, l.Engine, l.snapshots(), sb, worker, &of.Plan, places, of.Run.Originals())
 	return l.carryLoop(ctx, &of.Plan, of.Run, h, works, events)
 }
 
@@ -162,7 +162,7 @@ func (l *Launcher) resumeFlow(ctx context.Context, of *runstate.Flow, h *run.Hos
 		}
 		events = append(events, ev)
 	}
-	return l.carryFlow(ctx, &of.Plan, of.Run, h, runner.NewFlow(l.Host, l.Engine, l.snapshots(), made, agents), events)
+	return l.carryFlow(ctx, &of.Plan, of.Run, h, runner.NewFlow(l, l.Engine, l.snapshots(), made, agents), events)
 }
 
 // raiseFlow records the plan's new limits, if they would limit its agents.

@@ -1,14 +1,11 @@
 package cmdline
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/app"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/provision"
-	"github.com/bothy-dev/bothy/spec"
 )
 
 // Provisioner returns a provisioner that shows its progress here.
@@ -24,22 +21,6 @@ func (a *App) ShowPlan(pl *provision.Plan) {
 	if a.CanAsk() {
 		pl.AnswerGit(func(question string) bool { return a.Ask("bothy: %s", question) })
 	}
-}
-
-// MakeSandbox makes a sandbox as a request asks for it. It calls before, which may be nil, after all
-// checks and before the sandbox exists.
-func (a *App) MakeSandbox(ctx context.Context, cmd *cobra.Command, e *engine.Engine, req spec.Request, before func(*spec.Sandbox) error) (*spec.Sandbox, error) {
-	p := a.Provisioner(e)
-	pl, err := p.Plan(req, false)
-	if err != nil {
-		return nil, err
-	}
-	a.ShowPlan(pl)
-	sb, err := p.Create(ctx, pl, before)
-	if err == nil {
-		a.AdviseGit(cmd, pl)
-	}
-	return sb, err
 }
 
 // AdviseGit prints why git does not work in a new sandbox, and the command that makes one in which it

@@ -22,7 +22,7 @@ import (
 
 // launcher returns what starts runs and carries them on. It shows them here.
 func (a *app) launcher(e *engine.Engine) *launch.Launcher {
-	l := &launch.Launcher{Provisioner: a.Provisioner(e), Host: host{hosting{a, e}}}
+	l := &launch.Launcher{Provisioner: a.Provisioner(e), Host: host{a}}
 	if a.CanAsk() {
 		l.Ask = func(question string) bool { return a.Ask("bothy: %s", question) }
 	}
@@ -70,15 +70,15 @@ func (a *app) printEnd(end *launch.Ended) error {
 }
 
 // host makes the command line the host of launched runs.
-type host struct{ hosting }
+type host struct{ *app }
 
 var _ launch.Host = host{}
 
 func (h host) ShowLoop(p *loopplan.Plan, ev run.Event, s *loop.State) {
-	h.app.NoteEvent(runview.LoopLine(p, ev, s))
+	h.NoteEvent(runview.LoopLine(p, ev, s))
 }
 
-func (h host) ShowFlow(ev run.Event, s *flow.State) { h.app.NoteEvent(runview.FlowLine(ev, s)) }
+func (h host) ShowFlow(ev run.Event, s *flow.State) { h.NoteEvent(runview.FlowLine(ev, s)) }
 
 func (h host) EndLoop(end launch.LoopEnd) {
 	if end.Sandbox == nil {
