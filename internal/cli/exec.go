@@ -99,7 +99,7 @@ func (a *app) execCommand() *cobra.Command {
 	return c
 }
 
-// enter starts a sandbox and runs what is due of its set-up. A signal ends that, and is the command's result.
+// enter starts a sandbox and runs the due parts of its set-up. A signal ends that, and is the command's result.
 func (a *app) enter(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, command *wire.Command, noSetUp bool) (headless.Session, error) {
 	ctx, release := cmdline.Interruptible(ctx)
 	defer release()

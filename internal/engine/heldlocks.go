@@ -18,13 +18,13 @@ func (h *heldLocks) lockOnCreation(id string, path func(store.Sandbox) string) f
 	return func(d store.Sandbox) error {
 		lock, err := store.TryLock(path(d))
 		if err == nil {
-			h.keep(id, lock)
+			h.keepLock(id, lock)
 		}
 		return err
 	}
 }
 
-func (h *heldLocks) keep(id string, lock *store.Lock) {
+func (h *heldLocks) keepLock(id string, lock *store.Lock) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.byID == nil {
@@ -33,8 +33,8 @@ func (h *heldLocks) keep(id string, lock *store.Lock) {
 	h.byID[id] = lock
 }
 
-// holds reports whether this process holds a sandbox's lock.
-func (h *heldLocks) holds(id string) bool {
+// hasLock reports whether this process holds a sandbox's lock.
+func (h *heldLocks) hasLock(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.byID[id] != nil

@@ -34,7 +34,7 @@ func (e *Engine) EndCreation(sb *spec.Sandbox, err error) error {
 
 // MarkFinished marks a sandbox as finished. It does nothing for a sandbox that this process is not creating.
 func (e *Engine) MarkFinished(sb *spec.Sandbox) error {
-	if !e.unfinished.holds(sb.ID) {
+	if !e.unfinished.hasLock(sb.ID) {
 		return nil
 	}
 	defer e.unfinished.release(sb.ID)
@@ -52,7 +52,7 @@ func (e *Engine) LeaveUnfinished(sb *spec.Sandbox) { e.unfinished.release(sb.ID)
 // becomes its creator. If the sandbox was removed, the error is ErrNotFound. A caller that needs this very sandbox
 // sets needed, and then its creator does not remove it meanwhile.
 func (e *Engine) Adopt(ctx context.Context, sb *spec.Sandbox, needed bool) (adopted bool, err error) {
-	if e.unfinished.holds(sb.ID) {
+	if e.unfinished.hasLock(sb.ID) {
 		return true, nil
 	}
 	lock, wanted, err := waitUntilFinished(ctx, e.Keepers(), sb, needed)
@@ -60,7 +60,7 @@ func (e *Engine) Adopt(ctx context.Context, sb *spec.Sandbox, needed bool) (adop
 		defer wanted.Unlock()
 	}
 	if lock != nil {
-		e.unfinished.keep(sb.ID, lock)
+		e.unfinished.keepLock(sb.ID, lock)
 	}
 	if err == nil && !e.Store.Has(sb.ID) {
 		err = keeperclient.ErrRemoved(sb)
@@ -71,7 +71,7 @@ func (e *Engine) Adopt(ctx context.Context, sb *spec.Sandbox, needed bool) (adop
 // waitToStart waits until a sandbox may be started. Its creator does not remove it until the caller calls
 // started.
 func (e *Engine) waitToStart(ctx context.Context, sb *spec.Sandbox) (started func(), err error) {
-	if e.unfinished.holds(sb.ID) {
+	if e.unfinished.hasLock(sb.ID) {
 		return func() {}, nil
 	}
 	lock, wanted, err := waitUntilFinished(ctx, e.Keepers(), sb, true)
@@ -118,7 +118,7 @@ func waitUntilFinished(ctx context.Context, k keeperclient.Keepers, sb *spec.San
 // no caller waits for it. Otherwise RemoveUnfinished leaves it as it is.
 func (e *Engine) RemoveUnfinished(sb *spec.Sandbox) error {
 	defer e.unfinished.release(sb.ID)
-	if !e.unfinished.holds(sb.ID) {
+	if !e.unfinished.hasLock(sb.ID) {
 		return nil
 	}
 	d := e.Store.Sandbox(sb.ID)

@@ -31,7 +31,7 @@ func (p *Provisioner) Create(ctx context.Context, pl *Plan, before func(*spec.Sa
 	p.tellCreated(ctx, pl)
 	at := pl.target(sb)
 	at.Created = true
-	if err := p.endCreation(at, p.lend(ctx, at)); err != nil {
+	if err := p.endCreation(at, p.lendLoans(ctx, at)); err != nil {
 		return nil, err
 	}
 	return sb, nil

@@ -93,9 +93,9 @@ func parseSecrets(words []string) ([]secretLoan, error) {
 	return out, nil
 }
 
-// lend lends a sandbox its loans. A sandbox that was never lent a credential also gets what its agent
+// lendLoans lends a sandbox its loans. A sandbox that was never lent a credential also gets what its agent
 // can log in with, and a new one gets the loans of the settings.
-func (p *Provisioner) lend(ctx context.Context, at Target) error {
+func (p *Provisioner) lendLoans(ctx context.Context, at Target) error {
 	ref, sb, w, isNew := at.Agent, at.Sandbox, at.loans, at.IsNew()
 	lend := p.Engine.Credentials()
 	if (isNew || ref.Spec != nil) && lend.NeverLent(sb) {

@@ -36,7 +36,7 @@ func (pl *Plan) target(sb *spec.Sandbox) Target {
 	return at
 }
 
-// Start lends a sandbox its loans, starts it unless it runs, and runs what is due of its set-up. It returns a
+// Start lends a sandbox its loans, starts it unless it runs, and runs the due parts of its set-up. It returns a
 // session for the caller's programs, which the caller closes. With attaches the programs are for a person's
 // terminal, and that person can be asked.
 //
@@ -44,7 +44,7 @@ func (pl *Plan) target(sb *spec.Sandbox) Target {
 // the request was with Remove: then its creator removes it. If its set-up fails, it stays. The error is the cause
 // of a canceled ctx.
 func (p *Provisioner) Start(ctx context.Context, at Target, attaches bool) (headless.Session, error) {
-	err := p.lend(ctx, at)
+	err := p.lendLoans(ctx, at)
 	var conn *unixconn.Conn
 	if err == nil {
 		conn, err = p.Engine.Connect(ctx, at.Sandbox)
@@ -76,8 +76,8 @@ func (p *Provisioner) endCreation(at Target, err error) error {
 	return err
 }
 
-// Enter starts an existing sandbox for a command of a program or a person, unless it runs, and first runs what is
-// due of its set-up. It returns a session for the command, which the caller closes. It runs nothing before the
+// Enter starts an existing sandbox for a command of a program or a person, unless it runs, and first runs the due
+// parts of its set-up. It returns a session for the command, which the caller closes. It runs nothing before the
 // command with skipSetUp, and in a sandbox of one command, which its creator sets up. The error is the cause of
 // a canceled ctx.
 func (p *Provisioner) Enter(ctx context.Context, sb *spec.Sandbox, command *wire.Command, skipSetUp bool) (headless.Session, error) {
@@ -99,14 +99,14 @@ func (p *Provisioner) Enter(ctx context.Context, sb *spec.Sandbox, command *wire
 	return in, err
 }
 
-// SetUp runs what is due of a sandbox's set-up, for work that no person attends.
+// SetUp runs the due parts of a sandbox's set-up, for work that no person attends.
 func (p *Provisioner) SetUp(ctx context.Context, sb *spec.Sandbox) error {
 	v := p.Watcher.SettingUp()
 	v.Ask = nil
 	return setup.Run(ctx, p.Engine, sb, false, v)
 }
 
-// setUpIn runs what is due of the set-up of a session's sandbox. It closes the session's conversation if it runs
+// setUpIn runs the due parts of the set-up of a session's sandbox. It closes the session's conversation if it runs
 // anything, because the conversation may belong to a start that is over.
 func (p *Provisioner) setUpIn(ctx context.Context, in *headless.Session, attaches bool) error {
 	if !setup.IsNeeded(in.Sandbox) {

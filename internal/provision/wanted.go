@@ -23,7 +23,7 @@ type Wanted struct {
 // [spec.ErrNotFound].
 type UnknownName struct {
 	Word     string
-	NotAgent error // why it is no agent
+	NotAgent error // why it is not an agent
 }
 
 func (u UnknownName) Error() string { return fmt.Sprintf("no agent or sandbox named %q", u.Word) }

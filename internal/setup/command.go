@@ -43,8 +43,8 @@ func (s *sequence) session() *headless.Session {
 func (s *sequence) runInside(ctx context.Context, q wire.Command) (status int, err error) {
 	out, errs := newLineWriters(s.viewer.Output)
 	status, err = s.session().Run(ctx, q, "", out, errs)
-	out.end()
-	errs.end()
+	out.endLine()
+	errs.endLine()
 	return status, err
 }
 

@@ -47,8 +47,8 @@ func (w *lineWriter) showLine() {
 	fmt.Fprintf(w.out, "  | %s\n", term.Sanitize(text))
 }
 
-// end passes on the rest after the last line end.
-func (w *lineWriter) end() {
+// endLine passes on the rest after the last line end.
+func (w *lineWriter) endLine() {
 	if len(w.rest) > 0 {
 		w.showLine()
 	}

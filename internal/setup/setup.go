@@ -69,7 +69,7 @@ func Run(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, attaches bool,
 	}
 	s := &sequence{engine: e, sandbox: sb, dir: e.Store.Sandbox(sb.ID), viewer: v}
 	s.do = s.runCommand
-	lock, err := s.lock(ctx)
+	lock, err := s.lockSetUp(ctx)
 	if err != nil {
 		return err
 	}
@@ -77,11 +77,11 @@ func Run(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, attaches bool,
 	if s.had, err = readRecord(s.dir); err != nil {
 		return &spec.Error{Op: "set up sandbox " + sb.Name, Err: err}
 	}
-	return s.run(ctx, attaches)
+	return s.runDue(ctx, attaches)
 }
 
-// run runs all that is due.
-func (s *sequence) run(ctx context.Context, attaches bool) error {
+// runDue runs all that is due.
+func (s *sequence) runDue(ctx context.Context, attaches bool) error {
 	if err := s.provideDocker(ctx); err != nil || !hasCommands(s.sandbox) {
 		return err
 	}
@@ -94,8 +94,8 @@ func (s *sequence) run(ctx context.Context, attaches bool) error {
 	return s.runEach(ctx, spec.PostAttach)
 }
 
-// lock waits until no other command sets the sandbox up.
-func (s *sequence) lock(ctx context.Context) (*store.Lock, error) {
+// lockSetUp waits until no other command sets the sandbox up.
+func (s *sequence) lockSetUp(ctx context.Context) (*store.Lock, error) {
 	defer s.engine.Keepers().Patiently("another command sets sandbox %s up; waiting for it", s.sandbox.Name)()
 	for {
 		lock, err := store.TryLock(s.dir.SetUpLock())
@@ -110,7 +110,7 @@ func (s *sequence) lock(ctx context.Context) (*store.Lock, error) {
 	}
 }
 
-// setUpPoll is how often lock checks whether the other command is done.
+// setUpPoll is how often lockSetUp checks whether the other command is done.
 const setUpPoll = 50 * time.Millisecond
 
 func readRecord(d store.Sandbox) (record, error) {

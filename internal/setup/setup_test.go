@@ -52,7 +52,7 @@ func TestOrder(t *testing.T) {
 					return nil
 				},
 			}
-			if err := s.run(t.Context(), tt.attach); !errors.Is(err, tt.wantErr) {
+			if err := s.runDue(t.Context(), tt.attach); !errors.Is(err, tt.wantErr) {
 				t.Errorf("%v", err)
 			}
 			if strings.Join(got, " ") != tt.want {
@@ -65,7 +65,7 @@ func TestOrder(t *testing.T) {
 // TestDockerIsSearchedOnce checks that a sandbox with Docker is not searched again.
 func TestDockerIsSearchedOnce(t *testing.T) {
 	s := &sequence{sandbox: &spec.Sandbox{Docker: true}, had: record{Docker: true}}
-	if err := s.run(t.Context(), true); err != nil { // a search would need an engine
+	if err := s.runDue(t.Context(), true); err != nil { // a search would need an engine
 		t.Error(err)
 	}
 	if !IsNeeded(s.sandbox) || IsNeeded(&spec.Sandbox{}) || IsNeeded(&spec.Sandbox{Devcontainer: &spec.Devcontainer{}}) {
@@ -106,8 +106,8 @@ func TestHostileLines(t *testing.T) {
 		}
 	}
 	fmt.Fprint(errs, "other\n")
-	out.end()
-	errs.end()
+	out.endLine()
+	errs.endLine()
 	for line := range strings.Lines(b.String()) {
 		if !strings.HasPrefix(line, "  | ") || strings.ContainsAny(line, "\x1b\a\r\t") {
 			t.Errorf("%q", line)
