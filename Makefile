@@ -7,7 +7,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build ./bothy and ./bothy-build
+build: ## build bothy and its other programs here
 	go build -o . ./cmd/...
 
 .PHONY: install
