@@ -67,7 +67,7 @@ func (p *Provisioner) Plan(req spec.Request, reuse bool) (*Plan, error) {
 // for an existing sandbox, because only an agent is installed.
 func (pl *Plan) makesSandbox() bool { return pl.Existing == nil }
 
-// renew makes the plan anew, because its sandbox was removed. It notes what is new, and asks new questions.
+// renew makes the plan anew, because its sandbox was removed. It tells new notes, and asks new questions.
 func (p *Provisioner) renew(pl *Plan) error {
 	fresh, err := p.Plan(pl.Request, pl.reuse)
 	if err != nil {
