@@ -86,6 +86,21 @@ type Agent struct {
 	// Server configures the agent for a model server of the user's own. Nil: the description does
 	// not say how.
 	Server *AgentServer `json:"server,omitempty"`
+	// ACP says how the agent speaks with editors, by the Agent Client Protocol. Nil: it does not, or its
+	// description does not say how.
+	ACP *AgentACP `json:"acp,omitempty"`
+}
+
+// AgentACP says how an agent speaks the Agent Client Protocol on its standard streams.
+type AgentACP struct {
+	// Args follow the program, or the adapter.
+	Args []string `json:"args,omitempty"`
+	// Adapter is the source of another program, which speaks for the agent. Nil: the agent speaks itself.
+	Adapter *AgentSource `json:"adapter,omitempty"`
+	// Env are further variables. {program} in a value is the path of the agent's program inside.
+	Env map[string]string `json:"env,omitempty"`
+	// Bypass is the mode of a session in which the agent asks for no permission. Empty: it has none.
+	Bypass string `json:"bypass,omitempty"`
 }
 
 // AgentServer configures an agent for a model server of the user's own. In its values {server} is
@@ -132,6 +147,9 @@ type AgentSource struct {
 	// holds the program. The most specific key counts. A key without a libc stands for every one: a
 	// static program, or a script.
 	Platforms map[string]AgentPlatform `json:"platforms"`
+	// With are further packages that the program's own loads, each as PACKAGE@VERSION with a whole
+	// version. They are placed in its node_modules.
+	With []string `json:"with,omitempty"`
 	// Needs is the runtime of the program, if the package does not contain it.
 	Needs *AgentNeed `json:"needs,omitempty"`
 }

@@ -11,6 +11,8 @@ type Request struct {
 	// Version of the agent: a version, a tag of its registry, "host" or "template". Default: the newest
 	// that is installed.
 	Version string `json:"agent_version,omitempty"`
+	// ACP prepares the sandbox for an editor: it gets the program that speaks for the agent.
+	ACP bool `json:"acp,omitempty"`
 	// Config shows the agent the configuration in the user's home that holds no secret. Default: setting
 	// agent_config.
 	Config *bool `json:"agent_config,omitempty"`

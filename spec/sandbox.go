@@ -40,6 +40,9 @@ type Sandbox struct {
 	// Program is the installation of the agent that the sandbox uses until it gets another one; nil if
 	// the agent is a program of the template.
 	Program *Program `json:"program,omitempty"`
+	// Adapter is the installation of the program that speaks with editors for the agent; nil if no editor
+	// has asked for it, or if the agent speaks itself.
+	Adapter *Program `json:"adapter,omitempty"`
 
 	// Config says that the sandbox sees the parts of the agent's configuration on the host that hold no
 	// secret.

@@ -27,12 +27,26 @@ func checkSource(s Source) error {
 	if len(s.Platforms) == 0 {
 		return spec.Errorf(spec.ErrUsage, "the source %s names no platform", s.Package)
 	}
+	for _, w := range s.With {
+		if _, _, err := CutPackage(w); err != nil {
+			return err
+		}
+	}
 	for key, p := range s.Platforms {
 		if b := p.Binary; b == "" || path.Clean(b) != b || path.IsAbs(b) || b == "." || b == ".." || strings.HasPrefix(b, "../") {
 			return spec.Errorf(spec.ErrUsage, "the source %s has no usable binary for %s: %q", s.Package, key, b)
 		}
 	}
 	return nil
+}
+
+// CutPackage splits PACKAGE@VERSION, with a whole version.
+func CutPackage(text string) (pkg, version string, err error) {
+	at := strings.LastIndexByte(text, '@')
+	if at < 1 || !Exact(text[at+1:]) || path.Clean("/"+text[:at]) != "/"+text[:at] {
+		return "", "", spec.Errorf(spec.ErrUsage, "with: %q is not PACKAGE@VERSION with a whole version, like tool@1.2.3", text)
+	}
+	return text[:at], text[at+1:], nil
 }
 
 // PlatformFor finds a source's package for a target, and the key under which it was found.
@@ -59,7 +73,7 @@ const Latest = "latest"
 
 // Check rejects an invalid request, and fills in the defaults.
 func (r *Request) Check() error {
-	if err := CheckName(r.Name); err != nil {
+	if err := checkInstalled(r.Name); err != nil {
 		return err
 	}
 	if r.Version == "" {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -242,7 +243,7 @@ func TestPresent(t *testing.T) {
 	st := open(t)
 	want := install(t, st, "tool", "1.0.0", "any")
 	r := Request{Name: "tool", Version: "1.0.0", Source: Source{Package: "p", Platforms: map[string]Platform{"any": {Binary: "x"}}}}
-	if got, ok := Present(st, r); !ok || got != want {
+	if got, ok := Present(st, r); !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 	for what, change := range map[string]func(*Request){

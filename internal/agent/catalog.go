@@ -97,6 +97,9 @@ func CheckName(name string) error {
 // Called is [Catalog.Find] for an agent to run: it rejects a runtime, on which only other agents run.
 func (c Catalog) Called(name string) (*spec.Agent, error) {
 	a, err := c.Find(name)
+	if of, ok := isAdapter(name); ok && err == nil {
+		return nil, spec.Errorf(spec.ErrUsage, "%s is an adapter, not an agent", a.Title).WithHint("an editor runs it by: bothy acp %s", of)
+	}
 	if err == nil && a.Runtime {
 		err = spec.Errorf(spec.ErrUsage, "%s is a runtime, not an agent", a.Title).
 			WithHint("to run it by itself: bothy run shell . -- %s", a.Program)
@@ -109,6 +112,13 @@ func (c Catalog) Called(name string) (*spec.Agent, error) {
 func (c Catalog) Find(name string) (*spec.Agent, error) {
 	if name == Shell { // every start and fork asks for it, and the rest reads all descriptions
 		return nil, spec.Errorf(spec.ErrNotFound, "%q is your own shell, not an agent", name).WithHint("bothy run %s . needs no agent; the others: bothy agent ls", name)
+	}
+	if of, ok := isAdapter(name); ok {
+		a, err := c.Find(of)
+		if err == nil && Adapter(a) == nil {
+			err = spec.Errorf(spec.ErrNotFound, "%s has no adapter for editors", a.Title)
+		}
+		return Adapter(a), err
 	}
 	if CheckName(name) == nil {
 		a, err := c.describe(name)

@@ -20,7 +20,7 @@ func checkAgent(a *spec.Agent) error {
 		checkIdentity(a), checkSubcommands(a), checkPresets("presets", a.Presets), checkReach(a), checkAllow(a),
 		checkServices(a), checkFiles(a), checkTold(a), checkLogin(a.Login), checkKeys(a), checkRefused(a),
 		checkTokens(a), checkElsewhere(a), checkEnv("env", a.Env), checkMock(a.Mock), checkServer(a.Server), checkHome(a),
-		checkHeadless(a.Headless), checkTranscript(a.Transcript), checkRuntime(a), checkInstall(a),
+		checkHeadless(a.Headless), checkTranscript(a.Transcript), checkRuntime(a), checkInstall(a), checkACP(a.ACP),
 	)
 }
 

@@ -136,3 +136,7 @@ func (s *server) program() (words []string, err error) {
 	err = json.Unmarshal(s.Command, &words)
 	return words, err
 }
+
+// Harmless reports whether nothing in a command looks like a secret, as far as that is possible: it cannot
+// detect a secret that looks like a word.
+func Harmless(command []string) bool { return harmlessCommand(command) }

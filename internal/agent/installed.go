@@ -23,12 +23,13 @@ import (
 type Installation struct {
 	Document  int       `json:"version"` // the format of this document
 	Name      string    `json:"name"`
-	Package   string    `json:"package"`   // of the release
-	Release   string    `json:"release"`   // its version
-	Platform  string    `json:"platform"`  // the key of Source.Platforms
-	From      string    `json:"from"`      // the unpacked package, PACKAGE@VERSION
-	Integrity string    `json:"integrity"` // of its tarball, checked
-	Binary    string    `json:"binary"`    // below the package's directory
+	Package   string    `json:"package"`        // of the release
+	Release   string    `json:"release"`        // its version
+	Platform  string    `json:"platform"`       // the key of Source.Platforms
+	From      string    `json:"from"`           // the unpacked package, PACKAGE@VERSION
+	With      []string  `json:"with,omitempty"` // in its node_modules, likewise
+	Integrity string    `json:"integrity"`      // of its tarball, checked
+	Binary    string    `json:"binary"`         // below the package's directory
 	Installed time.Time `json:"installed"`
 
 	// Dir is the installation's directory. It is shared, and is never written to.
@@ -65,7 +66,7 @@ type Home struct{ dir, name string }
 
 // HomeOf returns the directory of a name, which need not exist.
 func HomeOf(st *store.Store, name string) (Home, error) {
-	if CheckName(name) != nil {
+	if checkInstalled(name) != nil {
 		return Home{}, spec.Errorf(spec.ErrNotFound, "no agent named %q", name)
 	}
 	return Home{filepath.Join(st.Agents(), name), name}, nil
@@ -240,5 +241,5 @@ func Present(st *store.Store, r Request) (Installation, bool) {
 		return Installation{}, false
 	}
 	i, err := h.Find(r.Version, key)
-	return i, err == nil && i.Package == r.Source.Package
+	return i, err == nil && i.Package == r.Source.Package && slices.Equal(i.With, r.Source.With)
 }

@@ -160,16 +160,30 @@ func (s *Programs) newest(a *spec.Agent, on agent.Target) (agent.Installation, b
 	return there, ok && there.Package == a.Install.Package, nil
 }
 
-// Dirs returns the directories of the installation that a sandbox uses, and of its runtime.
-// They are empty if it has none.
-func (s *Programs) Dirs(sb *spec.Sandbox) (program, runtime string, err error) {
-	if sb.Program == nil {
-		return "", "", nil
+// Dirs are the directories of the installations that a sandbox uses. Those that it has not are empty.
+type Dirs struct{ Program, Runtime, Adapter string }
+
+// Dirs returns the directories of the installations that a sandbox uses.
+func (s *Programs) Dirs(sb *spec.Sandbox) (d Dirs, err error) {
+	for _, of := range []struct {
+		p  *spec.Program
+		to *string
+	}{{sb.Program, &d.Program}, {sb.Adapter, &d.Adapter}, {RuntimeOf(sb), &d.Runtime}} {
+		if of.p != nil && err == nil {
+			*of.to, err = s.installDir(sb, of.p)
+		}
 	}
-	if program, err = s.installDir(sb, sb.Program); err == nil && sb.Program.Runtime != nil {
-		runtime, err = s.installDir(sb, sb.Program.Runtime)
+	return d, err
+}
+
+// RuntimeOf returns the runtime of a sandbox's programs, or nil if none has one of Bothy's.
+func RuntimeOf(sb *spec.Sandbox) *spec.Program {
+	for _, p := range []*spec.Program{sb.Program, sb.Adapter} {
+		if p != nil && p.Runtime != nil {
+			return p.Runtime
+		}
 	}
-	return program, runtime, err
+	return nil
 }
 
 func (s *Programs) installDir(sb *spec.Sandbox, p *spec.Program) (string, error) {

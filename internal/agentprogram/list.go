@@ -107,9 +107,13 @@ func (s *Programs) users() (map[pin][]string, error) {
 }
 
 func addUses(users map[pin][]string, sb *spec.Sandbox) {
-	for p := sb.Program; p != nil; p = p.Runtime {
-		at := pin{cmp.Or(p.From, sb.Agent), p.Installation}
-		users[at] = append(users[at], sb.Name)
+	for _, first := range []*spec.Program{sb.Program, sb.Adapter} {
+		for p := first; p != nil; p = p.Runtime {
+			at := pin{cmp.Or(p.From, sb.Agent), p.Installation}
+			if !slices.Contains(users[at], sb.Name) {
+				users[at] = append(users[at], sb.Name)
+			}
+		}
 	}
 }
 

@@ -69,6 +69,7 @@ var commands = []struct {
 	{"run", (*app).runCommand},
 	{"create", (*app).createCommand},
 	{"exec", (*app).execCommand},
+	{"acp", (*app).acpCommand},
 	{"ls", (*app).lsCommand},
 	{"inspect", (*app).inspectCommand},
 	{"stop", (*app).stopCommand},

@@ -233,7 +233,7 @@ func (e *Engine) addSandbox(ctx context.Context, sb *spec.Sandbox, fill ...func(
 	if err := changes.CheckCloned(sb); err != nil {
 		return err
 	}
-	if _, _, err := e.Programs().Dirs(sb); err != nil { // the program may have been removed since it was chosen
+	if _, err := e.Programs().Dirs(sb); err != nil { // the program may have been removed since it was chosen
 		return err
 	}
 	if _, err := e.Images().Root(ctx, sb); err != nil { // likewise

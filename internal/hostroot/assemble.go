@@ -61,6 +61,9 @@ const Agent = "/" + Own + "/agent"
 // Runtime is the mount point for an installation of the agent's runtime.
 const Runtime = "/" + Own + "/runtime"
 
+// Adapter is the mount point for an installation that speaks with editors for the agent.
+const Adapter = "/" + Own + "/adapter"
+
 // OwnEtcPath is the directory of files that are generated for each sandbox.
 const OwnEtcPath = "/" + Own + "/etc"
 
@@ -93,7 +96,7 @@ var skeleton = []struct {
 	{0o755, "var/empty var/lib var/lib/apt var/lib/apt/lists var/lib/apt/lists/partial var/lib/apt/mirrors var/lib/apt/mirrors/partial var/lib/apt/periodic"},
 	{0o755, "var/lib/dpkg var/lib/misc var/local var/log var/log/apt var/mail var/opt var/spool run/user"},
 	{0o1777, "tmp var/tmp run/lock"},
-	{0o755, Own + " " + Own + "/bin " + Own + "/tasks " + Own + "/loop " + Own + "/etc " + Own + "/empty " + Agent[1:] + " " + Runtime[1:] + " " + trust.Dir[1:]},
+	{0o755, Own + " " + Own + "/bin " + Own + "/tasks " + Own + "/loop " + Own + "/etc " + Own + "/empty " + Agent[1:] + " " + Runtime[1:] + " " + Adapter[1:] + " " + trust.Dir[1:]},
 }
 
 // skeletonLinks are the links of that tree.

@@ -41,7 +41,7 @@ func (h *Host) AssembleOwn(dir string, o Options) error {
 
 func newOwnTree(dir string, fd int, builds bool) (*tree, error) {
 	t := &tree{dir: dir, fd: fd}
-	dirs := []string{Own, Own + "/bin", Own + "/etc", Agent[1:], Runtime[1:], trust.Dir[1:]}
+	dirs := []string{Own, Own + "/bin", Own + "/etc", Agent[1:], Runtime[1:], Adapter[1:], trust.Dir[1:]}
 	if builds {
 		dirs = append(dirs, build.Dir[1:], build.ContextPath[1:])
 	}

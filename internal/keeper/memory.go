@@ -36,9 +36,10 @@ type Memory struct {
 	ShownCPUs   float64     `json:"shown_cpus,omitempty"`
 	Image       string      `json:"image,omitempty"`
 	Mounts      []keptMount `json:"mounts"`
-	// Program and Runtime are the directories of the installations that the sandbox uses.
+	// Program, Runtime and Adapter are the directories of the installations that the sandbox uses.
 	Program string `json:"program,omitempty"`
 	Runtime string `json:"runtime,omitempty"`
+	Adapter string `json:"adapter,omitempty"`
 
 	Message     uint32         `json:"message"` // the last number in the connection to init
 	LastSession int            `json:"last_session"`
@@ -129,7 +130,7 @@ func (m *Memory) fitMachine(d *driver.Machine, dir string) error {
 // installed checks that the installations are those that programs have in memory: gVisor does not
 // check whether a file has changed.
 func (m *Memory) installed(l launch.Settings) error {
-	if m.Program == l.Program && m.Runtime == l.Runtime {
+	if m.Program == l.Program && m.Runtime == l.Runtime && m.Adapter == l.Adapter {
 		return nil
 	}
 	return spec.Errorf(spec.ErrConflict, "the sandbox uses another version of its agent by now, and programs have parts of the old one in memory").
@@ -146,7 +147,7 @@ func (k *Keeper) remember() *Memory {
 	id := k.gateway.Identity()
 	m := &Memory{Version: memoryVersion, Certificate: id.Authority.Certificate, Names: id.Names}
 	m.noteMachine(k.built)
-	m.Program, m.Runtime = k.launch.Program, k.launch.Runtime
+	m.Program, m.Runtime, m.Adapter = k.launch.Program, k.launch.Runtime, k.launch.Adapter
 	m.Message = k.link.LastNumber()
 	m.LastSession, m.Sessions = k.sessions.Kept()
 	return m

@@ -45,7 +45,7 @@ func ReplaceAgent(e *engine.Engine, of *spec.Sandbox, by *spec.Agent, program *s
 // variables.
 func (r *Replacement) Describe(sb *spec.Sandbox) {
 	env := without(sb.Env, ofAgent(sb, r.first))
-	sb.Agent, sb.Program, sb.Command, sb.Config = r.agent.Name, r.program, nil, false
+	sb.Agent, sb.Program, sb.Adapter, sb.Command, sb.Config = r.agent.Name, r.program, nil, nil, false
 	sb.Env = slices.Concat(agent.Env(r.agent), agent.ServerEnv(r.agent, sb.ModelServer), env)
 	r.played.Apply(sb)
 }

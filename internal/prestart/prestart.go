@@ -71,10 +71,11 @@ func (p Preparation) Settings(ctx context.Context, sb *spec.Sandbox, group strin
 	if how, _ := p.Credentials.LoginInside(sb); how != nil { // ForStart tells the user of an error
 		l.Login = &launch.Login{Agent: sb.Agent, How: *how, Vault: p.Keepers.Store.Secrets()}
 	}
-	var err error
-	if l.Program, l.Runtime, err = p.Programs.Dirs(sb); err != nil {
+	dirs, err := p.Programs.Dirs(sb)
+	if err != nil {
 		return l, err
 	}
+	l.Program, l.Runtime, l.Adapter = dirs.Program, dirs.Runtime, dirs.Adapter
 	if l.Policy, err = p.Rules.Encoded(sb); err != nil {
 		return l, err
 	}

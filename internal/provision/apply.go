@@ -5,7 +5,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/netrules"
+	"github.com/bothy-dev/bothy/internal/reconfigure"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/spec"
@@ -52,8 +54,27 @@ func (p *Provisioner) prepare(ctx context.Context, pl *Plan) error {
 		return nil
 	}
 	var err error
-	sb.Program, err = p.Install(ctx, pl.Agent.Spec, sb, pl.Request.Version)
+	if sb.Program, err = p.Install(ctx, pl.Agent.Spec, sb, pl.Request.Version); err == nil && pl.Request.ACP {
+		sb.Adapter, err = p.installAdapter(ctx, pl.Agent.Spec, sb)
+	}
 	return err
+}
+
+// installAdapter returns the program that speaks with editors for the agent of a sandbox, and installs it
+// if necessary. It is nil if the agent speaks itself.
+func (p *Provisioner) installAdapter(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) (*spec.Program, error) {
+	return p.installBy(ctx, sb, func(g agentprogram.Ground, step agentprogram.Progress) (*spec.Program, []string, error) {
+		return p.Engine.Programs().Adapter(ctx, of, sb, g, step)
+	})
+}
+
+// giveAdapter prepares an existing sandbox for an editor.
+func (p *Provisioner) giveAdapter(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) error {
+	adapter, err := p.installAdapter(ctx, of, sb)
+	if err != nil || adapter == nil {
+		return err
+	}
+	return reconfigure.Adapter(ctx, p.Engine, sb, adapter)
 }
 
 // contents returns the functions that write the first contents of the sandbox's directory.
@@ -77,12 +98,20 @@ func (p *Provisioner) Install(ctx context.Context, of *spec.Agent, sb *spec.Sand
 	if of == nil {
 		return nil, nil
 	}
+	return p.installBy(ctx, sb, func(g agentprogram.Ground, step agentprogram.Progress) (*spec.Program, []string, error) {
+		return p.Engine.Programs().Choose(ctx, of, g, version, step)
+	})
+}
+
+// installBy chooses a program for a sandbox, and shows the progress. The cause of a canceled ctx is its
+// error.
+func (p *Provisioner) installBy(ctx context.Context, sb *spec.Sandbox, choose func(agentprogram.Ground, agentprogram.Progress) (*spec.Program, []string, error)) (*spec.Program, error) {
 	ground, err := p.Engine.Programs().GroundOf(ctx, sb)
 	if err != nil {
 		return nil, err
 	}
 	step, end := p.Watcher.Installing()
-	program, notices, err := p.Engine.Programs().Choose(ctx, of, ground, version, step)
+	program, notices, err := choose(ground, step)
 	end()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

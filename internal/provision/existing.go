@@ -74,7 +74,7 @@ func (p *Provisioner) planExisting(sb *spec.Sandbox, req spec.Request) (*Plan, e
 		return nil, err
 	}
 	pl := &Plan{Request: req, Agent: ref, Existing: sb, named: true}
-	for _, decide := range []func(*Plan) error{p.decideLoans, p.decideRules, p.checkVersion, p.checkConfig, p.decideMock} {
+	for _, decide := range []func(*Plan) error{p.decideLoans, p.decideRules, p.checkVersion, p.checkACP, p.checkConfig, p.decideMock} {
 		if err := decide(pl); err != nil {
 			return nil, err
 		}
@@ -116,7 +116,10 @@ func (p *Provisioner) fitExisting(ctx context.Context, sb *spec.Sandbox, pl *Pla
 	if err := p.playMock(ctx, sb, pl.Mock); err != nil {
 		return err
 	}
-	return p.switchVersion(ctx, pl.Agent, sb, pl.Request.Version)
+	if err := p.switchVersion(ctx, pl.Agent, sb, pl.Request.Version); err != nil || !pl.Request.ACP {
+		return err
+	}
+	return p.giveAdapter(ctx, pl.Agent.Spec, sb)
 }
 
 // playMock makes an existing sandbox use the requested script. A sandbox made with a mock keeps it, and

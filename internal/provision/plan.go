@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/agentprogram"
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/modelmock"
 	"github.com/bothy-dev/bothy/internal/netrules"
@@ -53,7 +54,7 @@ func (p *Provisioner) Plan(req spec.Request, reuse bool) (*Plan, error) {
 	}
 	pl := &Plan{Request: req, Agent: ref, reuse: reuse}
 	for _, decide := range []func(*Plan) error{
-		p.decideLoans, p.decideRules, p.checkVersion, p.checkConfig, p.decideMock, p.decideSandbox,
+		p.decideLoans, p.decideRules, p.checkVersion, p.checkACP, p.checkConfig, p.decideMock, p.decideSandbox,
 		p.checkDriver, p.decideProgram, p.findGit, p.decideServer, p.checkBudget, p.serveAgent,
 	} {
 		if err := decide(pl); err != nil {
@@ -106,6 +107,14 @@ func (p *Provisioner) checkVersion(pl *Plan) error {
 		return spec.Errorf(spec.ErrUsage, "%s and %s are for agents; %s is none", spec.Option("upgrade"), spec.Option("agent-version"), pl.Agent.Name)
 	}
 	return nil
+}
+
+// checkACP refuses to prepare for an editor any program but an agent that speaks with editors.
+func (p *Provisioner) checkACP(pl *Plan) error {
+	if !pl.Request.ACP {
+		return nil
+	}
+	return agentprogram.CheckACP(pl.Agent.Spec)
 }
 
 // decideMock reads the script of the request.

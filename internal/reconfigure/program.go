@@ -16,6 +16,33 @@ import (
 // program. A running sandbox keeps its installation: the error is of class [spec.ErrConflict],
 // unless it has the wished one already.
 func Program(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, p *spec.Program) error {
+	return change(ctx, e, sb, func(now *spec.Sandbox) error {
+		if reflect.DeepEqual(now.Program, p) {
+			return nil
+		}
+		return staysWith(now, versionOf(p))
+	}, func(of *spec.Sandbox) { of.Program = p })
+}
+
+// Adapter gives a sandbox the program that speaks with editors for its agent, from its next start on. A
+// running sandbox keeps the one that it has; if it has none, the error is of class [spec.ErrConflict].
+func Adapter(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, p *spec.Program) error {
+	if reflect.DeepEqual(sb.Adapter, p) {
+		return nil
+	}
+	return change(ctx, e, sb, func(now *spec.Sandbox) error {
+		if now.Adapter != nil {
+			sb.Adapter = now.Adapter
+			return nil
+		}
+		return spec.Errorf(spec.ErrConflict, "sandbox %s runs without %s %s, and would have to start again with it", sb.Name, p.From, p.Installation).
+			WithHint("when nothing in it is at work: bothy stop %s, then start the editor's agent again", sb.Name)
+	}, func(of *spec.Sandbox) { of.Adapter = p })
+}
+
+// change changes the installations of a sandbox that does not run. For a running one it returns the error
+// of runs.
+func change(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, runs func(now *spec.Sandbox) error, set func(*spec.Sandbox)) error {
 	names, err := e.LockNames(ctx) // so that the installation is not removed meanwhile
 	if err != nil {
 		return err
@@ -28,24 +55,28 @@ func Program(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, p *spec.Pr
 	defer rules.Unlock()
 	return e.Keepers().Tell(ctx, sb, func(_ context.Context, c *unixconn.Conn) error {
 		c.Close()
-		return runsWith(e, sb, p)
-	}, func() error { return writeProgram(e, sb, p) })
+		now, err := e.Store.Load(sb.ID)
+		if err != nil {
+			return err
+		}
+		return runs(now)
+	}, func() error { return writeChange(e, sb, set) })
 }
 
-// writeProgram changes the program of a sandbox that cannot start meanwhile.
-func writeProgram(e *engine.Engine, sb *spec.Sandbox, p *spec.Program) error {
+// writeChange changes the installations of a sandbox that cannot start meanwhile.
+func writeChange(e *engine.Engine, sb *spec.Sandbox, set func(*spec.Sandbox)) error {
 	now, err := e.Store.Load(sb.ID)
 	if err != nil {
 		return err
 	}
-	now.Program = p
-	if _, _, err := e.Programs().Dirs(now); err != nil {
+	set(now)
+	if _, err := e.Programs().Dirs(now); err != nil {
 		return err
 	}
 	if err := store.WriteJSON(e.Store.Sandbox(sb.ID).Spec(), now); err != nil {
-		return &spec.Error{Op: "change the program of " + sb.Name, Err: err}
+		return &spec.Error{Op: "change the programs of " + sb.Name, Err: err}
 	}
-	sb.Program = p
+	set(sb)
 	return nil
 }
 
@@ -60,18 +91,6 @@ func CheckVersion(e *engine.Engine, sb *spec.Sandbox, version string) error {
 		return err
 	}
 	return staysWith(now, version)
-}
-
-// runsWith returns an error unless a running sandbox has the wished program.
-func runsWith(e *engine.Engine, sb *spec.Sandbox, p *spec.Program) error {
-	now, err := e.Store.Load(sb.ID)
-	if err != nil {
-		return err
-	}
-	if reflect.DeepEqual(now.Program, p) {
-		return nil
-	}
-	return staysWith(now, versionOf(p))
 }
 
 // staysWith is the error for a running sandbox that cannot have another version.

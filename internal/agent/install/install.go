@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -116,6 +117,10 @@ func (in *installer) findInstalled(version string) (agent.Installation, error) {
 		err = spec.Errorf(spec.ErrConflict, "it is installed from %s, not from %s", there.Package, in.request.Source.Package).
 			WithHint("remove that first: bothy agent rm %s@%s", in.request.Name, version)
 	}
+	if err == nil && !slices.Equal(there.With, in.request.Source.With) {
+		err = spec.Errorf(spec.ErrConflict, "it is installed with other packages").
+			WithHint("remove that first: bothy agent rm %s@%s", in.request.Name, version)
+	}
 	return there, err
 }
 
@@ -130,49 +135,94 @@ func (in *installer) lockHome(ctx context.Context) (*store.Lock, error) {
 
 // fetchPackage downloads, checks and unpacks. The caller holds the lock.
 func (in *installer) fetchPackage(ctx context.Context, release npm.Release, t npm.Tarball) (agent.Installation, error) {
-	part := in.home.Part(t.Integrity.Digest())
-	if err := in.home.Sweep(part); err != nil {
+	if err := in.home.Sweep(in.home.Part(t.Integrity.Digest())); err != nil {
 		return agent.Installation{}, err
 	}
-	f, err := in.client.Download(ctx, t, part, func(done, total int64) {
-		in.progress(agent.Event{Phase: agent.Downloading, Version: release.Version, Bytes: done, Total: total})
-	})
-	if err != nil {
-		return agent.Installation{}, err
-	}
-	defer f.Close()
 	dir, root, err := in.home.New()
 	defer os.RemoveAll(dir) // after the installation this name is gone
 	if err == nil {
-		err = in.unpack(f, root, release.Version)
+		err = in.fetchInto(ctx, t, root, in.platform.Binary)
+	}
+	for _, w := range in.request.Source.With {
+		if err == nil {
+			err = in.fetchModule(ctx, w, root)
+		}
+	}
+	if err == nil {
+		err = store.SyncFS(dir) // all at once: a package may have thousands of files
 	}
 	if err != nil {
-		if errors.Is(err, spec.ErrDenied) {
-			os.Remove(part) // it would be refused again
-		}
 		return agent.Installation{}, err
 	}
 	there, err := in.home.Put(dir, agent.Installation{
 		Package: release.Package, Release: release.Version, Platform: in.key,
-		From: t.Package + "@" + t.Version, Integrity: t.Integrity.String(),
+		From: t.Package + "@" + t.Version, With: in.request.Source.With, Integrity: t.Integrity.String(),
 		Binary: in.platform.Binary, Installed: time.Now().UTC().Truncate(time.Second),
 	})
 	if err == nil {
-		os.Remove(part)
+		os.Remove(in.home.Part(t.Integrity.Digest()))
 	}
 	return there, err
 }
 
-func (in *installer) unpack(f *os.File, dir, version string) error {
+// fetchModule installs a package that the program loads, PACKAGE@VERSION, below the program's directory.
+func (in *installer) fetchModule(ctx context.Context, text, root string) error {
+	pkg, version, err := agent.CutPackage(text)
+	if err != nil {
+		return err
+	}
+	release, err := in.client.Resolve(ctx, pkg, version)
+	if err != nil {
+		return err
+	}
+	t, err := in.client.Platform(ctx, release, agent.Platform{})
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(root, "node_modules", filepath.FromSlash(pkg))
+	if err := makeVisible(root, dir); err != nil {
+		return err
+	}
+	err = in.fetchInto(ctx, t, dir, "package.json")
+	if err == nil {
+		os.Remove(in.home.Part(t.Integrity.Digest()))
+	}
+	return err
+}
+
+// makeVisible makes a new directory below root that every user inside may read.
+func makeVisible(root, dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for ; dir != root; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil { // whatever the umask is
+			return err
+		}
+	}
+	return nil
+}
+
+// fetchInto downloads, checks and unpacks a package with a file into an empty directory.
+func (in *installer) fetchInto(ctx context.Context, t npm.Tarball, dir, file string) error {
+	part := in.home.Part(t.Integrity.Digest())
+	f, err := in.client.Download(ctx, t, part, func(done, total int64) {
+		in.progress(agent.Event{Phase: agent.Downloading, Version: t.Version, Bytes: done, Total: total})
+	})
+	if err != nil {
+		return err
+	}
+	defer f.Close()
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	if err := npm.Unpack(in.reportReading(f, version), root, in.platform.Binary); err != nil {
-		return err
+	err = npm.Unpack(in.reportReading(f, t.Version), root, file)
+	if errors.Is(err, spec.ErrDenied) {
+		os.Remove(part) // it would be refused again
 	}
-	return store.SyncFS(dir) // all at once: a package may have thousands of files
+	return err
 }
 
 func (in *installer) reportReading(f *os.File, version string) io.Reader {

@@ -78,6 +78,8 @@ type Settings struct {
 	Program string `json:"program,omitempty"`
 	// Runtime is the directory of the installation that the agent runs on, if it has one.
 	Runtime string `json:"runtime,omitempty"`
+	// Adapter is the directory of the installation that speaks with editors, if it has one.
+	Adapter string `json:"adapter,omitempty"`
 	// Image is the root of the sandbox's container image, if it has one.
 	Image *image.Root `json:"image,omitempty"`
 	// Zones says that the image contains time zones.

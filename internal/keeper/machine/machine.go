@@ -186,14 +186,16 @@ func (b *Builder) assemble(root string, mounts []driver.Mount) error {
 	}
 	var targets []hostroot.Target
 	for i, m := range mounts {
-		if isBelow(mounts[:i], m.Target) || m.Target == hostroot.SharedMemory || m.Target == hostroot.Agent || m.Target == hostroot.Runtime || b.Spec.Build != nil {
+		if isBelow(mounts[:i], m.Target) || m.Target == hostroot.SharedMemory || m.Target == hostroot.Agent || m.Target == hostroot.Runtime || m.Target == hostroot.Adapter || b.Spec.Build != nil {
 			continue // its mount point exists, or is in another mount
 		}
 		targets = append(targets, hostroot.Target{Path: m.Target, Dir: m.Memory || isDirectory(m.Source)})
 	}
 	programs := map[string]string{}
 	for _, p := range b.installed() {
-		programs[p.Name] = path.Join(p.target, p.Binary)
+		if p.named {
+			programs[p.Name] = path.Join(p.target, p.Binary)
+		}
 	}
 	state, err := filepath.EvalSymlinks(filepath.Dir(filepath.Dir(b.Dir.Dir)))
 	if err != nil {

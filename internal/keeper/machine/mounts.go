@@ -112,17 +112,24 @@ func (b *Builder) config() (list []spec.Mount) {
 type installation struct {
 	*spec.Program
 	source, target string // directories
+	named          bool   // programs inside find it by its name
 }
 
-// installed returns the agent's program and its runtime.
+// installed returns the agent's program, its adapter for editors, and the runtime of both. The adapter and
+// a runtime that only the adapter needs have no name: the project may want others.
 func (b *Builder) installed() (list []installation) {
-	p := b.Spec.Program
-	if p == nil {
-		return nil
+	p, a := b.Spec.Program, b.Spec.Adapter
+	if p != nil {
+		list = append(list, installation{p, b.Launch.Program, hostroot.Agent, true})
 	}
-	list = append(list, installation{p, b.Launch.Program, hostroot.Agent})
-	if p.Runtime != nil {
-		list = append(list, installation{p.Runtime, b.Launch.Runtime, hostroot.Runtime})
+	if a != nil {
+		list = append(list, installation{a, b.Launch.Adapter, hostroot.Adapter, false})
+	}
+	switch {
+	case p != nil && p.Runtime != nil:
+		list = append(list, installation{p.Runtime, b.Launch.Runtime, hostroot.Runtime, true})
+	case a != nil && a.Runtime != nil:
+		list = append(list, installation{a.Runtime, b.Launch.Runtime, hostroot.Runtime, false})
 	}
 	return list
 }

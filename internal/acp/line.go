@@ -1,0 +1,84 @@
+package acp
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+	"time"
+)
+
+// errTooLong is the error of a line above [MaxMessage].
+var errTooLong = errors.New("it is longer than 64 MiB")
+
+// lineReader reads messages as lines of bounded length.
+type lineReader struct{ r *bufio.Reader }
+
+func newLineReader(r io.Reader) *lineReader { return &lineReader{bufio.NewReaderSize(r, 64<<10)} }
+
+// next returns the next line that is not blank. After errTooLong, skipLine leads to the next one.
+func (l *lineReader) next() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := l.r.ReadSlice('\n')
+		if len(line)+len(part) > MaxMessage {
+			return nil, errTooLong
+		}
+		line = append(line, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (!errors.Is(err, io.EOF) || len(bytes.TrimSpace(line)) == 0):
+			return nil, err
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			return line, nil
+		}
+		line = line[:0]
+	}
+}
+
+// skipLine reads to the end of a line, and keeps nothing of it.
+func (l *lineReader) skipLine() error {
+	for {
+		_, err := l.r.ReadSlice('\n')
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+	}
+}
+
+// stallTime is how long an agent may leave its input unread.
+const stallTime = 60 * time.Second
+
+// errStalled is the error of an agent that does not read.
+var errStalled = errors.New("the agent has not read its input for a minute")
+
+// lineWriter writes messages, each at once, for several goroutines.
+type lineWriter struct {
+	mu    sync.Mutex
+	w     io.Writer
+	limit time.Duration // of a write; 0: none
+	gone  error         // replaces the error of a write; nil: none does
+}
+
+func (l *lineWriter) write(m message) error {
+	line := m.encode()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d, ok := l.w.(interface{ SetWriteDeadline(time.Time) error }); ok && l.limit > 0 {
+		_ = d.SetWriteDeadline(time.Now().Add(l.limit)) // a file that has none waits
+	}
+	_, err := l.w.Write(line)
+	if t, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err); ok && t.Timeout() {
+		return errStalled
+	}
+	if err != nil && l.gone != nil {
+		return l.gone
+	}
+	return err
+}

@@ -1,0 +1,244 @@
+// Package acp passes the Agent Client Protocol between an editor on the host and an agent that is not
+// trusted. It is JSON-RPC 2.0, one message a line.
+//
+// The protocol lets an agent read and write files and start programs through its editor, outside of the
+// sandbox. Proxy removes these offers from the handshake and refuses the methods. It writes each message
+// anew from the parts that it judged, so that no other reader can find another message in the same bytes.
+package acp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/bothy-dev/bothy/internal/term"
+)
+
+// MaxMessage bounds a message, in bytes.
+const MaxMessage = 64 << 20
+
+// maxID bounds the ID of a request, in bytes.
+const maxID = 256
+
+// Error codes of JSON-RPC, and those of ACP that the proxy uses.
+const (
+	codeParse         = -32700
+	codeInvalid       = -32600
+	codeUnknownMethod = -32601
+	codeParams        = -32602
+	codeInternal      = -32603
+	codeLogin         = -32000
+)
+
+// message is a request, a notification or a response.
+type message struct {
+	id     string // as canonical JSON; empty: a notification
+	method string // empty: a response
+	params json.RawMessage
+	result json.RawMessage
+	fault  json.RawMessage
+}
+
+func (m *message) isRequest() bool  { return m.method != "" && m.id != "" }
+func (m *message) isResponse() bool { return m.method == "" }
+
+var (
+	errNotObject = errors.New("it is not a JSON object")
+	errBatch     = errors.New("it is a batch, which this protocol does not have: one message a line")
+)
+
+// parseMessage reads a line. Names count only in their exact spelling, and once.
+func parseMessage(line []byte) (m message, err error) {
+	if !utf8.Valid(line) {
+		return m, errors.New("it is not UTF-8")
+	}
+	if trimmed := bytes.TrimLeft(line, " \t\r"); len(trimmed) > 0 && trimmed[0] == '[' {
+		return m, errBatch
+	}
+	o, err := parseObject(line)
+	if err != nil {
+		return m, err
+	}
+	var version string
+	if json.Unmarshal(o.get("jsonrpc"), &version) != nil || version != "2.0" {
+		return m, errors.New("it is not JSON-RPC 2.0")
+	}
+	if raw := o.get("method"); raw != nil {
+		if json.Unmarshal(raw, &m.method) != nil || m.method == "" {
+			return m, errors.New("its method is not a text")
+		}
+	}
+	m.params, m.result, m.fault = o.get("params"), o.get("result"), o.get("error")
+	raw := o.get("id")
+	switch {
+	case raw == nil && m.method == "":
+		return m, errors.New("it has neither a method nor an ID")
+	case raw != nil:
+		if m.id, err = canonicalID(raw); err != nil {
+			// The answer to a message without a usable ID has the ID null.
+			if m.method == "" && string(raw) == "null" && m.fault != nil {
+				m.id = "null"
+				return m, nil
+			}
+			return m, err
+		}
+	}
+	if m.method == "" && (m.result == nil) == (m.fault == nil) {
+		return m, errors.New("a response has either a result or an error")
+	}
+	return m, nil
+}
+
+// canonicalID returns the one spelling of an ID: a whole number or a text.
+func canonicalID(raw json.RawMessage) (string, error) {
+	if len(raw) > maxID {
+		return "", errors.New("its ID is too long")
+	}
+	if raw[0] == '"' {
+		var text string
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return "", err
+		}
+		b, err := json.Marshal(text)
+		return string(b), err
+	}
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		return "", errors.New("its ID is neither a whole number nor a text")
+	}
+	return strconv.FormatInt(n, 10), nil
+}
+
+// encode returns the message as a line. White space is removed, and characters that some readers take for
+// the end of a line, or that a terminal obeys, are escaped.
+func (m *message) encode() []byte {
+	var b bytes.Buffer
+	b.Grow(len(m.params) + len(m.result) + len(m.fault) + len(m.method) + 64)
+	b.WriteString(`{"jsonrpc":"2.0"`)
+	if m.id != "" {
+		b.WriteString(`,"id":` + m.id)
+	}
+	if m.method != "" {
+		name, _ := json.Marshal(m.method) // a text always has a form
+		b.WriteString(`,"method":`)
+		b.Write(name)
+	}
+	for _, part := range []struct {
+		name string
+		raw  json.RawMessage
+	}{{"params", m.params}, {"result", m.result}, {"error", m.fault}} {
+		if part.raw != nil {
+			b.WriteString(`,"` + part.name + `":`)
+			_ = json.Compact(&b, part.raw) // it was parsed
+		}
+	}
+	b.WriteByte('}')
+	return append(term.EscapeJSON(b.Bytes()), '\n')
+}
+
+// object is a JSON object in the order of its text.
+type object struct {
+	names  []string
+	values map[string]json.RawMessage
+}
+
+// parseObject reads an object in which each name occurs once. Readers disagree about the others.
+func parseObject(text []byte) (o object, err error) {
+	o.values = map[string]json.RawMessage{}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		if err == nil || errors.Is(err, io.EOF) {
+			err = errNotObject
+		}
+		return o, err
+	}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return o, err
+		}
+		name, ok := t.(string)
+		if !ok {
+			return o, errNotObject
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return o, err
+		}
+		if _, twice := o.values[name]; twice {
+			return o, errors.New("it has a name twice: " + strconv.Quote(name))
+		}
+		o.names = append(o.names, name)
+		o.values[name] = value
+	}
+	if _, err := d.Token(); err != nil { // the closing brace
+		return o, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return o, errors.New("more text follows the object")
+	}
+	return o, nil
+}
+
+// get returns a member, or nil if it is missing.
+func (o *object) get(name string) json.RawMessage { return o.values[name] }
+
+// text returns a member that is a text, or "".
+func (o *object) text(name string) (s string) {
+	if raw := o.get(name); raw != nil {
+		_ = json.Unmarshal(raw, &s)
+	}
+	return s
+}
+
+// set replaces or adds a member.
+func (o *object) set(name string, value json.RawMessage) {
+	if _, has := o.values[name]; !has {
+		o.names = append(o.names, name)
+	}
+	o.values[name] = value
+}
+
+// remove takes a member out.
+func (o *object) remove(name string) { delete(o.values, name) }
+
+// encode returns the object's text.
+func (o *object) encode() json.RawMessage {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for _, name := range o.names {
+		value, has := o.values[name]
+		if !has {
+			continue
+		}
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		key, _ := json.Marshal(name)
+		b.Write(key)
+		b.WriteByte(':')
+		b.Write(value)
+	}
+	b.WriteByte('}')
+	return b.Bytes()
+}
+
+// quote returns a text as JSON.
+func quote(text string) json.RawMessage {
+	b, _ := json.Marshal(text)
+	return b
+}
+
+// refusal returns the response to a request that was refused. An empty id answers a message without one.
+func refusal(id string, code int, text string) message {
+	if id == "" {
+		id = "null"
+	}
+	fault := object{values: map[string]json.RawMessage{}}
+	fault.set("code", json.RawMessage(strconv.Itoa(code)))
+	fault.set("message", quote(text))
+	return message{id: id, fault: fault.encode()}
+}
