@@ -13,9 +13,12 @@ import (
 var errTooLong = errors.New("it is longer than 64 MiB")
 
 // lineReader reads messages as lines of bounded length.
-type lineReader struct{ r *bufio.Reader }
+type lineReader struct {
+	r      *bufio.Reader
+	within bool // the rest of a long line is not read yet
+}
 
-func newLineReader(r io.Reader) *lineReader { return &lineReader{bufio.NewReaderSize(r, 64<<10)} }
+func newLineReader(r io.Reader) *lineReader { return &lineReader{r: bufio.NewReaderSize(r, 64<<10)} }
 
 // next returns the next line that is not blank. After errTooLong, skipLine leads to the next one.
 func (l *lineReader) next() ([]byte, error) {
@@ -23,6 +26,7 @@ func (l *lineReader) next() ([]byte, error) {
 	for {
 		part, err := l.r.ReadSlice('\n')
 		if len(line)+len(part) > MaxMessage {
+			l.within = errors.Is(err, bufio.ErrBufferFull)
 			return nil, errTooLong
 		}
 		line = append(line, part...)
@@ -39,14 +43,13 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// skipLine reads to the end of a line, and keeps nothing of it.
-func (l *lineReader) skipLine() error {
-	for {
-		_, err := l.r.ReadSlice('\n')
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return err
-		}
+// skipLine reads to the end of a line that was too long, and keeps nothing of it.
+func (l *lineReader) skipLine() (err error) {
+	for l.within {
+		_, err = l.r.ReadSlice('\n')
+		l.within = errors.Is(err, bufio.ErrBufferFull)
 	}
+	return err
 }
 
 // stallTime is how long an agent may leave its input unread.

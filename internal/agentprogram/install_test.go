@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -79,7 +80,7 @@ func TestInstall(t *testing.T) {
 	t.Setenv(failing, "1")
 	request.Version = "1.0.0"
 	again, err := p.Install(t.Context(), request, nil)
-	if err != nil || again.Installation != got.Installation {
+	if err != nil || !reflect.DeepEqual(again.Installation, got.Installation) {
 		t.Errorf("%+v, %v", again, err)
 	}
 	request.Version = "2.0.0"

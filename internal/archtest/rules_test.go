@@ -19,7 +19,7 @@ internal/hostpath internal/gitdir internal/hostproxy/transport internal/carried 
 internal/review/beneath internal/checkpoint/packfile
 internal/review/risk internal/review/record internal/checkpoint/merge
 internal/review
-internal/hostroot internal/tui internal/cgroup internal/workspace internal/review/patch internal/review/hardlinks internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/oauthfile internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
+internal/hostroot internal/tui internal/acp internal/cgroup internal/workspace internal/review/patch internal/review/hardlinks internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/oauthfile internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
 internal/flow/flowplan internal/loop/loopplan internal/loop/taskqueue
 internal/review/apply internal/vault/sealer internal/agent internal/savedtemplate internal/hostcreds internal/gitdefaults internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database internal/vault/ask
 internal/changes internal/loopserver internal/settings internal/credential internal/modelmock
@@ -45,7 +45,7 @@ internal/headless
 internal/setup internal/reconfigure internal/otheragent
 internal/snapshot
 internal/builder
-internal/template
+internal/template internal/editor
 internal/provision
 internal/app
 internal/runner

@@ -77,7 +77,7 @@ func (a *app) serveEditor(cmd *cobra.Command, e *engine.Engine, f *acpFlags) err
 	if term.IsTerminal(a.In) {
 		a.Note("waiting for messages of an editor; an editor starts this command, see docs/guide/editors-acp.md")
 	}
-	_, errs := a.Lines()
+	_, errs := term.NewLineWriters(a.Err)
 	defer errs.End()
 	p.Host = &editor.Door{
 		Err: errs, PassSecrets: f.passSecrets,

@@ -41,10 +41,10 @@ func (s *sequence) session() *headless.Session {
 
 // runInside runs a program to its end, and shows its output.
 func (s *sequence) runInside(ctx context.Context, q wire.Command) (status int, err error) {
-	out, errs := newLineWriters(s.viewer.Output)
+	out, errs := term.NewLineWriters(s.viewer.Output)
 	status, err = s.session().Run(ctx, q, "", out, errs)
-	out.endLine()
-	errs.endLine()
+	out.End()
+	errs.End()
 	return status, err
 }
 

@@ -138,10 +138,15 @@ func (in *installer) fetchPackage(ctx context.Context, release npm.Release, t np
 	if err := in.home.Sweep(in.home.Part(t.Integrity.Digest())); err != nil {
 		return agent.Installation{}, err
 	}
+	f, err := in.download(ctx, t)
+	if err != nil {
+		return agent.Installation{}, err
+	}
+	defer f.Close()
 	dir, root, err := in.home.New()
 	defer os.RemoveAll(dir) // after the installation this name is gone
 	if err == nil {
-		err = in.fetchInto(ctx, t, root, in.platform.Binary)
+		err = in.unpack(f, t, root, in.platform.Binary)
 	}
 	for _, w := range in.request.Source.With {
 		if err == nil {
@@ -183,8 +188,12 @@ func (in *installer) fetchModule(ctx context.Context, text, root string) error {
 	if err := makeVisible(root, dir); err != nil {
 		return err
 	}
-	err = in.fetchInto(ctx, t, dir, "package.json")
-	if err == nil {
+	f, err := in.download(ctx, t)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err = in.unpack(f, t, dir, "package.json"); err == nil {
 		os.Remove(in.home.Part(t.Integrity.Digest()))
 	}
 	return err
@@ -203,16 +212,15 @@ func makeVisible(root, dir string) error {
 	return nil
 }
 
-// fetchInto downloads, checks and unpacks a package with a file into an empty directory.
-func (in *installer) fetchInto(ctx context.Context, t npm.Tarball, dir, file string) error {
-	part := in.home.Part(t.Integrity.Digest())
-	f, err := in.client.Download(ctx, t, part, func(done, total int64) {
+// download fetches and checks a package.
+func (in *installer) download(ctx context.Context, t npm.Tarball) (*os.File, error) {
+	return in.client.Download(ctx, t, in.home.Part(t.Integrity.Digest()), func(done, total int64) {
 		in.progress(agent.Event{Phase: agent.Downloading, Version: t.Version, Bytes: done, Total: total})
 	})
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+}
+
+// unpack unpacks a package, which has a file, into an empty directory.
+func (in *installer) unpack(f *os.File, t npm.Tarball, dir, file string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -220,7 +228,7 @@ func (in *installer) fetchInto(ctx context.Context, t npm.Tarball, dir, file str
 	defer root.Close()
 	err = npm.Unpack(in.reportReading(f, t.Version), root, file)
 	if errors.Is(err, spec.ErrDenied) {
-		os.Remove(part) // it would be refused again
+		os.Remove(in.home.Part(t.Integrity.Digest())) // it would be refused again
 	}
 	return err
 }
