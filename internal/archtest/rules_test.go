@@ -14,7 +14,7 @@ const module = "github.com/bothy-dev/bothy"
 const layers = `
 spec
 internal/passwd internal/program internal/strictyaml
-internal/sums internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy/... internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/helper internal/fetch internal/sealedfile internal/task internal/build internal/price internal/gctune internal/quota internal/dirwatch internal/linediff internal/devcontainer internal/gate internal/sqlite internal/hostproxy internal/hostpath/look internal/elsewhere
+internal/sums internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy/... internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/helper internal/fetch internal/sealedfile internal/task internal/build internal/price internal/gctune internal/quota internal/dirwatch internal/linediff internal/devcontainer internal/gate internal/sqlite internal/sftp internal/hostproxy internal/hostpath/look internal/elsewhere
 internal/hostpath internal/gitdir internal/hostproxy/transport internal/carried internal/review/quote internal/checkpoint/manifest internal/rulefiles
 internal/review/beneath internal/checkpoint/packfile
 internal/review/risk internal/review/record internal/checkpoint/merge
@@ -47,13 +47,15 @@ internal/snapshot
 internal/builder
 internal/template internal/editor
 internal/provision
+internal/sshserver
+internal/sshsetup
 internal/app
 internal/runner
 internal/runstate
 internal/launch
 internal/cli/console
 internal/cli/cmdline
-internal/cli/agents internal/cli/checkpoints internal/cli/images internal/cli/network internal/cli/reviews internal/cli/secrets internal/cli/tasks
+internal/cli/agents internal/cli/checkpoints internal/cli/editors internal/cli/images internal/cli/network internal/cli/reviews internal/cli/secrets internal/cli/tasks
 internal/cli/runview
 internal/cli/runs internal/cli/system
 
@@ -78,7 +80,7 @@ var doors = []struct {
 }{
 	{"gvisor.dev/gvisor", []string{"internal/driver/gvisor", "internal/gateway/netstack", "internal/gateway/insidetest"}, "the wall can be replaced, and its API changes without notice; the gateway uses its network stack alone"},
 	{"github.com/opencontainers/runtime-spec", []string{"internal/driver/gvisor"}, "the words of gVisor's interface, not ours"},
-	{"github.com/spf13/cobra", []string{"internal/cli", "internal/cli/console", "internal/cli/cmdline", "internal/cli/agents", "internal/cli/checkpoints", "internal/cli/images", "internal/cli/network", "internal/cli/reviews", "internal/cli/runs", "internal/cli/secrets", "internal/cli/system", "internal/cli/tasks"}, "how a command line is parsed is nobody else's business"},
+	{"github.com/spf13/cobra", []string{"internal/cli", "internal/cli/console", "internal/cli/cmdline", "internal/cli/agents", "internal/cli/checkpoints", "internal/cli/editors", "internal/cli/images", "internal/cli/network", "internal/cli/reviews", "internal/cli/runs", "internal/cli/secrets", "internal/cli/system", "internal/cli/tasks"}, "how a command line is parsed is nobody else's business"},
 	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/cmdline", "internal/cli/runs"}, "cobra's flags"},
 	{"github.com/goccy/go-yaml", []string{"internal/policy/document", "internal/hostcreds", "internal/strictyaml"}, "the decoder can be swapped as long as few know it: nodes of a policy, the file gh writes, and the reader of all other files"},
 	{"github.com/BurntSushi/toml", []string{"internal/agent", "internal/oauthfile"}, "one agent keeps its settings in TOML: its MCP servers, and which server it asks"},
@@ -110,6 +112,7 @@ var namedBy = map[string]string{
 	"internal/price/usual.go":           "models, which are called so by whoever sells them",
 	"internal/review/risk/flag.go":      "files of projects that programs on the host obey, described here or not",
 	"internal/modelserver":              "the APIs of providers and their clients, for scripts that play a model",
+	"internal/sshsetup/link.go":         "links of editors, one of which is called as an agent is",
 	"internal/gateway/inspect/limit.go": "headers with which providers tell of limits",
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/checkpoints"
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
+	"github.com/bothy-dev/bothy/internal/cli/editors"
 	"github.com/bothy-dev/bothy/internal/cli/images"
 	"github.com/bothy-dev/bothy/internal/cli/network"
 	"github.com/bothy-dev/bothy/internal/cli/reviews"
@@ -99,6 +100,9 @@ var commands = []struct {
 	{"ralph", commandIn(runs.Ralph)},
 	{"flow", commandIn(runs.Flow)},
 	{"runs", commandIn(runs.Runs)},
+	{"setup", commandIn(editors.Setup)},
+	{"open", commandIn(editors.Open)},
+	{"ssh-proxy", commandIn(editors.SSHProxy)},
 	{"doctor", commandIn(system.Doctor)},
 	{"version", commandIn(system.Version)},
 	{"completion", (*app).completionCommand},

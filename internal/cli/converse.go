@@ -28,6 +28,7 @@ type session struct {
 	reattach bool   // bothy run attaches to it again
 	noStdin  bool
 	rings    bool // the bell may ring when it waits for a person
+	raw      bool // nothing is added to the program's output
 }
 
 // converse starts a program in a sandbox and stays with it until it ends or the terminal detaches.
@@ -107,6 +108,8 @@ func (a *app) attach(ctx context.Context, q wire.Ask, s session) error {
 	q.Command.Env = append([]string{"TERM=" + cmp.Or(os.Getenv("TERM"), "xterm")}, q.Command.Env...)
 	if size, ok := a.terminalSize(); ok {
 		q.Command.Size = size
+	} else if s.raw {
+		q.Command.Size = wire.Winsize{Rows: 24, Cols: 80} // the usual one: many programs cannot draw without a size
 	}
 	conn, started, err := s.Ask(ctx, q)
 	if err != nil {
@@ -130,6 +133,7 @@ func (a *app) watchSession(conn *unixconn.Conn, s session) error {
 		if raw, err = term.MakeRaw(a.In); err != nil {
 			return err
 		}
+		raw.Silent = s.raw
 	}
 	var out io.Writer = a.Out
 	restore := func() {}
@@ -154,7 +158,7 @@ func (a *app) watchSession(conn *unixconn.Conn, s session) error {
 	var notes []string
 	result := make(chan error, 1)
 	go func() {
-		if raw != nil && a.Settings.Title() {
+		if raw != nil && !s.raw && a.Settings.Title() {
 			_, _ = io.WriteString(out, raw.Title(s.Sandbox.Name))
 		}
 		result <- showOutput(conn, out, &notes)

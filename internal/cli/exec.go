@@ -1,15 +1,17 @@
 package cli
 
 import (
-	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/headless"
+	"github.com/bothy-dev/bothy/internal/provision"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -22,7 +24,7 @@ func (a *app) execCommand() *cobra.Command {
 		workdir, user, keys        string
 		timeout                    time.Duration
 		statusFD                   int
-		noSetUp                    bool
+		noSetUp, raw, create       bool
 	)
 	c := &cobra.Command{
 		Use:   "exec [flags] SANDBOX COMMAND [ARG...]",
@@ -30,15 +32,17 @@ func (a *app) execCommand() *cobra.Command {
 		Example: `  bothy exec shell-app git status
   bothy exec -it shell-app bash
   tar c . | bothy exec -i shell-app tar x -C /opt
-  bothy exec --timeout 10m shell-app make test     ends with 124 if that takes longer`,
+  bothy exec --timeout 10m shell-app make test     ends with 124 if that takes longer
+  bothy exec --create check make test              in a new sandbox, the first time`,
 		Annotations:       map[string]string{cmdline.PassesOn: cmdline.BehindFirst},
 		Args:              cmdline.AtLeast(2, "a sandbox and a command"),
 		ValidArgsFunction: a.completeExec,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if tty && (!term.IsTerminal(a.In) || !term.IsTerminal(a.Out)) {
-				return spec.Errorf(spec.ErrUsage, "standard input and output are not a terminal").WithHint("leave out -t")
+			if tty && !raw && (!term.IsTerminal(a.In) || !term.IsTerminal(a.Out)) {
+				return spec.Errorf(spec.ErrUsage, "standard input and output are not a terminal").
+					WithHint("leave out -t; a program that drives a terminal inside uses --raw")
 			}
-			if tty && detached {
+			if (tty || raw) && detached {
 				return spec.Errorf(spec.ErrUsage, "--tty and --detach exclude each other")
 			}
 			if err := a.OpenStatus(statusFD); err != nil {
@@ -51,11 +55,14 @@ func (a *app) execCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if raw && keys == "" {
+				detach = nil // each key is for the program
+			}
 			vars, err := a.Environment(env, envFiles)
 			if err != nil {
 				return err
 			}
-			e, sb, err := a.Existing(args[0])
+			e, err := a.Engine()
 			if err != nil {
 				return err
 			}
@@ -64,9 +71,9 @@ func (a *app) execCommand() *cobra.Command {
 				words = words[1:]
 			}
 			q := wire.Ask{Op: wire.OpExec, Detached: detached, Command: wire.Command{
-				Args: words, Env: vars, Dir: workdir, User: user, TTY: tty, Timeout: spec.Duration(timeout),
+				Args: words, Env: vars, Dir: workdir, User: user, TTY: tty || raw, Timeout: spec.Duration(timeout),
 			}}
-			in, err := a.enter(cmd.Context(), e, sb, &q.Command, noSetUp)
+			in, err := a.enter(cmd, e, args[0], &q.Command, entry{create: create, noSetUp: noSetUp})
 			if err != nil {
 				return err
 			}
@@ -78,13 +85,15 @@ func (a *app) execCommand() *cobra.Command {
 				}
 				return conn.Close()
 			}
-			return a.converse(cmd.Context(), q, session{Session: in, keys: detach, noStdin: !interactive && !tty})
+			return a.converse(cmd.Context(), q, session{Session: in, keys: detach, noStdin: !interactive && !tty, raw: raw})
 		},
 	}
 	c.Flags().SetInterspersed(false) // flags after the sandbox belong to the command
 	fs := c.Flags()
 	fs.BoolVarP(&interactive, "interactive", "i", false, "connect standard input")
 	fs.BoolVarP(&tty, "tty", "t", false, "use a terminal inside")
+	fs.BoolVar(&raw, "raw", false, "like -t, for a program that drives the terminal: nothing is added to its output, no key detaches, and pipes will do")
+	fs.BoolVar(&create, "create", false, "create a missing sandbox: a shell in the current directory")
 	fs.BoolVarP(&detached, "detach", "d", false, "run in the background")
 	fs.StringArrayVarP(&env, "env", "e", nil, "set KEY=VALUE, or pass KEY on from your environment")
 	fs.StringArrayVar(&envFiles, "env-file", nil, "read KEY=VALUE lines from a file")
@@ -99,9 +108,26 @@ func (a *app) execCommand() *cobra.Command {
 	return c
 }
 
-// enter starts a sandbox and runs the due parts of its set-up. A signal ends that, and is the command's result.
-func (a *app) enter(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, command *wire.Command, noSetUp bool) (headless.Session, error) {
-	ctx, release := cmdline.Interruptible(ctx)
+// entry says how exec enters a sandbox.
+type entry struct{ create, noSetUp bool }
+
+// enter starts a sandbox and runs the due parts of its set-up. With create, it first makes a missing one. A signal
+// ends that, and is the command's result.
+func (a *app) enter(cmd *cobra.Command, e *engine.Engine, name string, command *wire.Command, how entry) (headless.Session, error) {
+	ctx, release := cmdline.Interruptible(cmd.Context())
 	defer release()
-	return a.Provisioner(e).Enter(ctx, sb, command, noSetUp)
+	p := a.Provisioner(e)
+	sb, err := e.Find(name)
+	if how.create && errors.Is(err, spec.ErrNotFound) {
+		f := &runFlags{wanted: provision.Wanted{Agent: agent.Shell, Paths: []string{"."}}}
+		at, err := a.obtain(ctx, cmd, p, f, spec.Request{Name: name})
+		if err != nil {
+			return headless.Session{}, err
+		}
+		return p.Start(ctx, at, false)
+	}
+	if err != nil {
+		return headless.Session{}, err
+	}
+	return p.Enter(ctx, sb, command, how.noSetUp)
 }

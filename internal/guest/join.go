@@ -43,7 +43,10 @@ func joinServer(q wire.Join) error {
 
 // connect opens a connection. It is a file of the runtime's poller: the net
 // package would be init's largest part.
-func connect(to netip.AddrPort) (*os.File, error) {
+func connect(to netip.AddrPort) (*os.File, error) { return connectUntil(to, time.Now().Add(joinTime)) }
+
+// connectUntil is connect that gives up at a time.
+func connectUntil(to netip.AddrPort, until time.Time) (*os.File, error) {
 	domain, sa := address(to)
 	fd, err := unix.Socket(domain, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -52,7 +55,7 @@ func connect(to netip.AddrPort) (*os.File, error) {
 	err = unix.Connect(fd, sa)
 	f := os.NewFile(uintptr(fd), to.String())
 	if err == unix.EINPROGRESS {
-		err = answered(f)
+		err = answered(f, until)
 	}
 	if err != nil {
 		f.Close()
@@ -69,8 +72,8 @@ func address(to netip.AddrPort) (domain int, sa unix.Sockaddr) {
 }
 
 // answered waits until a connection is established or has failed.
-func answered(f *os.File) error {
-	_ = f.SetWriteDeadline(time.Now().Add(joinTime))
+func answered(f *os.File, until time.Time) error {
+	_ = f.SetWriteDeadline(until)
 	defer func() { _ = f.SetWriteDeadline(time.Time{}) }()
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -37,6 +37,12 @@ func Main(args []string) (code int, ok bool) {
 		return reportError("bothy: start dockerd", becomeDockerd()), true
 	case DockerNamesName:
 		return DockerNames(args[2:]), true
+	case ShellName:
+		return Shell(args[2:]), true
+	case SftpName:
+		return reportError(SftpName, serveFiles()), true
+	case DialName:
+		return Dial(args[2:]), true
 	case TrustName:
 		return reportError("bothy", renewTrust("/")), true
 	}

@@ -53,7 +53,7 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 		kind = session.KindAgent
 	}
 	if !ask.Command.TTY && !ask.Detached {
-		return k.execDirect(ctx, c, ask.Command, p, kind, bound, started)
+		return k.execDirect(ctx, c, ask, p, kind, bound, started)
 	}
 	return k.execSession(ctx, c, ask, p, kind, v, bound, started)
 }
@@ -122,8 +122,8 @@ func (k *Keeper) spawnSession(ctx context.Context, ask wire.Ask, sp wire.Spawn, 
 }
 
 // execDirect runs a program on the caller's descriptors. If the caller vanishes, the keeper hangs up
-// the program with its children, and kills them a little later.
-func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Command, p driver.Process, kind string, bound func(*session.Session), started func()) error {
+// the program with its children, and kills them a little later, unless they are to be spared.
+func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, ask wire.Ask, p driver.Process, kind string, bound func(*session.Session), started func()) error {
 	files := c.TakeFiles()
 	defer func() {
 		for _, f := range files {
@@ -148,17 +148,17 @@ func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Comm
 	}
 	files = nil
 	s := session.Direct(proc, k.sessionEnding())
-	k.sessions.Add(s, kind, cmd, proc.PID())
+	k.sessions.Add(s, kind, ask.Command, proc.PID())
 	started()
 	k.wg.Go(func() { s.AwaitEnd(); k.noteEnded(s) })
 	settled := make(chan struct{})
 	k.wg.Go(func() { defer close(settled); bound(s) })
 	<-k.recorded
 	if err := c.SendJSON(wire.Reply, wire.Started{Session: s.Info().ID, PID: proc.PID()}); err != nil {
-		k.abandon(s)
+		k.abandon(s, ask.Spares)
 		return nil
 	}
-	go k.serveProgram(c, s)
+	go k.serveProgram(c, s, ask.Spares)
 	<-s.Done()
 	<-settled // all its processes have ended
 	return s.TellEnd(c)
@@ -178,9 +178,9 @@ func plainStream(f *os.File) error {
 }
 
 // serveProgram serves a caller without a terminal while its program runs.
-func (k *Keeper) serveProgram(c *unixconn.Conn, s *session.Session) {
+func (k *Keeper) serveProgram(c *unixconn.Conn, s *session.Session, spares bool) {
 	if s.Obey(c) {
-		k.abandon(s)
+		k.abandon(s, spares)
 	}
 }
 
@@ -199,8 +199,12 @@ func (k *Keeper) outputOf(logged bool) io.Writer {
 
 // abandon ends a program whose caller vanished, with all processes that it started. A sandbox made
 // for one command ends with it, even if more commands were to follow: nothing else would take it
-// down.
-func (k *Keeper) abandon(s *session.Session) {
+// down. With spares, only the program itself is hung up.
+func (k *Keeper) abandon(s *session.Session, spares bool) {
+	if spares {
+		s.HangUp()
+		return
+	}
 	if k.spec.Remove {
 		defer k.life.discardSandbox("who it was made for is gone")
 	}

@@ -57,7 +57,7 @@ func TestAbandon(t *testing.T) {
 		session.NewTable().Add(s, session.KindExec, wire.Command{}, 9)
 		ours, theirs := keepertest.Conns(t)
 		done := make(chan struct{})
-		go func() { defer close(done); k.serveProgram(ours, s) }()
+		go func() { defer close(done); k.serveProgram(ours, s, false) }()
 		must(t, theirs.Send(wire.SignalFrame(0, 10)))
 		must(t, theirs.Send(wire.Frame{Kind: wire.Data, Payload: []byte("ignored")}))
 		must(t, theirs.Send(wire.Frame{Kind: wire.Signal, Payload: []byte{200}}))

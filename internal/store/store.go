@@ -73,10 +73,11 @@ const (
 	countedName   = "counted.json"
 	writtenName   = "written.json"
 	writtenLock   = "written.lock"
+	sshName       = "ssh"
 )
 
 // names has all of these.
-var names = []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName, importsName, ownerName, tasksName, buildsName, runsName, awayName, countedName, writtenName, writtenLock}
+var names = []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName, importsName, ownerName, tasksName, buildsName, runsName, awayName, countedName, writtenName, writtenLock, sshName}
 
 // Counted records how much disk space the state directory took at the last look.
 func (s *Store) Counted() string { return filepath.Join(s.dir, countedName) }
@@ -137,6 +138,15 @@ func (s *Store) Runs() string { return filepath.Join(s.dir, runsName) }
 
 // Away records how to make sandboxes again that were put away. It need not exist.
 func (s *Store) Away() string { return filepath.Join(s.dir, awayName) }
+
+// SSH is the directory of the files by which SSH clients find sandboxes. It need not exist.
+func (s *Store) SSH() string { return filepath.Join(s.dir, sshName) }
+
+// HostKey is the key by which SSH clients recognise sandboxes.
+func (s *Store) HostKey() string { return filepath.Join(s.SSH(), "host_key") }
+
+// SSHLock is held while files of the directory SSH are made.
+func (s *Store) SSHLock() (*Lock, error) { return WaitLock(filepath.Join(s.SSH(), "lock")) }
 
 // OpenRegular opens a regular file for reading, and nothing that could block the caller. flags
 // are added to those of open(2).

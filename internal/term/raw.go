@@ -28,6 +28,8 @@ type Raw struct {
 	// Modes undoes at Restore the effects of the output that was written to it. To use it, send the
 	// program's output through io.MultiWriter(&raw.Modes, os.Stdout).
 	Modes Modes
+	// Silent makes Restore write nothing: a program reads the output, and not a person's terminal.
+	Silent bool
 
 	mu    sync.Mutex
 	fd    int // our own duplicate: closing the caller's file must not stop Restore; -1 when restored
@@ -123,6 +125,9 @@ func (r *Raw) Restore() error {
 // undoSequence returns the sequences to write to the terminal. A dumb terminal would show the resets as garbage.
 // The program itself wrote the sequences that Modes saw.
 func (r *Raw) undoSequence() []byte {
+	if r.Silent {
+		return nil
+	}
 	undo := r.Modes.Undo()
 	if r.dumb {
 		return undo

@@ -70,6 +70,9 @@ type Ask struct {
 	// Prepares announces another command: a sandbox that was made for one command does not end with this
 	// one.
 	Prepares bool `json:"prepares,omitempty"`
+	// Spares is for OpExec: if the caller vanishes, the program gets SIGHUP, and programs that it has
+	// started continue, as at the end of a connection by SSH. Otherwise all of them are ended.
+	Spares bool `json:"spares,omitempty"`
 	// Policy is for OpPolicy and OpOwnPolicy: the layers of the network policy, as the engine collects
 	// them.
 	Policy json.RawMessage `json:"policy,omitempty"`
