@@ -11,7 +11,7 @@ packages() {
 	for pair in git:git patch:patch rg:ripgrep bwrap:bubblewrap runc:runc tmux:tmux sqlite3:sqlite3 \
 		busybox:busybox-static unshare:util-linux runuser:util-linux script:bsdutils \
 		python3:python3 npm:npm gcc:gcc ps:procps useradd:passwd strace:strace \
-		curl:curl wget:wget openssl:openssl ssh:openssh-client javac:default-jdk-headless \
+		curl:curl wget:wget openssl:openssl ssh:openssh-client rsync:rsync javac:default-jdk-headless \
 		tinyproxy:tinyproxy /usr/sbin/squid:squid-openssl /usr/sbin/dockerd:docker.io docker-compose:docker-compose podman:podman; do
 		command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
 	done

@@ -8,7 +8,6 @@ import (
 	"os"
 	"strconv"
 	"time"
-
 )
 
 // DialTime is how long Dial tries to connect.

@@ -52,7 +52,7 @@ func lookup(host string, until time.Time) ([]netip.Addr, error) {
 	var last error
 	for _, kind := range []uint16{recordA, recordAAAA} {
 		for _, server := range servers {
-			list, err := ask(server, query(kind), kind, until)
+			list, err := askServer(server, query(kind), kind, until)
 			if len(list) > 0 {
 				return list, nil
 			}
@@ -143,8 +143,8 @@ func question(host string) (func(kind uint16) []byte, error) {
 	}, nil
 }
 
-// ask sends a query to a name server, and returns the addresses of its answer.
-func ask(server netip.Addr, query []byte, kind uint16, until time.Time) ([]netip.Addr, error) {
+// askServer sends a query to a name server, and returns the addresses of its answer.
+func askServer(server netip.Addr, query []byte, kind uint16, until time.Time) ([]netip.Addr, error) {
 	domain, sa := address(netip.AddrPortFrom(server, 53))
 	fd, err := unix.Socket(domain, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

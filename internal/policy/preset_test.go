@@ -26,7 +26,7 @@ func presetHosts(t *testing.T, name string) []string {
 }
 
 func TestPresets(t *testing.T) {
-	want := []string{"ai-dev-kit", "anthropic", "cargo", "claude", "codex", "copilot", "cursor", "debian", "gemini", "github-read", "github-write", "go", "google", "none", "npm", "open", "openai", "opencode", "openrouter", "pypi"}
+	want := []string{"ai-dev-kit", "anthropic", "cargo", "claude", "codex", "copilot", "cursor", "debian", "gemini", "github-read", "github-write", "go", "google", "jetbrains", "none", "npm", "open", "openai", "opencode", "openrouter", "pypi", "vscode", "zed"}
 	if got := PresetNames(); !slices.Equal(got, want) {
 		t.Errorf("presets are %v", got)
 	}

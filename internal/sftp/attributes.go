@@ -30,27 +30,27 @@ type attributes struct {
 }
 
 func (p *packet) attributes() (a attributes) {
-	a.flags = p.uint32()
+	a.flags = p.takeUint32()
 	if a.flags&hasSize != 0 {
 		a.size = p.uint64()
 	}
 	if a.flags&hasOwner != 0 {
-		a.uid, a.gid = p.uint32(), p.uint32()
+		a.uid, a.gid = p.takeUint32(), p.takeUint32()
 	}
 	if a.flags&hasMode != 0 {
-		a.mode = p.uint32() & 0o7777
+		a.mode = p.takeUint32() & 0o7777
 	}
 	if a.flags&hasTimes != 0 {
-		a.atime, a.mtime = p.uint32(), p.uint32()
+		a.atime, a.mtime = p.takeUint32(), p.takeUint32()
 	}
 	if a.flags&hasExtended != 0 {
-		n := p.uint32()
+		n := p.takeUint32()
 		if n > maxExtended {
 			p.err = errShort
 		}
 		for range min(n, maxExtended) {
-			p.bytes()
-			p.bytes()
+			p.takeField()
+			p.takeField()
 		}
 	}
 	return a
@@ -71,8 +71,8 @@ type target struct {
 	noLink bool // the link itself is meant
 }
 
-// set gives a file attributes.
-func (t target) set(a attributes) error {
+// setAll gives a file attributes.
+func (t target) setAll(a attributes) error {
 	if a.flags&hasSize != 0 {
 		if err := t.truncate(int64(a.size)); err != nil {
 			return err
@@ -85,12 +85,12 @@ func (t target) set(a attributes) error {
 		}
 	}
 	if a.flags&hasMode != 0 {
-		if err := t.chmod(a.mode); err != nil {
+		if err := t.setMode(a.mode); err != nil {
 			return err
 		}
 	}
 	if a.flags&hasOwner != 0 {
-		return t.chown(int(a.uid), int(a.gid))
+		return t.setOwner(int(a.uid), int(a.gid))
 	}
 	return nil
 }
@@ -111,10 +111,10 @@ func (t target) setTimes(times []unix.Timespec) error {
 	if t.f != nil {
 		return unix.UtimesNanoAt(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", t.f.Fd()), times, 0)
 	}
-	return unix.UtimesNanoAt(unix.AT_FDCWD, t.path, times, t.flags())
+	return unix.UtimesNanoAt(unix.AT_FDCWD, t.path, times, t.linkFlags())
 }
 
-func (t target) chmod(mode uint32) error {
+func (t target) setMode(mode uint32) error {
 	switch {
 	case t.f != nil:
 		return unix.Fchmod(int(t.f.Fd()), mode)
@@ -124,14 +124,14 @@ func (t target) chmod(mode uint32) error {
 	return unix.Chmod(t.path, mode)
 }
 
-func (t target) chown(uid, gid int) error {
+func (t target) setOwner(uid, gid int) error {
 	if t.f != nil {
 		return unix.Fchown(int(t.f.Fd()), uid, gid)
 	}
-	return unix.Fchownat(unix.AT_FDCWD, t.path, uid, gid, t.flags())
+	return unix.Fchownat(unix.AT_FDCWD, t.path, uid, gid, t.linkFlags())
 }
 
-func (t target) flags() int {
+func (t target) linkFlags() int {
 	if t.noLink {
 		return unix.AT_SYMLINK_NOFOLLOW
 	}

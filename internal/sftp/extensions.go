@@ -21,7 +21,7 @@ var extensions = [...][2]string{
 
 // extend carries out an extension.
 func (s *server) extend(p *packet) (*answer, error) {
-	switch p.text() {
+	switch p.takeText() {
 	case "posix-rename@openssh.com":
 		return nil, onTwoPaths(p, unix.Rename)
 	case "statvfs@openssh.com":
@@ -31,7 +31,7 @@ func (s *server) extend(p *packet) (*answer, error) {
 	case "hardlink@openssh.com":
 		return nil, onTwoPaths(p, unix.Link)
 	case "fsync@openssh.com":
-		return nil, s.sync(p)
+		return nil, s.syncFile(p)
 	case "lsetstat@openssh.com":
 		return nil, setPath(p, true)
 	case "limits@openssh.com":
@@ -43,7 +43,7 @@ func (s *server) extend(p *packet) (*answer, error) {
 }
 
 func statFS(p *packet) (*answer, error) {
-	path := p.path()
+	path := p.takePath()
 	if p.err != nil {
 		return nil, errBadMessage
 	}
@@ -83,7 +83,7 @@ func spaceOf(st *unix.Statfs_t) *answer {
 	return a
 }
 
-func (s *server) sync(p *packet) error {
+func (s *server) syncFile(p *packet) error {
 	h := s.open[p.handle()]
 	if h == nil {
 		return errNoHandle
@@ -102,7 +102,7 @@ func limits() *answer {
 
 // expand is resolve for a path that may begin with a tilde.
 func expand(p *packet) (*answer, error) {
-	path := p.path()
+	path := p.takePath()
 	switch {
 	case path == "~":
 		path = os.Getenv("HOME")

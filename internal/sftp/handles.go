@@ -17,17 +17,17 @@ func (s *server) useHandle(kind byte, number uint32, h *handle, p *packet) (*ans
 		delete(s.open, number)
 		return nil, h.f.Close()
 	case pktRead:
-		return h.read(p)
+		return h.readData(p)
 	case pktWrite:
-		return nil, h.write(p)
+		return nil, h.writeData(p)
 	case pktFstat:
-		return h.stat()
+		return h.answerStat()
 	case pktFsetstat:
 		attrs := p.attributes()
 		if p.err != nil {
 			return nil, errBadMessage
 		}
-		return nil, target{f: h.f}.set(attrs)
+		return nil, target{f: h.f}.setAll(attrs)
 	}
 	return h.readNames()
 }
@@ -44,7 +44,7 @@ const (
 
 // openFile opens a regular file. Anything else could block all later requests.
 func (s *server) openFile(p *packet) (*answer, error) {
-	path, want, attrs := p.path(), p.uint32(), p.attributes()
+	path, want, attrs := p.takePath(), p.takeUint32(), p.attributes()
 	if p.err != nil {
 		return nil, errBadMessage
 	}
@@ -78,12 +78,12 @@ func (s *server) openFile(p *packet) (*answer, error) {
 		f.Close()
 		return nil, err
 	}
-	return s.add(&handle{f: f, appends: want&openAppend != 0})
+	return s.addHandle(&handle{f: f, appends: want&openAppend != 0})
 }
 
 // openDir opens a directory.
 func (s *server) openDir(p *packet) (*answer, error) {
-	path := p.path()
+	path := p.takePath()
 	if p.err != nil {
 		return nil, errBadMessage
 	}
@@ -91,11 +91,11 @@ func (s *server) openDir(p *packet) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.add(&handle{f: os.NewFile(uintptr(fd), path), dir: true})
+	return s.addHandle(&handle{f: os.NewFile(uintptr(fd), path), dir: true})
 }
 
-func (h *handle) read(p *packet) (*answer, error) {
-	at, n := p.uint64(), p.uint32()
+func (h *handle) readData(p *packet) (*answer, error) {
+	at, n := p.uint64(), p.takeUint32()
 	if p.err != nil {
 		return nil, errBadMessage
 	}
@@ -111,12 +111,12 @@ func (h *handle) read(p *packet) (*answer, error) {
 		return nil, err
 	}
 	a := &answer{kind: pktData}
-	a.text(string(buf[:got]))
+	a.addText(string(buf[:got]))
 	return a, nil
 }
 
-func (h *handle) write(p *packet) error {
-	at, data := p.uint64(), p.bytes()
+func (h *handle) writeData(p *packet) error {
+	at, data := p.uint64(), p.takeField()
 	if p.err != nil {
 		return errBadMessage
 	}
@@ -131,7 +131,7 @@ func (h *handle) write(p *packet) error {
 	return err
 }
 
-func (h *handle) stat() (*answer, error) {
+func (h *handle) answerStat() (*answer, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(h.f.Fd()), &st); err != nil {
 		return nil, err
@@ -165,8 +165,8 @@ func (h *handle) readNames() (*answer, error) {
 		if err := unix.Fstatat(int(h.f.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			st = unix.Stat_t{}
 		}
-		a.text(name)
-		a.text(longName(name, &st, now))
+		a.addText(name)
+		a.addText(longName(name, &st, now))
 		a.addAttributes(&st)
 	}
 	return a, nil

@@ -33,8 +33,8 @@ func readPacket(in *bufio.Reader) (*packet, error) {
 	return p, err
 }
 
-// take returns the next n bytes.
-func (p *packet) take(n int) []byte {
+// takeBytes returns the next n bytes.
+func (p *packet) takeBytes(n int) []byte {
 	if p.err != nil || n > len(p.data) {
 		p.err = errShort
 		return make([]byte, min(n, 8))
@@ -44,25 +44,25 @@ func (p *packet) take(n int) []byte {
 	return b
 }
 
-func (p *packet) byte() byte     { return p.take(1)[0] }
-func (p *packet) uint32() uint32 { return binary.BigEndian.Uint32(p.take(4)) }
-func (p *packet) uint64() uint64 { return binary.BigEndian.Uint64(p.take(8)) }
+func (p *packet) takeByte() byte { return p.takeBytes(1)[0] }
+func (p *packet) takeUint32() uint32 { return binary.BigEndian.Uint32(p.takeBytes(4)) }
+func (p *packet) uint64() uint64 { return binary.BigEndian.Uint64(p.takeBytes(8)) }
 
-// bytes returns a field that begins with its length.
-func (p *packet) bytes() []byte {
-	n := p.uint32()
+// takeField returns a field that begins with its length.
+func (p *packet) takeField() []byte {
+	n := p.takeUint32()
 	if uint64(n) > uint64(len(p.data)) {
 		p.err = errShort
 		return nil
 	}
-	return p.take(int(n))
+	return p.takeBytes(int(n))
 }
 
-func (p *packet) text() string { return string(p.bytes()) }
+func (p *packet) takeText() string { return string(p.takeField()) }
 
 // handle returns the number of a handle.
 func (p *packet) handle() uint32 {
-	b := p.bytes()
+	b := p.takeField()
 	if len(b) != 4 {
 		p.err = errShort
 		return 0
@@ -76,16 +76,16 @@ type answer struct {
 	data []byte
 }
 
-func (a *answer) byte(b byte)     { a.data = append(a.data, b) }
+func (a *answer) addByte(b byte)  { a.data = append(a.data, b) }
 func (a *answer) uint32(n uint32) { a.data = binary.BigEndian.AppendUint32(a.data, n) }
 func (a *answer) uint64(n uint64) { a.data = binary.BigEndian.AppendUint64(a.data, n) }
 
-func (a *answer) text(s string) {
+func (a *answer) addText(s string) {
 	a.uint32(uint32(len(s)))
 	a.data = append(a.data, s...)
 }
 
-func (a *answer) handle(n uint32) { a.text(string(binary.BigEndian.AppendUint32(nil, n))) }
+func (a *answer) handle(n uint32) { a.addText(string(binary.BigEndian.AppendUint32(nil, n))) }
 
 // numbered returns the packet that answers the request id.
 func (a *answer) numbered(id uint32) []byte {

@@ -25,7 +25,7 @@ func usePath(kind byte, p *packet) (*answer, error) {
 	case pktMkdir:
 		return nil, makeDir(p)
 	case pktRealpath:
-		return resolve(p.path(), p)
+		return resolve(p.takePath(), p)
 	case pktReadlink:
 		return readLink(p)
 	case pktRename:
@@ -36,9 +36,9 @@ func usePath(kind byte, p *packet) (*answer, error) {
 	return nil, errUnsupported
 }
 
-// path returns a path. An empty one is the working directory.
-func (p *packet) path() string {
-	s := p.text()
+// takePath returns a path. An empty one is the working directory.
+func (p *packet) takePath() string {
+	s := p.takeText()
 	if strings.ContainsRune(s, 0) {
 		p.err = errShort
 	}
@@ -49,7 +49,7 @@ func (p *packet) path() string {
 }
 
 func onPath(p *packet, do func(string) error) error {
-	path := p.path()
+	path := p.takePath()
 	if p.err != nil {
 		return errBadMessage
 	}
@@ -57,7 +57,7 @@ func onPath(p *packet, do func(string) error) error {
 }
 
 func onTwoPaths(p *packet, do func(a, b string) error) error {
-	a, b := p.path(), p.path()
+	a, b := p.takePath(), p.takePath()
 	if p.err != nil {
 		return errBadMessage
 	}
@@ -65,7 +65,7 @@ func onTwoPaths(p *packet, do func(a, b string) error) error {
 }
 
 func statPath(p *packet, flags int) (*answer, error) {
-	path := p.path()
+	path := p.takePath()
 	if p.err != nil {
 		return nil, errBadMessage
 	}
@@ -77,15 +77,15 @@ func statPath(p *packet, flags int) (*answer, error) {
 }
 
 func setPath(p *packet, noLink bool) error {
-	path, attrs := p.path(), p.attributes()
+	path, attrs := p.takePath(), p.attributes()
 	if p.err != nil {
 		return errBadMessage
 	}
-	return target{path: path, noLink: noLink}.set(attrs)
+	return target{path: path, noLink: noLink}.setAll(attrs)
 }
 
 func makeDir(p *packet) error {
-	path, attrs := p.path(), p.attributes()
+	path, attrs := p.takePath(), p.attributes()
 	if p.err != nil {
 		return errBadMessage
 	}
@@ -93,7 +93,7 @@ func makeDir(p *packet) error {
 }
 
 func readLink(p *packet) (*answer, error) {
-	path := p.path()
+	path := p.takePath()
 	if p.err != nil {
 		return nil, errBadMessage
 	}
@@ -109,8 +109,8 @@ func readLink(p *packet) (*answer, error) {
 func oneName(name string) *answer {
 	a := &answer{kind: pktName}
 	a.uint32(1)
-	a.text(name)
-	a.text(name)
+	a.addText(name)
+	a.addText(name)
 	a.uint32(0)
 	return a
 }

@@ -80,7 +80,7 @@ func Serve(in io.Reader, out io.Writer) error {
 			h.f.Close()
 		}
 	}()
-	if err := s.greet(); err != nil {
+	if err := s.agreeOnVersion(); err != nil {
 		return err
 	}
 	for {
@@ -106,8 +106,8 @@ func Serve(in io.Reader, out io.Writer) error {
 	}
 }
 
-// greet agrees on the version.
-func (s *server) greet() error {
+// agreeOnVersion agrees on the version.
+func (s *server) agreeOnVersion() error {
 	p, err := readPacket(s.in)
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -115,15 +115,15 @@ func (s *server) greet() error {
 	if err != nil {
 		return err
 	}
-	if p.byte() != pktInit || p.err != nil {
+	if p.takeByte() != pktInit || p.err != nil {
 		return errors.New("the client does not begin with SFTP's greeting")
 	}
 	var a answer
-	a.byte(pktVersion)
+	a.addByte(pktVersion)
 	a.uint32(version)
 	for _, e := range extensions {
-		a.text(e[0])
-		a.text(e[1])
+		a.addText(e[0])
+		a.addText(e[1])
 	}
 	if err := writePacket(s.out, a.data); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (s *server) greet() error {
 
 // answer carries out a request. It fails only if the request has no number to answer to.
 func (s *server) answer(p *packet) ([]byte, error) {
-	kind, id := p.byte(), p.uint32()
+	kind, id := p.takeByte(), p.takeUint32()
 	if p.err != nil {
 		return nil, fmt.Errorf("a request of the client: %w", p.err)
 	}
@@ -170,8 +170,8 @@ func (s *server) carryOut(kind byte, p *packet) (*answer, error) {
 	return usePath(kind, p)
 }
 
-// add gives an open file a number.
-func (s *server) add(h *handle) (*answer, error) {
+// addHandle gives an open file a number.
+func (s *server) addHandle(h *handle) (*answer, error) {
 	if len(s.open) >= maxHandles {
 		h.f.Close()
 		return nil, errTooMany

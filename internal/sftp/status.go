@@ -35,8 +35,8 @@ func statusOf(id uint32, err error) []byte {
 	}
 	a := &answer{kind: pktStatus}
 	a.uint32(code)
-	a.text(text)
-	a.text("") // language
+	a.addText(text)
+	a.addText("") // language
 	return a.numbered(id)
 }
 

@@ -40,7 +40,7 @@ func (s *server) forward(ctx context.Context, nc ssh.NewChannel) {
 		_ = nc.Reject(ssh.ResourceShortage, err.Error())
 		return
 	}
-	defer p.close()
+	defer p.closeAll()
 	q := wire.Command{Args: []string{guest.Path, guest.DialName, to.Host, strconv.Itoa(int(to.Port))}, Dir: "/", User: s.user}
 	conn, _, err := s.Inside.Ask(ctx, wire.Ask{Op: wire.OpExec, Prepares: true, Spares: true, Command: q}, p.theirs[:]...)
 	p.closeTheirs()

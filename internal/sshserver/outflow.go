@@ -22,16 +22,16 @@ type outflow struct {
 
 func newOutflow(src *os.File, dst io.Writer) *outflow {
 	o := &outflow{src: src, dst: dst, done: make(chan struct{})}
-	go o.carry()
+	go o.carryAll()
 	return o
 }
 
-func (o *outflow) carry() {
+func (o *outflow) carryAll() {
 	defer close(o.done)
-	defer o.stop() // the program gets SIGPIPE if it writes more
+	defer o.closeStream() // the program gets SIGPIPE if it writes more
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := o.read(buf)
+		n, err := o.readHeld(buf)
 		if n > 0 {
 			_, werr := o.dst.Write(buf[:n])
 			o.moved.Add(1)
@@ -46,8 +46,8 @@ func (o *outflow) carry() {
 	}
 }
 
-// read sets holds before it reads, so that bytes are always either in the pipe or known to be held.
-func (o *outflow) read(buf []byte) (n int, err error) {
+// readHeld sets holds before it reads, so that bytes are always either in the pipe or known to be held.
+func (o *outflow) readHeld(buf []byte) (n int, err error) {
 	conn, err := o.src.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -80,8 +80,8 @@ func (o *outflow) unread() bool {
 	return err == nil && n > 0
 }
 
-// stop closes the stream at our end.
-func (o *outflow) stop() { o.once.Do(func() { o.src.Close() }) }
+// closeStream closes the stream at our end.
+func (o *outflow) closeStream() { o.once.Do(func() { o.src.Close() }) }
 
 func (o *outflow) isOver() bool {
 	select {

@@ -38,14 +38,14 @@ func (t *session) runProgram(ctx context.Context, c wire.Command) {
 
 // complain writes an error for the person.
 func (t *session) complain(err error) {
-	t.say("error: " + err.Error())
+	t.sayLine("error: " + err.Error())
 	if hint := spec.Hint(err); hint != "" {
-		t.say("hint: " + hint)
+		t.sayLine("hint: " + hint)
 	}
 }
 
-// say writes a line of our own to the client's standard error.
-func (t *session) say(text string) {
+// sayLine writes a line of our own to the client's standard error.
+func (t *session) sayLine(text string) {
 	fmt.Fprintf(t.ch.Stderr(), "bothy: %s\r\n", term.Sanitize(text))
 }
 
@@ -104,7 +104,7 @@ func (t *session) awaitEnd(conn *unixconn.Conn, out io.Writer) (wire.Ended, erro
 				return wire.Ended{}, err
 			}
 		case wire.Note:
-			t.say(string(f.Payload))
+			t.sayLine(string(f.Payload))
 		case wire.Exit:
 			return f.Ended()
 		case wire.Failure:
@@ -119,7 +119,7 @@ func (t *session) runOnPipes(ctx context.Context, ask wire.Ask) (wire.Ended, err
 	if err != nil {
 		return wire.Ended{}, err
 	}
-	defer p.close()
+	defer p.closeAll()
 	conn, _, err := t.s.Inside.Ask(ctx, ask, p.theirs[:]...)
 	p.closeTheirs()
 	if err != nil {
@@ -137,7 +137,7 @@ func (t *session) runOnPipes(ctx context.Context, ask wire.Ask) (wire.Ended, err
 	out, errs := newOutflow(p.ours[1], t.ch), newOutflow(p.ours[2], t.ch.Stderr())
 	t.watchOutput(out)
 	ended, err := t.awaitEnd(conn, io.Discard)
-	drain(out, errs)
+	drainFlows(out, errs)
 	return ended, err
 }
 
@@ -147,7 +147,7 @@ func (t *session) watchOutput(out *outflow) {
 	defer t.mu.Unlock()
 	t.out = out
 	if t.deaf {
-		out.stop()
+		out.closeStream()
 	}
 }
 
@@ -155,8 +155,8 @@ func (t *session) watchOutput(out *outflow) {
 // child of the program holds the stream open.
 const quiet = 150 * time.Millisecond
 
-// drain waits for the last output of a program that has ended. A client that does not read is waited for.
-func drain(flows ...*outflow) {
+// drainFlows waits for the last output of a program that has ended. A client that does not read is waited for.
+func drainFlows(flows ...*outflow) {
 	for _, o := range flows {
 		for !o.isOver() {
 			before := o.moved.Load()
@@ -164,7 +164,7 @@ func drain(flows ...*outflow) {
 			case <-o.done:
 			case <-time.After(quiet):
 				if !o.holds.Load() && !o.unread() && o.moved.Load() == before {
-					o.stop()
+					o.closeStream()
 				}
 			}
 		}
@@ -179,7 +179,7 @@ func openPipes() (*pipes, error) {
 	for i := range 3 {
 		r, w, err := os.Pipe()
 		if err != nil {
-			p.close()
+			p.closeAll()
 			return nil, fmt.Errorf("make a pipe: %w", err)
 		}
 		p.theirs[i], p.ours[i] = w, r
@@ -199,7 +199,7 @@ func (p *pipes) closeTheirs() {
 	}
 }
 
-func (p *pipes) close() {
+func (p *pipes) closeAll() {
 	p.closeTheirs()
 	for _, f := range p.ours {
 		if f != nil {

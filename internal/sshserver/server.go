@@ -73,7 +73,7 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 		ServerVersion: version,
 		NoClientAuth:  true,
 		NoClientAuthCallback: func(c ssh.ConnMetadata) (*ssh.Permissions, error) {
-			return nil, s.login(c.User())
+			return nil, s.chooseUser(c.User())
 		},
 	}
 	config.AddHostKey(o.Key)
@@ -107,8 +107,8 @@ const (
 	usual = "bothy"
 )
 
-// login chooses the user inside by the name that the client sends.
-func (s *server) login(name string) error {
+// chooseUser chooses the user inside by the name that the client sends.
+func (s *server) chooseUser(name string) error {
 	if name == root {
 		s.user = root
 		return nil

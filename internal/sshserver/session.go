@@ -83,7 +83,7 @@ func (t *session) request(ctx context.Context, r *ssh.Request) bool {
 		t.began = true
 		return true
 	case "auth-agent-req@openssh.com":
-		t.s.refuse("forwarding of the SSH agent is refused: a sandbox must not use your keys; bothy secret lends it what it needs")
+		t.s.refuse("forwarding of the SSH agent is refused: a sandbox must not use your keys; lend it a secret: bothy secret lease --help")
 	case "x11-req":
 		t.s.refuse("forwarding of X11 is refused: a program on your display can read its keys and windows")
 	}
@@ -134,7 +134,7 @@ func (t *session) resize(payload []byte) bool {
 	w := winsize(p.Cols, p.Rows, p.Width, p.Height)
 	t.size = w
 	if t.began {
-		t.send(wire.ResizeFrame(0, w))
+		t.sendFrame(wire.ResizeFrame(0, w))
 	}
 	return true
 }
@@ -153,7 +153,7 @@ func (t *session) signal(payload []byte) bool {
 	}
 	sig, known := signals[p.Name]
 	if known {
-		t.send(wire.SignalFrame(0, int(sig)))
+		t.sendFrame(wire.SignalFrame(0, int(sig)))
 	}
 	return known
 }
@@ -184,8 +184,8 @@ func (t *session) command(r *ssh.Request) wire.Command {
 	return wire.Command{Args: args, Env: t.env, Dir: "/", User: t.s.user, TTY: t.tty, Size: t.size}
 }
 
-// send sends the program a frame, now or when it has started.
-func (t *session) send(f wire.Frame) {
+// sendFrame sends the program a frame, now or when it has started.
+func (t *session) sendFrame(f wire.Frame) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -228,6 +228,6 @@ func (t *session) endOutput() {
 	defer t.mu.Unlock()
 	t.deaf = true
 	if t.out != nil {
-		t.out.stop()
+		t.out.closeStream()
 	}
 }

@@ -58,8 +58,8 @@ func includes(text, include string) bool {
 	return false
 }
 
-// read returns the person's configuration; empty if there is none.
-func (s *Setup) read() (string, error) {
+// readPerson returns the person's configuration; empty if there is none.
+func (s *Setup) readPerson() (string, error) {
 	text, err := s.paths.ReadFile(s.person(), maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -67,12 +67,12 @@ func (s *Setup) read() (string, error) {
 	return string(text), err
 }
 
-// edit changes the person's configuration, and reports whether it did. It writes only a plain file of the
+// editPerson changes the person's configuration, and reports whether it did. It writes only a plain file of the
 // person in a plain directory of the person: anything else belongs to another program, or is a link that may
 // lead anywhere. byHand says how the person can make the change.
-func (s *Setup) edit(change func(string) string, byHand string) (changed bool, err error) {
+func (s *Setup) editPerson(change func(string) string, byHand string) (changed bool, err error) {
 	path := s.person()
-	text, err := s.read()
+	text, err := s.readPerson()
 	if err != nil {
 		return false, &spec.Error{Op: "read " + path, Err: err}
 	}

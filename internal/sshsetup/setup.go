@@ -29,7 +29,7 @@ type Setup struct {
 	home    string
 }
 
-// Result says what was set up.
+// Result describes a setup.
 type Result struct {
 	Config     string `json:"config"`                // the person's configuration
 	Include    string `json:"include"`               // the line in it
@@ -54,14 +54,14 @@ func For(e *engine.Engine) (*Setup, error) {
 }
 
 func (s *Setup) person() string     { return filepath.Join(s.home, ".ssh", "config") }
-func (s *Setup) own() string        { return filepath.Join(s.store.SSH(), "config") }
+func (s *Setup) ownConfig() string  { return filepath.Join(s.store.SSH(), "config") }
 func (s *Setup) knownHosts() string { return filepath.Join(s.store.SSH(), "known_hosts") }
-func (s *Setup) include() string    { return `Include "` + s.own() + `"` }
+func (s *Setup) include() string    { return `Include "` + s.ownConfig() + `"` }
 
 // Apply writes Bothy's configuration, and includes it at the top of the person's. It changes nothing that is
 // there already.
 func (s *Setup) Apply() (Result, error) {
-	if err := s.check(); err != nil {
+	if err := s.checkPaths(); err != nil {
 		return Result{}, err
 	}
 	key, err := sshserver.HostKey(s.store)
@@ -77,12 +77,12 @@ func (s *Setup) Apply() (Result, error) {
 	if err := writeChanged(s.knownHosts(), known); err != nil {
 		return Result{}, err
 	}
-	if err := writeChanged(s.own(), s.configText()); err != nil {
+	if err := writeChanged(s.ownConfig(), s.configText()); err != nil {
 		return Result{}, err
 	}
 	r := s.result()
 	r.HostKey, r.KnownHosts = ssh.FingerprintSHA256(key.PublicKey()), s.knownHosts()
-	r.Changed, err = s.edit(func(text string) string { return withInclude(text, s.include()) },
+	r.Changed, err = s.editPerson(func(text string) string { return withInclude(text, s.include()) },
 		"add this as its first line: "+s.include())
 	return r, err
 }
@@ -92,12 +92,12 @@ func (s *Setup) Apply() (Result, error) {
 func (s *Setup) Remove() (Result, error) {
 	r := s.result()
 	var err error
-	r.Changed, err = s.edit(func(text string) string { return withoutInclude(text, s.include()) },
+	r.Changed, err = s.editPerson(func(text string) string { return withoutInclude(text, s.include()) },
 		"remove this line from it: "+s.include())
 	if err != nil {
 		return r, err
 	}
-	for _, path := range []string{s.own(), s.knownHosts()} {
+	for _, path := range []string{s.ownConfig(), s.knownHosts()} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return r, err
 		}
@@ -107,8 +107,8 @@ func (s *Setup) Remove() (Result, error) {
 
 // Check returns an error unless the setup was applied, from this state directory.
 func (s *Setup) Check() error {
-	text, err := s.read()
-	if _, missing := os.Lstat(s.own()); err != nil || missing != nil || !includes(text, s.include()) {
+	text, err := s.readPerson()
+	if _, missing := os.Lstat(s.ownConfig()); err != nil || missing != nil || !includes(text, s.include()) {
 		return spec.Errorf(spec.ErrConflict, "SSH clients do not find sandboxes yet").
 			WithHint("bothy setup ssh writes the configuration for them")
 	}
@@ -133,9 +133,9 @@ func (s *Setup) result() Result {
 // odd are the characters that mean something in SSH's configuration, or to the shell that ssh starts.
 const odd = "\"'`\\$%*?[]{}#"
 
-// check refuses paths that cannot be written into the configuration, and a program that a sandbox may have
+// checkPaths refuses paths that cannot be written into the configuration, and a program that a sandbox may have
 // written: ssh would run it on the host.
-func (s *Setup) check() error {
+func (s *Setup) checkPaths() error {
 	for _, path := range []string{s.program, s.store.Path()} {
 		if strings.ContainsAny(path, odd) || strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return spec.Errorf(spec.ErrUsage, "%q cannot be written into SSH's configuration", path).
