@@ -1,6 +1,7 @@
 package sshserver
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/user"
@@ -8,7 +9,9 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/headless"
+	"github.com/bothy-dev/bothy/internal/provision"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -47,13 +50,28 @@ func nameFor(name string) string {
 	return name
 }
 
+// entering starts programs in a sandbox, after the due parts of its set-up.
+type entering struct {
+	provisioner *provision.Provisioner
+	sandbox     *spec.Sandbox
+}
+
+// Ask implements [Programs].
+func (in entering) Ask(ctx context.Context, q wire.Ask, files ...*os.File) (*unixconn.Conn, wire.Started, error) {
+	s, err := in.provisioner.Enter(ctx, in.sandbox, &q.Command, false)
+	if err != nil {
+		return nil, wire.Started{}, err
+	}
+	return s.Ask(ctx, q, files...)
+}
+
 // OptionsFor returns the options of a server for a sandbox.
-func OptionsFor(e *engine.Engine, sb *spec.Sandbox, say func(string)) (Options, error) {
-	key, err := HostKey(e.Store)
+func OptionsFor(p *provision.Provisioner, sb *spec.Sandbox, say func(string)) (Options, error) {
+	key, err := HostKey(p.Engine.Store)
 	if err != nil {
 		return Options{}, err
 	}
-	o := Options{Key: key, Inside: &headless.Session{Engine: e, Sandbox: sb}, Name: sb.Name, Say: say}
+	o := Options{Key: key, Inside: entering{p, sb}, Name: sb.Name, Say: say}
 	if name, _, _ := strings.Cut(sb.User, ":"); name != "" && name != root {
 		o.Users = append(o.Users, name)
 	}

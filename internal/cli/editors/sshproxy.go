@@ -42,7 +42,7 @@ of X11 and of sockets is refused.`,
 			if err != nil {
 				return err
 			}
-			o, err := sshserver.OptionsFor(e, sb, func(text string) { a.Note("%s", text) })
+			o, err := sshserver.OptionsFor(a.Provisioner(e), sb, func(text string) { a.Note("%s", text) })
 			if err != nil {
 				return err
 			}
