@@ -19,7 +19,7 @@ internal/hostpath internal/gitdir internal/hostproxy/transport internal/carried 
 internal/review/beneath internal/checkpoint/packfile
 internal/review/risk internal/review/record internal/checkpoint/merge
 internal/review
-internal/hostroot internal/tui internal/acp internal/cgroup internal/workspace internal/review/patch internal/review/hardlinks internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/oauthfile internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
+internal/apitoken internal/apiport internal/hostroot internal/tui internal/acp internal/cgroup internal/workspace internal/review/patch internal/review/hardlinks internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/oauthfile internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
 internal/flow/flowplan internal/loop/loopplan internal/loop/taskqueue
 internal/review/apply internal/vault/sealer internal/agent internal/savedtemplate internal/hostcreds internal/gitdefaults internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database internal/vault/ask
 internal/changes internal/loopserver internal/settings internal/credential internal/modelmock
@@ -53,9 +53,11 @@ internal/app
 internal/runner
 internal/runstate
 internal/launch
+internal/document
+internal/server/...
 internal/cli/console
 internal/cli/cmdline
-internal/cli/agents internal/cli/checkpoints internal/cli/editors internal/cli/images internal/cli/network internal/cli/reviews internal/cli/secrets internal/cli/tasks
+internal/cli/agents internal/cli/checkpoints internal/cli/editors internal/cli/images internal/cli/network internal/cli/reviews internal/cli/secrets internal/cli/serving internal/cli/tasks
 internal/cli/runview
 internal/cli/runs internal/cli/system
 
@@ -80,7 +82,7 @@ var doors = []struct {
 }{
 	{"gvisor.dev/gvisor", []string{"internal/driver/gvisor", "internal/gateway/netstack", "internal/gateway/insidetest"}, "the wall can be replaced, and its API changes without notice; the gateway uses its network stack alone"},
 	{"github.com/opencontainers/runtime-spec", []string{"internal/driver/gvisor"}, "the words of gVisor's interface, not ours"},
-	{"github.com/spf13/cobra", []string{"internal/cli", "internal/cli/console", "internal/cli/cmdline", "internal/cli/agents", "internal/cli/checkpoints", "internal/cli/editors", "internal/cli/images", "internal/cli/network", "internal/cli/reviews", "internal/cli/runs", "internal/cli/secrets", "internal/cli/system", "internal/cli/tasks"}, "how a command line is parsed is nobody else's business"},
+	{"github.com/spf13/cobra", []string{"internal/cli", "internal/cli/console", "internal/cli/cmdline", "internal/cli/agents", "internal/cli/checkpoints", "internal/cli/editors", "internal/cli/images", "internal/cli/network", "internal/cli/reviews", "internal/cli/runs", "internal/cli/secrets", "internal/cli/serving", "internal/cli/system", "internal/cli/tasks"}, "how a command line is parsed is nobody else's business"},
 	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/cmdline", "internal/cli/runs"}, "cobra's flags"},
 	{"github.com/goccy/go-yaml", []string{"internal/policy/document", "internal/hostcreds", "internal/strictyaml"}, "the decoder can be swapped as long as few know it: nodes of a policy, the file gh writes, and the reader of all other files"},
 	{"github.com/BurntSushi/toml", []string{"internal/agent", "internal/oauthfile"}, "one agent keeps its settings in TOML: its MCP servers, and which server it asks"},
@@ -88,7 +90,7 @@ var doors = []struct {
 	{"filippo.io/age", []string{"internal/vault/sealer"}, "who opens secrets is a process of its own"},
 	{"github.com/godbus/dbus", []string{"internal/vault/sealer"}, "the desktop's keyring, and nothing else on the bus"},
 	{"os/exec", []string{"internal/hostpath", "internal/helper", "internal/credential", "internal/engine", "internal/prestart", "internal/snapshot", "internal/doctor", "internal/clone", "internal/build/step", "internal/task/book", "internal/vault/ask", "examples/loop"}, "who starts processes on the host is easy to review; programs of the host are found and prepared by hostpath; credential runs the commands that print secrets; snapshot has a process of bothy make the automatic checkpoints; helper has processes of bothy read untrusted input; who makes clones has git pack, check out and check, in directories of ours; who fetches images asks the helpers that Docker's configuration names; the steps of a build start theirs inside; who keeps tasks has them kept by a process; who seals a value has that done by one"},
-	{"net/http", []string{"internal/gateway", "internal/gateway/advice", "internal/gateway/inspect", "internal/gateway/inspect/form", "internal/gateway/inspect/http1", "internal/gateway/inspect/upstream", "internal/gateway/inject", "internal/gateway/tokenrefresh", "internal/fetch", "internal/agent/npm", "internal/image/pull", "internal/modelserver", "internal/taskserver", "internal/hostproxy/transport"}, "the gateway looks into requests, says why it refused one, and renews the logins it lends, a scripted model and the desk of tasks answer them, the processes that install agents and fetch images ask registries, by one way to ask and by proxies that one package tells both of, and nobody else speaks HTTP"},
+	{"net/http", []string{"internal/gateway", "internal/gateway/advice", "internal/gateway/inspect", "internal/gateway/inspect/form", "internal/gateway/inspect/http1", "internal/gateway/inspect/upstream", "internal/gateway/inject", "internal/gateway/tokenrefresh", "internal/fetch", "internal/agent/npm", "internal/image/pull", "internal/modelserver", "internal/taskserver", "internal/hostproxy/transport", "internal/server", "internal/server/guard"}, "bothy serve answers programs on the host, behind a guard; the gateway looks into requests, says why it refused one, and renews the logins it lends, a scripted model and the desk of tasks answer them, the processes that install agents and fetch images ask registries, by one way to ask and by proxies that one package tells both of, and nobody else speaks HTTP"},
 	{"github.com/moby", []string{"internal/build/plan", "internal/build/step"}, "BuildKit promises no API, and is not for the binary that sandboxes start from"},
 	{"github.com/tonistiigi", []string{"internal/build/plan", "internal/build/step"}, "how BuildKit walks through trees and copies them"},
 	{"github.com/klauspost/compress", []string{"internal/image/pull", "internal/build/step"}, "layers may be compressed with zstd; its gzip costs 27 KiB in init"},

@@ -24,6 +24,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/reviews"
 	"github.com/bothy-dev/bothy/internal/cli/runs"
 	"github.com/bothy-dev/bothy/internal/cli/secrets"
+	"github.com/bothy-dev/bothy/internal/cli/serving"
 	"github.com/bothy-dev/bothy/internal/cli/system"
 	"github.com/bothy-dev/bothy/internal/cli/tasks"
 	"github.com/bothy-dev/bothy/internal/runstate"
@@ -103,6 +104,8 @@ var commands = []struct {
 	{"setup", commandIn(editors.Setup)},
 	{"open", commandIn(editors.Open)},
 	{"ssh-proxy", commandIn(editors.SSHProxy)},
+	{"serve", commandIn(serving.Serve)},
+	{"token", commandIn(serving.Token)},
 	{"doctor", commandIn(system.Doctor)},
 	{"version", commandIn(system.Version)},
 	{"completion", (*app).completionCommand},

@@ -31,7 +31,7 @@ func TestNeededSandbox(t *testing.T) {
 	runstatetest.Append(t, r, runstatetest.Event(t, run.Ready, flow.Made{}), runstatetest.Event(t, run.Began, nil), runstatetest.Event(t, flow.Asked, flow.Ask{Step: "good", Message: "Good?"}),
 		runstatetest.Event(t, run.Ended, flow.End{Status: run.Waiting, Reason: flow.ReasonApproval})).Close()
 
-	lost, err := lostWith(e, sb, runstate.Needing(e)(sb))
+	lost, err := runstate.LostWith(e, sb, runstate.Needing(e)(sb))
 	if !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "the flow "+r.ID+" needs sandbox two-shell to go on: it is waiting") || lost != ", which the flow "+r.ID+" needs to go on (waiting)" {
 		t.Errorf("%q: %v", lost, err)
 	}
@@ -43,7 +43,7 @@ func TestNeededSandbox(t *testing.T) {
 		t.Errorf("after: next is %q, %q, %v", v.Next, v.Why(), err)
 	}
 	runstatetest.Append(t, r, runstatetest.Event(t, run.Ended, flow.End{Status: run.Cancelled, Reason: "stopped"})).Close()
-	if lost, err := lostWith(e, sb, runstate.Needing(e)(sb)); err != nil || lost != "" {
+	if lost, err := runstate.LostWith(e, sb, runstate.Needing(e)(sb)); err != nil || lost != "" {
 		t.Errorf("when it is stopped: %q, %v", lost, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/clone"
 
 	"github.com/spf13/cobra"
 
@@ -45,16 +44,13 @@ func (a *app) rmCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var needs func(*spec.Sandbox) runstate.Run
 			return a.eachSandbox(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
-				if force {
-					return e.Remove(cmd.Context(), sb, true)
+				if force || !a.CanAsk() {
+					return runstate.RemoveSandbox(cmd.Context(), e, sb, force)
 				}
 				if needs == nil {
 					needs = runstate.Needing(e)
 				}
-				lost, err := lostWith(e, sb, needs(sb))
-				if err != nil && !a.CanAsk() {
-					return err
-				}
+				lost, _ := runstate.LostWith(e, sb, needs(sb))
 				if !a.Ask("remove sandbox %s, its home and its installed programs%s?", sb.Name, lost) {
 					return spec.Errorf(spec.ErrDenied, "%s was not removed", sb.Name)
 				}
@@ -65,46 +61,6 @@ func (a *app) rmCommand() *cobra.Command {
 	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask, and remove it even when in use, or when a loop or flow needs it")
 	c.Flags().BoolVar(&all, "all", false, "all sandboxes")
 	return c
-}
-
-// lostWith describes what would be lost with a sandbox, and by is the run that needs it or nil: in words
-// for a question, and as the errors against its removal.
-func lostWith(e *engine.Engine, sb *spec.Sandbox, by runstate.Run) (lost string, err error) {
-	var errs []error
-	note := func(words string, err error) { lost, errs = lost+words, append(errs, err) }
-	if e.Changes().Pending(sb) {
-		note(pending(e, sb))
-	}
-	if by != nil {
-		note(runstate.RunNeeds(by, sb))
-	}
-	return lost, console.Join(errs)
-}
-
-// pending describes the work that would be lost with a sandbox: in words for a question, and as the
-// error against its removal.
-func pending(e *engine.Engine, sb *spec.Sandbox) (string, error) {
-	if sb.Broken != "" {
-		ways := "remove it with all that is in it: bothy rm -f " + sb.Name
-		if sb.Mend != "" {
-			ways = sb.Mend + ", or " + ways
-		}
-		return ", with work that may be in it, for it is broken (" + console.Printable(sb.Broken) + ")",
-			spec.Errorf(spec.ErrConflict, "sandbox %s is broken, and may have work in it: %s", sb.Name, sb.Broken).WithHint("%s", ways)
-	}
-	if half := e.Whole(sb); half != nil {
-		return ", with files that are half of a checkpoint", (&spec.Error{Err: half}).WithHint("%s; or remove it as it is: bothy rm -f %s", spec.Hint(half), sb.Name)
-	}
-	if sb.Mode() == spec.WorkspaceClone && e.Changes().CloneWork(sb) == clone.InFiles {
-		return ", with files in its clone that are not committed", spec.Errorf(spec.ErrConflict, "sandbox %s has files in its clone that are not committed", sb.Name).
-			WithHint("look: bothy exec %s git status; have them: commit them there, then bothy fetch %s; remove it with them: bothy rm -f %s", sb.Name, sb.Name, sb.Name)
-	}
-	if sb.Mode() == spec.WorkspaceClone {
-		return ", with work in its clone that you have not fetched", spec.Errorf(spec.ErrConflict, "sandbox %s has work in its clone that was not fetched", sb.Name).
-			WithHint("have the commits: bothy fetch %s; look: bothy exec %s git status; remove it with them: bothy rm -f %s", sb.Name, sb.Name, sb.Name)
-	}
-	return ", with changes that you have not applied", spec.Errorf(spec.ErrConflict, "sandbox %s has changes that are neither applied nor discarded", sb.Name).
-		WithHint("look at them: bothy diff --stat %s; at what git keeps, such as commits: bothy diff --stat %s .git, bothy fetch %s; remove it with them: bothy rm -f %s", sb.Name, sb.Name, sb.Name, sb.Name)
 }
 
 // eachSandbox calls do for every named sandbox, and prints the name of each success. It continues after a

@@ -208,6 +208,9 @@ func (e *Engine) addSandbox(ctx context.Context, sb *spec.Sandbox, fill ...func(
 	if err := workspace.Check(sb); err != nil {
 		return err
 	}
+	if err := e.checkAPIPorts(sb); err != nil {
+		return err
+	}
 	if err := hostroot.CheckMounts(sb.Mounted()); err != nil { // the sandbox could never be started
 		return err
 	}

@@ -39,6 +39,9 @@ func (e *Engine) startKeeper(ctx context.Context, sb *spec.Sandbox, lock *store.
 	if err != nil {
 		return nil, err
 	}
+	if err := e.checkAPIPorts(sb); err != nil {
+		return nil, err
+	}
 	s := &start{engine: e, sandbox: sb, dir: e.Store.Sandbox(sb.ID), prepare: e.preparation()}
 	if err := s.checkProcess(); err != nil {
 		return nil, err

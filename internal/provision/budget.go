@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/reconfigure"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -148,4 +150,29 @@ func claimsIn(rules []spec.AgentRule) (tokens, usd bool) {
 		tokens, usd = tokens || t, usd || u
 	}
 	return tokens, usd
+}
+
+// BudgetChange has the limits of a budget to change. A nil limit stays; 0 means no limit.
+type BudgetChange struct {
+	Tokens *int64   `json:"max_tokens,omitempty"`
+	USD    *float64 `json:"max_cost,omitempty"`
+}
+
+// ChangeBudget limits the use of models by an existing sandbox. It refuses a budget that would not limit the
+// sandbox's agent. The note says what the budget does not count; it may be empty.
+func ChangeBudget(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, change BudgetChange) (note string, err error) {
+	asked, b := spec.Budget{}, sb.Budget
+	if change.Tokens != nil {
+		asked.Tokens, b.Tokens = *change.Tokens, *change.Tokens
+	}
+	if change.USD != nil {
+		asked.USD, b.USD = *change.USD, *change.USD
+	}
+	if err := asked.Check(); err != nil {
+		return "", err
+	}
+	if note, err = BudgetableIn(e, sb, asked); err != nil {
+		return "", err
+	}
+	return note, reconfigure.Budget(ctx, e, sb, b)
 }

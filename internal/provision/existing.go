@@ -178,7 +178,7 @@ func sameSettings(sb *spec.Sandbox, req *spec.Request, wish *spec.Sandbox) error
 		}
 		return nil
 	}
-	if !slices.Equal(sb.Workspaces, wish.Workspaces) && !(len(wish.Workspaces) == 1 && sb.Workspaces[0] == wish.Workspaces[0]) {
+	if !slices.Equal(sb.Workspaces, wish.Workspaces) && !(len(wish.Workspaces) == 1 && len(sb.Workspaces) > 0 && sb.Workspaces[0] == wish.Workspaces[0]) {
 		return differs("directories")
 	}
 	switch {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/bothy-dev/bothy/internal/apiport"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/keeperclient"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -28,6 +29,9 @@ func Ports(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, start bool, 
 	changed := *old
 	changed.Ports, changed.HostPorts = slices.Clone(old.Ports), slices.Clone(old.HostPorts)
 	if err := edit(&changed, publishedPorts(e, sb)); err != nil {
+		return err
+	}
+	if err := apiport.Check(apiport.Dir(e.Store), changed.HostPorts); err != nil {
 		return err
 	}
 	path := e.Store.Sandbox(sb.ID).Spec()

@@ -74,10 +74,12 @@ const (
 	writtenName   = "written.json"
 	writtenLock   = "written.lock"
 	sshName       = "ssh"
+	socketName    = "api.sock"
+	apiName       = "api"
 )
 
 // names has all of these.
-var names = []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName, importsName, ownerName, tasksName, buildsName, runsName, awayName, countedName, writtenName, writtenLock, sshName}
+var names = []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName, importsName, ownerName, tasksName, buildsName, runsName, awayName, countedName, writtenName, writtenLock, sshName, socketName, apiName}
 
 // Counted records how much disk space the state directory took at the last look.
 func (s *Store) Counted() string { return filepath.Join(s.dir, countedName) }
@@ -87,6 +89,13 @@ func (s *Store) Written() string { return filepath.Join(s.dir, writtenName) }
 
 // WrittenLock is the lock for changes of that file.
 func (s *Store) WrittenLock() string { return filepath.Join(s.dir, writtenLock) }
+
+// APISocket is the socket of bothy serve. It need not exist.
+func (s *Store) APISocket() string { return filepath.Join(s.dir, socketName) }
+
+// API is the directory of the files of bothy serve: its tokens, its locks, answers to be repeated. It need
+// not exist.
+func (s *Store) API() string { return filepath.Join(s.dir, apiName) }
 
 // Path is the state directory itself.
 func (s *Store) Path() string { return s.dir }

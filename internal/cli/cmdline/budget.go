@@ -7,7 +7,6 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/provision"
-	"github.com/bothy-dev/bothy/internal/reconfigure"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -31,24 +30,18 @@ func (f *BudgetFlags) Change(a *App, cmd *cobra.Command, e *engine.Engine, args 
 	if len(args) != 1 {
 		return spec.Errorf(spec.ErrUsage, "a budget is that of one sandbox").WithHint("name it")
 	}
-	if err := f.Check(); err != nil {
-		return err
+	var change provision.BudgetChange
+	if cmd.Flags().Changed("max-tokens") {
+		change.Tokens = &f.Tokens
 	}
-	note, err := provision.BudgetableIn(e, list[0], f.Budget)
-	if err != nil {
-		return err
+	if cmd.Flags().Changed("max-cost") {
+		change.USD = &f.USD
 	}
+	note, err := provision.ChangeBudget(cmd.Context(), e, list[0], change)
 	if note != "" {
 		a.Note("%s", note)
 	}
-	b := list[0].Budget
-	if cmd.Flags().Changed("max-tokens") {
-		b.Tokens = f.Tokens
-	}
-	if cmd.Flags().Changed("max-cost") {
-		b.USD = f.USD
-	}
-	return reconfigure.Budget(cmd.Context(), e, list[0], b)
+	return err
 }
 
 // UsdCell formats an amount; usage without a price shows as "?", not as 0.

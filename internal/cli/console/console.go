@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/document"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -92,11 +93,11 @@ func (c *Console) Note(format string, args ...any) {
 // PrintJSON prints the answer as one indented document. Strings in it may come from inside, so it
 // also escapes characters that JSON allows but a terminal would obey.
 func (c *Console) PrintJSON(v any) error {
-	b, err := json.MarshalIndent(v, "", "  ")
+	b, err := document.Encode(v)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.Out, "%s\n", term.EscapeJSON(b))
+	_, err = c.Out.Write(b)
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/cmdline"
 	"github.com/bothy-dev/bothy/internal/cli/console"
 	"github.com/bothy-dev/bothy/internal/doctor"
+	"github.com/bothy-dev/bothy/internal/document"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/netrules"
 	"github.com/bothy-dev/bothy/internal/provision"
@@ -135,7 +136,7 @@ func (a *app) findings(checks []doctor.Check) error {
 		}
 	}
 	if a.JSON {
-		if err := a.PrintJSON(map[string]any{"ok": failed == 0, "checks": checks}); err != nil {
+		if err := a.PrintJSON(document.DoctorOf(checks)); err != nil {
 			return err
 		}
 	}
