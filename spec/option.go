@@ -10,7 +10,7 @@ import (
 // "git-dir". The text has the name alone; the command line writes it as a flag, see Flagged.
 type Option string
 
-func (o Option) flag() string { return "--" + string(o) }
+func (o Option) formatFlag() string { return "--" + string(o) }
 
 // flagged is an error whose text names options.
 type flagged struct {
@@ -29,7 +29,7 @@ func withFlags(args []any) []any {
 	args = slices.Clone(args)
 	for i, a := range args {
 		if o, is := a.(Option); is {
-			args[i] = o.flag()
+			args[i] = o.formatFlag()
 		}
 	}
 	return args

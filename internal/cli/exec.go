@@ -73,7 +73,7 @@ func (a *app) execCommand() *cobra.Command {
 			q := wire.Ask{Op: wire.OpExec, Detached: detached, Command: wire.Command{
 				Args: words, Env: vars, Dir: workdir, User: user, TTY: tty || raw, Timeout: spec.Duration(timeout),
 			}}
-			in, err := a.enter(cmd, e, args[0], &q.Command, entry{create: create, noSetUp: noSetUp})
+			in, err := a.enterSandbox(cmd, e, args[0], &q.Command, entry{create: create, noSetUp: noSetUp})
 			if err != nil {
 				return err
 			}
@@ -111,9 +111,9 @@ func (a *app) execCommand() *cobra.Command {
 // entry says how exec enters a sandbox.
 type entry struct{ create, noSetUp bool }
 
-// enter starts a sandbox and runs the due parts of its set-up. With create, it first makes a missing one. A signal
+// enterSandbox starts a sandbox and runs the due parts of its set-up. With create, it first makes a missing one. A signal
 // ends that, and is the command's result.
-func (a *app) enter(cmd *cobra.Command, e *engine.Engine, name string, command *wire.Command, how entry) (headless.Session, error) {
+func (a *app) enterSandbox(cmd *cobra.Command, e *engine.Engine, name string, command *wire.Command, how entry) (headless.Session, error) {
 	ctx, release := cmdline.Interruptible(cmd.Context())
 	defer release()
 	p := a.Provisioner(e)

@@ -57,7 +57,7 @@ func (d *Door) Start(ctx context.Context, dir string) (*acp.Agent, error) {
 	command, err := commandOf(ctx, &at)
 	if err == nil {
 		var a *acp.Agent
-		if a, err = start(ctx, &at, command, d.Err); err == nil {
+		if a, err = startAdapter(ctx, &at, command, d.Err); err == nil {
 			d.place = at
 			d.place.Conn = nil // the agent has it
 			return a, nil
@@ -145,8 +145,8 @@ type writerFunc func(b []byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// start starts a command whose standard streams are pipes.
-func start(ctx context.Context, at *Place, c wire.Command, errs io.Writer) (a *acp.Agent, err error) {
+// startAdapter starts a command whose standard streams are pipes.
+func startAdapter(ctx context.Context, at *Place, c wire.Command, errs io.Writer) (a *acp.Agent, err error) {
 	var files []*os.File
 	defer func() {
 		for i, f := range files {

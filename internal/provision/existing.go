@@ -24,7 +24,7 @@ func (p *Provisioner) Obtain(ctx context.Context, pl *Plan) (Target, error) {
 	p = &Provisioner{Engine: p.Engine, Settings: p.Settings, Watcher: noteOnce(p.Watcher, pl.Notes)}
 	at, err := p.obtain(ctx, pl)
 	for errors.Is(err, errGone) && ctx.Err() == nil {
-		if err = p.renew(pl); err == nil {
+		if err = p.renewPlan(pl); err == nil {
 			at, err = p.obtain(ctx, pl)
 		}
 	}

@@ -68,8 +68,8 @@ func (p *Provisioner) Plan(req spec.Request, reuse bool) (*Plan, error) {
 // for an existing sandbox, because only an agent is installed.
 func (pl *Plan) makesSandbox() bool { return pl.Existing == nil }
 
-// renew makes the plan anew, because its sandbox was removed. It tells new notes, and asks new questions.
-func (p *Provisioner) renew(pl *Plan) error {
+// renewPlan makes the plan anew, because its sandbox was removed. It tells new notes, and asks new questions.
+func (p *Provisioner) renewPlan(pl *Plan) error {
 	fresh, err := p.Plan(pl.Request, pl.reuse)
 	if err != nil {
 		return err

@@ -144,7 +144,7 @@ func TestObtainRemoved(t *testing.T) {
 	if got := told.list[len(before):]; len(got) != 1 {
 		t.Errorf("told %q", got)
 	}
-	must(t, p.renew(pl))
+	must(t, p.renewPlan(pl))
 	if asked != 1 {
 		t.Errorf("asked again: %d times", asked)
 	}
