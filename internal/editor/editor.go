@@ -85,6 +85,7 @@ func commandOf(ctx context.Context, at *Place) (wire.Command, error) {
 		argv = slices.Concat(runtimeOf(at), []string{path.Join(hostroot.Adapter, a.Binary)})
 	}
 	var env []string
+	c.Whole = true
 	c.Args, env = agent.ACPCommand(at.Agent, argv, program)
 	c.Env = slices.Concat(env, c.Env)
 	return c, nil

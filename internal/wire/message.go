@@ -127,6 +127,8 @@ type Command struct {
 	Size Winsize  `json:"size,omitzero"`
 	// Timeout bounds the program and everything that it starts; 0: unlimited.
 	Timeout spec.Duration `json:"timeout,omitempty"`
+	// Whole says that everything that the program has started ends with it.
+	Whole bool `json:"whole,omitempty"`
 	// Caller holds the settings of the person who runs it that apply inside.
 	Caller Caller `json:"caller,omitzero"`
 }

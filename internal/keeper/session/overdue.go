@@ -32,17 +32,39 @@ type asker interface {
 	Ask(context.Context, wire.InitAsk) (wire.InitReply, error)
 }
 
-// LimitTime returns the function that enforces a command's time limit until its session has ended;
-// it does nothing for a command without a limit. A command with a limit gets a mark in its
-// environment, which all its descendants inherit.
+// LimitTime returns the function that enforces a command's time limit until its session has ended, or that
+// then ends what a whole command has started; it does nothing for other commands. A command with a limit,
+// and a whole one, get a mark in their environment, which all their descendants inherit.
 func (e *Ender) LimitTime(c *wire.Command) func(*Session) {
 	limit := time.Duration(c.Timeout)
-	if limit <= 0 {
+	if limit <= 0 && !c.Whole {
 		return func(*Session) {}
 	}
 	mark := markName + "=" + rand.Text()
 	c.Env = append(c.Env, mark)
-	return func(s *Session) { e.endWhenOverdue(s, limit, limit, mark) }
+	return func(s *Session) {
+		if limit > 0 {
+			e.endWhenOverdue(s, limit, limit, mark)
+		}
+		if c.Whole {
+			e.endRest(s, mark)
+		}
+	}
+}
+
+// restGrace is how long the descendants of a whole command get to end after it has ended, before they are
+// killed.
+const restGrace = time.Second
+
+// endRest waits for the end of a program, and ends its descendants.
+func (e *Ender) endRest(s *Session, mark string) {
+	s.mu.Lock()
+	s.mark = mark
+	s.mu.Unlock()
+	<-s.life.Done()
+	e.endTree(s, unix.SIGTERM, mark)
+	time.Sleep(restGrace)
+	e.endTree(s, unix.SIGKILL, mark)
 }
 
 // LimitRest goes on to enforce the time limit of a program that another keeper started.

@@ -5,7 +5,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
 
 const acp = await import(process.env.ACP_SDK);
-const { steps, permissions = [] } = JSON.parse(readFileSync(process.env.STEPS, "utf8"));
+const { steps, permissions: asked } = JSON.parse(readFileSync(process.env.STEPS, "utf8"));
+const permissions = asked ?? [];
 const tell = (what, value) => console.log(JSON.stringify({ what, value }));
 
 const began = performance.now();
