@@ -124,7 +124,7 @@ func (p *Proxy) bypass(m message, q question) error {
 		}
 		session = o.text("sessionId")
 	}
-	params := object{values: map[string]json.RawMessage{}}
+	var params object
 	params.set("sessionId", quote(session))
 	params.set("modeId", quote(p.Bypass))
 	return p.ask("session/set_mode", params.encode(), func(a answer) {

@@ -247,10 +247,10 @@ func (p *Proxy) rewriteList(params json.RawMessage) json.RawMessage {
 
 // ownHello answers a handshake before the agent runs: it offers only what every agent can do.
 func (p *Proxy) ownHello() json.RawMessage {
-	who := object{values: map[string]json.RawMessage{}}
+	var who object
 	who.set("name", quote("bothy"))
 	who.set("version", quote(p.Version))
-	o := object{values: map[string]json.RawMessage{}}
+	var o object
 	o.set("protocolVersion", json.RawMessage(version))
 	o.set("agentCapabilities", json.RawMessage(`{}`))
 	o.set("authMethods", json.RawMessage(`[]`))

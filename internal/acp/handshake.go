@@ -102,7 +102,7 @@ func ownLogins(raw json.RawMessage) (json.RawMessage, error) {
 		if kind := o.text("type"); o.get("type") != nil && kind != "agent" || o.text("id") == "" {
 			continue
 		}
-		plain := object{values: map[string]json.RawMessage{}}
+		var plain object
 		for _, name := range []string{"id", "name", "description"} {
 			if text := o.text(name); text != "" {
 				plain.set(name, quote(text))

@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"strconv"
 	"unicode/utf8"
 
@@ -115,121 +114,23 @@ func canonicalID(raw json.RawMessage) (string, error) {
 // encode returns the message as a line. White space is removed, and characters that some readers take for
 // the end of a line, or that a terminal obeys, are escaped.
 func (m *message) encode() []byte {
-	var b bytes.Buffer
-	b.Grow(len(m.params) + len(m.result) + len(m.fault) + len(m.method) + 64)
-	b.WriteString(`{"jsonrpc":"2.0"`)
+	b := make([]byte, 0, len(m.params)+len(m.result)+len(m.fault)+2*len(m.method)+maxID+64)
+	b = append(b, `{"jsonrpc":"2.0"`...)
 	if m.id != "" {
-		b.WriteString(`,"id":` + m.id)
+		b = append(b, `,"id":`+m.id...)
 	}
 	if m.method != "" {
-		name, _ := json.Marshal(m.method) // a text always has a form
-		b.WriteString(`,"method":`)
-		b.Write(name)
+		b = append(append(b, `,"method":`...), quote(m.method)...)
 	}
 	for _, part := range []struct {
 		name string
 		raw  json.RawMessage
 	}{{"params", m.params}, {"result", m.result}, {"error", m.fault}} {
 		if part.raw != nil {
-			b.WriteString(`,"` + part.name + `":`)
-			_ = json.Compact(&b, part.raw) // it was parsed
+			b = appendCompact(append(b, `,"`+part.name+`":`...), part.raw)
 		}
 	}
-	b.WriteByte('}')
-	return append(term.EscapeJSON(b.Bytes()), '\n')
-}
-
-// object is a JSON object in the order of its text.
-type object struct {
-	names  []string
-	values map[string]json.RawMessage
-}
-
-// parseObject reads an object in which each name occurs once. Readers disagree about the others.
-func parseObject(text []byte) (o object, err error) {
-	o.values = map[string]json.RawMessage{}
-	d := json.NewDecoder(bytes.NewReader(text))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		if err == nil || errors.Is(err, io.EOF) {
-			err = errNotObject
-		}
-		return o, err
-	}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return o, err
-		}
-		name, ok := t.(string)
-		if !ok {
-			return o, errNotObject
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return o, err
-		}
-		if _, twice := o.values[name]; twice {
-			return o, errors.New("it has a name twice: " + strconv.Quote(name))
-		}
-		o.names = append(o.names, name)
-		o.values[name] = value
-	}
-	if _, err := d.Token(); err != nil { // the closing brace
-		return o, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return o, errors.New("more text follows the object")
-	}
-	return o, nil
-}
-
-// get returns a member, or nil if it is missing.
-func (o *object) get(name string) json.RawMessage { return o.values[name] }
-
-// text returns a member that is a text, or "".
-func (o *object) text(name string) (s string) {
-	if raw := o.get(name); raw != nil {
-		_ = json.Unmarshal(raw, &s)
-	}
-	return s
-}
-
-// set replaces or adds a member.
-func (o *object) set(name string, value json.RawMessage) {
-	if _, has := o.values[name]; !has {
-		o.names = append(o.names, name)
-	}
-	o.values[name] = value
-}
-
-// remove takes a member out.
-func (o *object) remove(name string) { delete(o.values, name) }
-
-// encode returns the object's text.
-func (o *object) encode() json.RawMessage {
-	var b bytes.Buffer
-	b.WriteByte('{')
-	for _, name := range o.names {
-		value, has := o.values[name]
-		if !has {
-			continue
-		}
-		if b.Len() > 1 {
-			b.WriteByte(',')
-		}
-		key, _ := json.Marshal(name)
-		b.Write(key)
-		b.WriteByte(':')
-		b.Write(value)
-	}
-	b.WriteByte('}')
-	return b.Bytes()
-}
-
-// quote returns a text as JSON.
-func quote(text string) json.RawMessage {
-	b, _ := json.Marshal(text)
-	return b
+	return append(term.EscapeJSON(append(b, '}')), '\n')
 }
 
 // refusal returns the response to a request that was refused. An empty id answers a message without one.
@@ -237,7 +138,7 @@ func refusal(id string, code int, text string) message {
 	if id == "" {
 		id = "null"
 	}
-	fault := object{values: map[string]json.RawMessage{}}
+	var fault object
 	fault.set("code", json.RawMessage(strconv.Itoa(code)))
 	fault.set("message", quote(text))
 	return message{id: id, fault: fault.encode()}

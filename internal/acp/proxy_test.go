@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -502,23 +503,44 @@ func TestDeferred(t *testing.T) {
 	}
 }
 
-// FuzzAgentLine checks that no line of an agent makes the editor get anything but one whole message of an
-// allowed kind.
-func FuzzAgentLine(f *testing.F) {
+// FuzzMessage checks that a message that was read is written as one line that everyone reads alike, and that
+// its parts are those that other readers find.
+func FuzzMessage(f *testing.F) {
 	f.Add(`{"jsonrpc":"2.0","method":"session/update","params":{}}`)
 	f.Add(`{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file"}`)
+	f.Add("{ \"jsonrpc\" : \"2.0\",\r\n\"id\":-7 , \"result\" :[ 1 , {\"a\\\\\" : \"}\\\"]\"} , true,null ,1e5] }")
 	f.Fuzz(func(t *testing.T, text string) {
 		m, err := parseMessage([]byte(text))
 		if err != nil {
 			return
 		}
+		var other struct {
+			Params, Result, Error json.RawMessage
+		}
+		if err := json.Unmarshal([]byte(text), &map[string]json.RawMessage{}); err != nil {
+			t.Fatalf("%q was taken: %v", text, err)
+		}
+		var all map[string]json.RawMessage
+		_ = json.Unmarshal([]byte(text), &all)
+		other.Params, other.Result, other.Error = all["params"], all["result"], all["error"]
+		if string(m.params) != string(other.Params) || string(m.result) != string(other.Result) || string(m.fault) != string(other.Error) {
+			t.Fatalf("%q: %+v", text, m)
+		}
 		out := m.encode()
-		if bytes.Count(out, []byte("\n")) != 1 || out[len(out)-1] != '\n' || bytes.ContainsAny(out[:len(out)-1], "\r\x00\x1b") {
+		if bytes.Count(out, []byte("\n")) != 1 || out[len(out)-1] != '\n' || bytes.ContainsAny(out[:len(out)-1], "\r\x00\x1b\u0085\u2028") {
 			t.Fatalf("%q", out)
 		}
 		again, err := parseMessage(out)
-		if err != nil || again.id != m.id || again.method != m.method {
+		if err != nil || again.id != m.id || again.method != m.method || !sameJSON(again.params, m.params) || !sameJSON(again.result, m.result) {
 			t.Fatalf("%q: %v", out, err)
 		}
 	})
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
