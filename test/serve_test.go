@@ -413,3 +413,40 @@ func freePort(t *testing.T) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
 }
+
+// TestServeEvents checks that the stream of events and the command line say the same.
+func TestServeEvents(t *testing.T) {
+	needWall(t)
+	t.Parallel()
+	asBoth(t, func(t *testing.T) {
+		l := newLodging(t)
+		s := l.serve()
+		s.ask("PUT", "/v1/sandboxes/worker", object{"agent": "shell", "workspaces": []string{l.proj}}, nil)
+		resp := s.open(t.Context(), "GET", "/v1/events?since=start", nil)
+		defer resp.Body.Close()
+		s.ask("POST", "/v1/sandboxes/worker:start", nil, nil)
+		s.ask("POST", "/v1/sandboxes/worker:stop", nil, nil)
+		said := strings.Split(strings.TrimSpace(l.bothy("events", "--json")), "\n")
+		lines := bufio.NewScanner(resp.Body)
+		var got []string
+		for len(got) < len(said) && lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				got = append(got, data)
+			}
+		}
+		if len(said) < 2 || strings.Join(got, "\n") != strings.Join(said, "\n") {
+			t.Errorf("%s\nand the command line:\n%s", strings.Join(got, "\n"), strings.Join(said, "\n"))
+		}
+		var first struct{ Position string }
+		if err := json.Unmarshal([]byte(said[0]), &first); err != nil {
+			t.Fatal(err)
+		}
+		if rest := l.bothy("events", "--json", "--since", first.Position); rest != strings.Join(said[1:], "\n")+"\n" {
+			t.Errorf("after the first: %s", rest)
+		}
+		if text := l.bothy("events", "--type", "stopped"); strings.Count(text, "\n") != 1 || !strings.Contains(text, "sandbox=worker") {
+			t.Errorf("%s", text)
+		}
+		s.endServer()
+	})
+}

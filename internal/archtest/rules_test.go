@@ -37,7 +37,7 @@ internal/keeper/hostchanges
 internal/keeper
 internal/rootfs
 internal/agentprogram internal/keeperclient internal/away internal/notify
-internal/netrules internal/hostdirs internal/records internal/ownerkey
+internal/netrules internal/hostdirs internal/records internal/feed internal/ownerkey
 internal/agenthome
 internal/prestart
 internal/engine internal/doctor internal/verify

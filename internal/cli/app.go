@@ -104,6 +104,7 @@ var commands = []struct {
 	{"setup", commandIn(editors.Setup)},
 	{"open", commandIn(editors.Open)},
 	{"ssh-proxy", commandIn(editors.SSHProxy)},
+	{"events", commandIn(serving.Events)},
 	{"serve", commandIn(serving.Serve)},
 	{"token", commandIn(serving.Token)},
 	{"doctor", commandIn(system.Doctor)},

@@ -161,7 +161,7 @@ func TestBash(t *testing.T) {
 	tests := []struct{ line, words, want string }{
 		{"bothy insp", "bothy insp", "inspect +o default"},
 		{"  bothy   insp", "bothy insp", "inspect +o default"},
-		{"bothy ", "bothy ", "acp agent apply checkpoint completion cost cp create diff discard doctor exec fetch flow fork help inspect logs loop ls network open policy ports prune ralph reset rm run runs save secret serve setup ssh-proxy stop system task template token top version +o default"},
+		{"bothy ", "bothy ", "acp agent apply checkpoint completion cost cp create diff discard doctor events exec fetch flow fork help inspect logs loop ls network open policy ports prune ralph reset rm run runs save secret serve setup ssh-proxy stop system task template token top version +o default"},
 		{"bothy exec ", "bothy exec ", "alpha beta +o default"},
 		{"bothy exec alpha ", "bothy exec alpha ", ""},
 		{"bothy stop al", "bothy stop al", "alpha +o default"},

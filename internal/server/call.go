@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/app"
 	"github.com/bothy-dev/bothy/internal/apitoken"
+	"github.com/bothy-dev/bothy/internal/app"
 	"github.com/bothy-dev/bothy/internal/document"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/provision"
@@ -89,7 +89,11 @@ func (c *call) checkRight() error {
 	if len(c.token.Sandboxes) == 0 {
 		return nil
 	}
-	if name := c.r.PathValue("name"); name == "" || !c.token.IsFor(name) {
+	name := c.r.PathValue("name")
+	if name == "" && c.route.PerSandbox {
+		name = c.r.URL.Query().Get("sandbox")
+	}
+	if name == "" || !c.token.IsFor(name) {
 		if name == "" && c.route.Scope == "" { // its answer is not about sandboxes
 			return nil
 		}

@@ -26,6 +26,8 @@ type Route struct {
 	Stream, Part string
 	// Bytes is the media type of a body that is not a document.
 	Bytes string
+	// PerSandbox says that the parameter sandbox of the query limits the answer to one sandbox.
+	PerSandbox bool
 	// Limit is the kind that the call counts as. Default: plain.
 	Limit kind
 
@@ -42,7 +44,7 @@ type Param struct {
 // Routes returns all calls, in the order of the documentation.
 func Routes() []Route {
 	var all []Route
-	for _, some := range [][]Route{hostRoutes(), sandboxRoutes(), execRoutes()} {
+	for _, some := range [][]Route{hostRoutes(), sandboxRoutes(), execRoutes(), eventRoutes()} {
 		all = append(all, some...)
 	}
 	return all

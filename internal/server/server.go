@@ -17,6 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/apitoken"
 	"github.com/bothy-dev/bothy/internal/app"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/feed"
 	"github.com/bothy-dev/bothy/internal/server/listen"
 	"github.com/bothy-dev/bothy/internal/server/once"
 	"github.com/bothy-dev/bothy/internal/settings"
@@ -36,6 +37,7 @@ type Server struct {
 	patience patience // zero: usualPatience
 	tokens   *apitoken.Book
 	answers  *once.Records
+	watch    *feed.Watch
 	slots    map[kind]chan struct{}
 	closing  context.Context // ends when the server begins to end
 	requests context.Context // ends when requests under way are cancelled
@@ -64,6 +66,7 @@ func (s *Server) Serve(ctx context.Context, sockets []*listen.Socket) error {
 	s.tokens = apitoken.Open(s.Store)
 	s.answers = &once.Records{Dir: s.Store.API() + "/answers", Now: time.Now}
 	s.slots = newSlots()
+	s.watch = &feed.Watch{Store: s.Store}
 	if s.patience == (patience{}) {
 		s.patience = usualPatience
 	}

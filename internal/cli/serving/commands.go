@@ -13,5 +13,8 @@ type app struct{ *cmdline.App }
 // Serve returns the command "serve".
 func Serve(a *cmdline.App) *cobra.Command { return (&app{a}).serveCommand() }
 
+// Events returns the command "events".
+func Events(a *cmdline.App) *cobra.Command { return (&app{a}).eventsCommand() }
+
 // Token returns the command "token".
 func Token(a *cmdline.App) *cobra.Command { return (&app{a}).tokenCommand() }
