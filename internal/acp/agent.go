@@ -21,7 +21,7 @@ func (p *Proxy) handleAgent(line []byte) error {
 	m, err := parseMessage(line)
 	switch {
 	case errors.Is(err, errBatch):
-		return p.send(refusal("", codeInvalid, err.Error()))
+		return p.sendAgent(refusal("", codeInvalid, err.Error()))
 	case err != nil:
 		return violation(err)
 	case m.isResponse():
@@ -32,7 +32,7 @@ func (p *Proxy) handleAgent(line []byte) error {
 		p.noteOnce(m.method, "dropped a notification of the agent: %q", shortened(m.method))
 		return nil
 	}
-	return p.editor.write(m)
+	return p.editor.writeMessage(m)
 }
 
 // askEditor carries a request of the agent, or refuses it.
@@ -44,24 +44,24 @@ func (p *Proxy) askEditor(m message) error {
 	switch {
 	case m.method != methodPermission && (m.method != methodElicit || !form):
 		p.noteOnce(m.method, "refused a request of the agent: %q", shortened(m.method))
-		return p.send(refusal(m.id, codeUnknownMethod, "the sandbox does not pass on "+shortened(m.method)+": an agent uses its own files and terminals"))
+		return p.sendAgent(refusal(m.id, codeUnknownMethod, "the sandbox does not pass on "+shortened(m.method)+": an agent uses its own files and terminals"))
 	case m.method == methodElicit && !isForm(m.params):
-		return p.send(refusal(m.id, codeParams, "the sandbox passes on forms only"))
+		return p.sendAgent(refusal(m.id, codeParams, "the sandbox passes on forms only"))
 	case twice:
-		return p.send(refusal(m.id, codeInvalid, "a request with this ID is not answered yet"))
+		return p.sendAgent(refusal(m.id, codeInvalid, "a request with this ID is not answered yet"))
 	case full:
-		return p.send(refusal(m.id, codeInternal, fmt.Sprintf("%d requests are not answered yet", maxOpen)))
+		return p.sendAgent(refusal(m.id, codeInternal, fmt.Sprintf("%d requests are not answered yet", maxOpen)))
 	}
 	p.mu.Lock()
 	p.asks[m.id] = true
 	p.mu.Unlock()
-	return p.editor.write(m)
+	return p.editor.writeMessage(m)
 }
 
 // isForm reports whether params ask for nothing but a form.
 func isForm(params json.RawMessage) bool {
 	o, err := parseObject(orEmpty(params))
-	return err == nil && (o.get("mode") == nil || o.text("mode") == "form") && o.get("url") == nil
+	return err == nil && (o.member("mode") == nil || o.textOf("mode") == "form") && o.member("url") == nil
 }
 
 // maxShown bounds names of the agent in messages.
@@ -102,14 +102,14 @@ func (p *Proxy) answerEditor(m message) error {
 	if m.fault == nil && setsUpSession(q.method) && p.Bypass != "" {
 		return p.bypass(m, q)
 	}
-	return p.editor.write(m)
+	return p.editor.writeMessage(m)
 }
 
 // answerBadly ends the conversation with an agent whose answer cannot be passed on.
 func (p *Proxy) answerBadly(id string, q question, err error) error {
 	err = violation(err)
 	if q.own == nil {
-		_ = p.editor.write(refusal(id, codeInternal, err.Error()))
+		_ = p.editor.writeMessage(refusal(id, codeInternal, err.Error()))
 	}
 	return err
 }
@@ -122,15 +122,15 @@ func (p *Proxy) bypass(m message, q question) error {
 		if err != nil {
 			return p.answerBadly(m.id, q, err)
 		}
-		session = o.text("sessionId")
+		session = o.textOf("sessionId")
 	}
 	var params object
-	params.set("sessionId", quote(session))
-	params.set("modeId", quote(p.Bypass))
-	return p.ask("session/set_mode", params.encode(), func(a answer) {
+	params.setMember("sessionId", quoteText(session))
+	params.setMember("modeId", quoteText(p.Bypass))
+	return p.askOwn("session/set_mode", params.encode(), func(a answer) {
 		if a.fault != nil {
 			m = refusal(m.id, codeInternal, fmt.Sprintf("the agent does not take the mode %s: %s", p.Bypass, a.fault))
 		}
-		_ = p.editor.write(m)
+		_ = p.editor.writeMessage(m)
 	})
 }

@@ -22,7 +22,7 @@ func (p *Proxy) handleInput(ctx context.Context, in input) error {
 		if errors.Is(err, errBatch) || json.Valid(in.line) {
 			code = codeInvalid
 		}
-		return p.editor.write(refusal("", code, "the message was not understood: "+err.Error()))
+		return p.editor.writeMessage(refusal("", code, "the message was not understood: "+err.Error()))
 	}
 	switch {
 	case m.isResponse():
@@ -36,12 +36,12 @@ func (p *Proxy) handleInput(ctx context.Context, in input) error {
 	if err := p.awaitAgent(ctx); err != nil {
 		return err
 	}
-	return p.send(m)
+	return p.sendAgent(m)
 }
 
-// send writes a message to the agent. An agent that has ended says so itself.
-func (p *Proxy) send(m message) error {
-	err := p.toAgent.write(m)
+// sendAgent writes a message to the agent. An agent that has ended says so itself.
+func (p *Proxy) sendAgent(m message) error {
+	err := p.toAgent.writeMessage(m)
 	if errors.Is(err, errStalled) {
 		return spec.Errorf(spec.ErrSandbox, "%w", err)
 	}
@@ -60,14 +60,14 @@ func (p *Proxy) answerAgent(ctx context.Context, m message) error {
 	if err := p.awaitAgent(ctx); err != nil {
 		return err
 	}
-	return p.send(m)
+	return p.sendAgent(m)
 }
 
 // askAgent carries a request of the editor. A request that is refused is answered.
 func (p *Proxy) askAgent(ctx context.Context, m message) error {
 	q := question{method: m.method}
 	fail := func(code int, err error) error {
-		return p.editor.write(refusal(m.id, code, spec.Advised(err)))
+		return p.editor.writeMessage(refusal(m.id, code, spec.Advised(err)))
 	}
 	if m.method == "initialize" {
 		params, form, err := rewriteInitialize(orEmpty(m.params))
@@ -79,7 +79,7 @@ func (p *Proxy) askAgent(ctx context.Context, m message) error {
 		p.mu.Unlock()
 		m.params, p.hello = params, params
 		if p.Deferred && !p.isRunning() {
-			return p.editor.write(message{id: m.id, result: p.ownHello()})
+			return p.editor.writeMessage(message{id: m.id, result: p.ownHello()})
 		}
 	}
 	var s setup
@@ -101,15 +101,15 @@ func (p *Proxy) askAgent(ctx context.Context, m message) error {
 		if m.params, err = p.rewriteSetup(ctx, &s); err != nil {
 			return fail(codeParams, err)
 		}
-		q.session = s.params.text("sessionId")
+		q.session = s.params.textOf("sessionId")
 	}
 	if m.method == "session/list" {
 		m.params = p.rewriteList(m.params)
 	}
-	if err := p.open(m.id, q); err != nil {
+	if err := p.noteRequest(m.id, q); err != nil {
 		return fail(codeInvalid, err)
 	}
-	return p.send(m)
+	return p.sendAgent(m)
 }
 
 // agentFor waits for the agent, and starts it if the first session decides where.
@@ -121,14 +121,14 @@ func (p *Proxy) agentFor(ctx context.Context, method, dir string) error {
 		return spec.Errorf(spec.ErrUsage, "%s: no session has begun, and none said which directory to work in", method).
 			WithHint("name the directory: bothy acp AGENT DIR")
 	}
-	if err := p.start(ctx, dir); err != nil {
+	if err := p.startAgent(ctx, dir); err != nil {
 		return err
 	}
-	return p.greet(ctx)
+	return p.greetAgent(ctx)
 }
 
-// greet shakes hands with an agent that started after the editor's own greeting.
-func (p *Proxy) greet(ctx context.Context) error {
+// greetAgent shakes hands with an agent that started after the editor's own greeting.
+func (p *Proxy) greetAgent(ctx context.Context) error {
 	hello := p.hello
 	if hello == nil {
 		return nil // the agent will say that it was not greeted
@@ -149,7 +149,7 @@ func (p *Proxy) greet(ctx context.Context) error {
 // request asks the agent something that the editor did not ask.
 func (p *Proxy) request(ctx context.Context, method string, params json.RawMessage) (answer, error) {
 	got := make(chan answer, 1)
-	if err := p.ask(method, params, func(a answer) { got <- a }); err != nil {
+	if err := p.askOwn(method, params, func(a answer) { got <- a }); err != nil {
 		return answer{}, err
 	}
 	select {
@@ -163,8 +163,8 @@ func (p *Proxy) request(ctx context.Context, method string, params json.RawMessa
 	}
 }
 
-// ask sends a request of the proxy's own.
-func (p *Proxy) ask(method string, params json.RawMessage, then func(answer)) error {
+// askOwn sends a request of the proxy's own.
+func (p *Proxy) askOwn(method string, params json.RawMessage, then func(answer)) error {
 	p.mu.Lock()
 	id := ""
 	for id == "" || p.asked[id].method != "" {
@@ -173,11 +173,11 @@ func (p *Proxy) ask(method string, params json.RawMessage, then func(answer)) er
 	}
 	p.asked[id] = question{method: method, own: then}
 	p.mu.Unlock()
-	return p.send(message{id: id, method: method, params: params})
+	return p.sendAgent(message{id: id, method: method, params: params})
 }
 
-// open notes a request to the agent.
-func (p *Proxy) open(id string, q question) error {
+// noteRequest notes a request to the agent.
+func (p *Proxy) noteRequest(id string, q question) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -197,7 +197,7 @@ func (p *Proxy) rewriteSetup(ctx context.Context, s *setup) (json.RawMessage, er
 	if err != nil {
 		return nil, err
 	}
-	s.params.set("cwd", quote(dir))
+	s.params.setMember("cwd", quoteText(dir))
 	for i, d := range s.more {
 		if s.more[i], err = p.Host.Inside(d); err != nil {
 			return nil, err
@@ -208,7 +208,7 @@ func (p *Proxy) rewriteSetup(ctx context.Context, s *setup) (json.RawMessage, er
 		if err != nil {
 			return nil, err
 		}
-		s.params.set("additionalDirectories", more)
+		s.params.setMember("additionalDirectories", more)
 	}
 	kept := []json.RawMessage{}
 	for i, m := range s.servers {
@@ -227,7 +227,7 @@ func (p *Proxy) rewriteSetup(ctx context.Context, s *setup) (json.RawMessage, er
 		if err != nil {
 			return nil, err
 		}
-		s.params.set("mcpServers", list)
+		s.params.setMember("mcpServers", list)
 	}
 	return s.params.encode(), nil
 }
@@ -236,11 +236,11 @@ func (p *Proxy) rewriteSetup(ctx context.Context, s *setup) (json.RawMessage, er
 // does not see has no sessions, so it may stay.
 func (p *Proxy) rewriteList(params json.RawMessage) json.RawMessage {
 	o, err := parseObject(orEmpty(params))
-	if err != nil || o.text("cwd") == "" {
+	if err != nil || o.textOf("cwd") == "" {
 		return params
 	}
-	if dir, err := p.Host.Inside(o.text("cwd")); err == nil {
-		o.set("cwd", quote(dir))
+	if dir, err := p.Host.Inside(o.textOf("cwd")); err == nil {
+		o.setMember("cwd", quoteText(dir))
 	}
 	return o.encode()
 }
@@ -248,12 +248,12 @@ func (p *Proxy) rewriteList(params json.RawMessage) json.RawMessage {
 // ownHello answers a handshake before the agent runs: it offers only what every agent can do.
 func (p *Proxy) ownHello() json.RawMessage {
 	var who object
-	who.set("name", quote("bothy"))
-	who.set("version", quote(p.Version))
+	who.setMember("name", quoteText("bothy"))
+	who.setMember("version", quoteText(p.Version))
 	var o object
-	o.set("protocolVersion", json.RawMessage(version))
-	o.set("agentCapabilities", json.RawMessage(`{}`))
-	o.set("authMethods", json.RawMessage(`[]`))
-	o.set("agentInfo", who.encode())
+	o.setMember("protocolVersion", json.RawMessage(version))
+	o.setMember("agentCapabilities", json.RawMessage(`{}`))
+	o.setMember("authMethods", json.RawMessage(`[]`))
+	o.setMember("agentInfo", who.encode())
 	return o.encode()
 }

@@ -22,34 +22,34 @@ func rewriteInitialize(params json.RawMessage) (rewritten json.RawMessage, form 
 	if err != nil {
 		return nil, false, fmt.Errorf("params: %w", err)
 	}
-	offers, err := parseObject(orEmpty(p.get("clientCapabilities")))
+	offers, err := parseObject(orEmpty(p.member("clientCapabilities")))
 	if err != nil {
 		return nil, false, fmt.Errorf("clientCapabilities: %w", err)
 	}
-	offers.set("fs", noFiles)
-	offers.set("terminal", isFalse)
-	if offers.get("auth") != nil {
-		offers.set("auth", noTerminal)
+	offers.setMember("fs", noFiles)
+	offers.setMember("terminal", isFalse)
+	if offers.member("auth") != nil {
+		offers.setMember("auth", noTerminal)
 	}
-	if raw := orEmpty(offers.get("elicitation")); string(raw) != "{}" {
+	if raw := orEmpty(offers.member("elicitation")); string(raw) != "{}" {
 		asks, err := parseObject(raw)
 		if err != nil {
 			return nil, false, fmt.Errorf("elicitation: %w", err)
 		}
 		asks.remove("url") // it opens pages in the browser of the host
-		form = isOffered(asks.get("form"))
-		offers.set("elicitation", asks.encode())
+		form = isOffered(asks.member("form"))
+		offers.setMember("elicitation", asks.encode())
 	}
-	if raw := orEmpty(offers.get("_meta")); string(raw) != "{}" {
+	if raw := orEmpty(offers.member("_meta")); string(raw) != "{}" {
 		meta, err := parseObject(raw)
 		if err != nil {
 			return nil, false, fmt.Errorf("clientCapabilities._meta: %w", err)
 		}
 		meta.remove("terminal-auth")
-		offers.set("_meta", meta.encode())
+		offers.setMember("_meta", meta.encode())
 	}
-	p.set("clientCapabilities", offers.encode())
-	p.set("protocolVersion", json.RawMessage(version))
+	p.setMember("clientCapabilities", offers.encode())
+	p.setMember("protocolVersion", json.RawMessage(version))
 	return p.encode(), form, nil
 }
 
@@ -72,16 +72,16 @@ func judgeInitialized(result json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if string(r.get("protocolVersion")) != version {
+	if string(r.member("protocolVersion")) != version {
 		return nil, errors.New("it does not speak version 1 of the protocol")
 	}
 	r.remove("_meta")
-	if raw := r.get("authMethods"); raw != nil {
+	if raw := r.member("authMethods"); raw != nil {
 		kept, err := ownLogins(raw)
 		if err != nil {
 			return nil, fmt.Errorf("authMethods: %w", err)
 		}
-		r.set("authMethods", kept)
+		r.setMember("authMethods", kept)
 	}
 	return r.encode(), nil
 }
@@ -99,13 +99,13 @@ func ownLogins(raw json.RawMessage) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		if kind := o.text("type"); o.get("type") != nil && kind != "agent" || o.text("id") == "" {
+		if kind := o.textOf("type"); o.member("type") != nil && kind != "agent" || o.textOf("id") == "" {
 			continue
 		}
 		var plain object
 		for _, name := range []string{"id", "name", "description"} {
-			if text := o.text(name); text != "" {
-				plain.set(name, quote(text))
+			if text := o.textOf(name); text != "" {
+				plain.setMember(name, quoteText(text))
 			}
 		}
 		kept = append(kept, plain.encode())
@@ -120,7 +120,7 @@ func judgeFault(fault json.RawMessage) (json.RawMessage, error) {
 		return nil, err
 	}
 	var code int
-	if err := json.Unmarshal(f.get("code"), &code); err != nil {
+	if err := json.Unmarshal(f.member("code"), &code); err != nil {
 		return nil, errors.New("the code of its error is not a number")
 	}
 	if code == codeLogin {

@@ -20,8 +20,8 @@ type lineReader struct {
 
 func newLineReader(r io.Reader) *lineReader { return &lineReader{r: bufio.NewReaderSize(r, 64<<10)} }
 
-// next returns the next line that is not blank. After errTooLong, skipLine leads to the next one.
-func (l *lineReader) next() ([]byte, error) {
+// readLine returns the next line that is not blank. After errTooLong, skipLine leads to the next one.
+func (l *lineReader) readLine() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := l.r.ReadSlice('\n')
@@ -66,7 +66,7 @@ type lineWriter struct {
 	gone  error         // replaces the error of a write; nil: none does
 }
 
-func (l *lineWriter) write(m message) error {
+func (l *lineWriter) writeMessage(m message) error {
 	line := m.encode()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -62,16 +62,16 @@ func parseMessage(line []byte) (m message, err error) {
 		return m, err
 	}
 	var version string
-	if json.Unmarshal(o.get("jsonrpc"), &version) != nil || version != "2.0" {
+	if json.Unmarshal(o.member("jsonrpc"), &version) != nil || version != "2.0" {
 		return m, errors.New("it is not JSON-RPC 2.0")
 	}
-	if raw := o.get("method"); raw != nil {
+	if raw := o.member("method"); raw != nil {
 		if json.Unmarshal(raw, &m.method) != nil || m.method == "" {
 			return m, errors.New("its method is not a text")
 		}
 	}
-	m.params, m.result, m.fault = o.get("params"), o.get("result"), o.get("error")
-	raw := o.get("id")
+	m.params, m.result, m.fault = o.member("params"), o.member("result"), o.member("error")
+	raw := o.member("id")
 	switch {
 	case raw == nil && m.method == "":
 		return m, errors.New("it has neither a method nor an ID")
@@ -120,7 +120,7 @@ func (m *message) encode() []byte {
 		b = append(b, `,"id":`+m.id...)
 	}
 	if m.method != "" {
-		b = append(append(b, `,"method":`...), quote(m.method)...)
+		b = append(append(b, `,"method":`...), quoteText(m.method)...)
 	}
 	for _, part := range []struct {
 		name string
@@ -139,7 +139,7 @@ func refusal(id string, code int, text string) message {
 		id = "null"
 	}
 	var fault object
-	fault.set("code", json.RawMessage(strconv.Itoa(code)))
-	fault.set("message", quote(text))
+	fault.setMember("code", json.RawMessage(strconv.Itoa(code)))
+	fault.setMember("message", quoteText(text))
 	return message{id: id, fault: fault.encode()}
 }

@@ -114,19 +114,19 @@ func appendCompact(to, text []byte) []byte {
 	return append(to, text[from:]...)
 }
 
-// get returns a member, or nil if it is missing.
-func (o *object) get(name string) json.RawMessage { return o.values[name] }
+// member returns a member, or nil if it is missing.
+func (o *object) member(name string) json.RawMessage { return o.values[name] }
 
-// text returns a member that is a text, or "".
-func (o *object) text(name string) (s string) {
-	if raw := o.get(name); raw != nil {
+// textOf returns a member that is a text, or "".
+func (o *object) textOf(name string) (s string) {
+	if raw := o.member(name); raw != nil {
 		_ = json.Unmarshal(raw, &s)
 	}
 	return s
 }
 
-// set replaces or adds a member.
-func (o *object) set(name string, value json.RawMessage) {
+// setMember replaces or adds a member.
+func (o *object) setMember(name string, value json.RawMessage) {
 	if _, has := o.values[name]; !has {
 		o.names = append(o.names, name)
 	}
@@ -151,7 +151,7 @@ func (o *object) encode() json.RawMessage {
 		if b.Len() > 1 {
 			b.WriteByte(',')
 		}
-		b.Write(quote(name))
+		b.Write(quoteText(name))
 		b.WriteByte(':')
 		b.Write(value)
 	}
@@ -159,8 +159,8 @@ func (o *object) encode() json.RawMessage {
 	return b.Bytes()
 }
 
-// quote returns a text as JSON.
-func quote(text string) json.RawMessage {
+// quoteText returns a text as JSON.
+func quoteText(text string) json.RawMessage {
 	b, _ := json.Marshal(text) // a text always has a form
 	return b
 }

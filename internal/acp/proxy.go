@@ -93,7 +93,7 @@ func (p *Proxy) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := make(chan input, 4)
 	go readEditor(ctx, in, lines)
 	if !p.Deferred {
-		go func() { _ = p.start(ctx, "") }()
+		go func() { _ = p.startAgent(ctx, "") }()
 	}
 	err := p.converse(ctx, lines)
 	cancel(nil) // of a start that is under way
@@ -118,7 +118,7 @@ func readEditor(ctx context.Context, in io.Reader, lines chan<- input) {
 	defer close(lines)
 	r := newLineReader(in)
 	for {
-		line, err := r.next()
+		line, err := r.readLine()
 		if errors.Is(err, errTooLong) {
 			if r.skipLine() != nil {
 				return
@@ -172,8 +172,8 @@ func (p *Proxy) isRunning() bool {
 	}
 }
 
-// start starts the agent. It is called once, or again after an error if the start is deferred.
-func (p *Proxy) start(ctx context.Context, dir string) error {
+// startAgent starts the agent. It is called once, or again after an error if the start is deferred.
+func (p *Proxy) startAgent(ctx context.Context, dir string) error {
 	agent, err := p.Host.Start(ctx, dir)
 	if err != nil && p.Deferred {
 		return err
@@ -181,7 +181,7 @@ func (p *Proxy) start(ctx context.Context, dir string) error {
 	p.agent, p.failed = agent, err
 	if err == nil {
 		p.toAgent = &lineWriter{w: agent.In, limit: stallTime}
-		context.AfterFunc(ctx, func() { agent.In.Close() }) // also ends a write to an agent that does not read
+		context.AfterFunc(ctx, func() { _ = agent.In.Close() }) // also ends a write to an agent that does not read
 		go func() {
 			p.exit = agent.Wait()
 			close(p.over)
@@ -202,11 +202,11 @@ func (p *Proxy) awaitAgent(ctx context.Context) error {
 	}
 }
 
-// readAgent carries the agent's messages, and says why there are no more.
+// readAgent carries the agent's messages, and says why they end.
 func (p *Proxy) readAgent() {
 	r := newLineReader(p.agent.Out)
 	for {
-		line, err := r.next()
+		line, err := r.readLine()
 		switch {
 		case err == nil:
 			err = p.handleAgent(line)
@@ -216,7 +216,7 @@ func (p *Proxy) readAgent() {
 			err = p.howEnded()
 		}
 		if err != nil {
-			p.fail(err)
+			p.failOpen(err)
 			return
 		}
 	}
@@ -225,7 +225,7 @@ func (p *Proxy) readAgent() {
 // howEnded returns the error for an agent that has closed its output.
 func (p *Proxy) howEnded() error {
 	switch {
-	case !isOver(p.over, p.grace(usualGrace)):
+	case !isOver(p.over, p.graceFor(usualGrace)):
 		return spec.Errorf(spec.ErrSandbox, "the agent has closed its output")
 	case p.exit != nil:
 		return p.exit
@@ -233,8 +233,8 @@ func (p *Proxy) howEnded() error {
 	return spec.Errorf(spec.ErrSandbox, "the agent has ended")
 }
 
-// fail answers all open requests with an error, and ends the conversation.
-func (p *Proxy) fail(err error) {
+// failOpen answers all open requests with an error, and ends the conversation.
+func (p *Proxy) failOpen(err error) {
 	p.mu.Lock()
 	open := p.asked
 	p.asked = map[string]question{}
@@ -243,7 +243,7 @@ func (p *Proxy) fail(err error) {
 		r := refusal(id, codeInternal, spec.Advised(err))
 		if q.own != nil {
 			q.own(answer{fault: r.fault})
-		} else if p.editor.write(r) != nil {
+		} else if p.editor.writeMessage(r) != nil {
 			break
 		}
 	}
@@ -255,7 +255,7 @@ const (
 	killGrace  = 2 * time.Second
 )
 
-func (p *Proxy) grace(usual time.Duration) time.Duration {
+func (p *Proxy) graceFor(usual time.Duration) time.Duration {
 	if p.Grace > 0 {
 		return p.Grace
 	}
@@ -273,16 +273,17 @@ func (p *Proxy) endAgent() {
 		return
 	}
 	_ = p.agent.In.Close()
-	if !isOver(p.over, p.grace(usualGrace)) {
+	if !isOver(p.over, p.graceFor(usualGrace)) {
 		p.agent.Terminate()
-		if !isOver(p.over, p.grace(killGrace)) {
+		if !isOver(p.over, p.graceFor(killGrace)) {
 			p.Note("the agent did not end, and is killed")
 		}
 	}
-	p.agent.Kill() // what it started may have outlived it
+	p.agent.Kill() // its children may have outlived it
 	select {
-	case <-p.ended:
-	case <-time.After(p.grace(killGrace)): // the editor does not read
+	case err := <-p.ended:
+		_ = err // converse had the reason
+	case <-time.After(p.graceFor(killGrace)): // the editor does not read
 	}
 }
 
@@ -298,7 +299,7 @@ func isOver(over <-chan struct{}, within time.Duration) bool {
 // violation is the error of an agent that does not keep to the protocol.
 func violation(err error) error {
 	return spec.Errorf(spec.ErrSandbox, "the agent broke the protocol: %w", err).
-		WithHint("each line of its output must be one message of ACP; see what it printed on standard error")
+		WithHint("each line of its output must be one message of ACP; its standard error may tell more")
 }
 
 // noteOnce tells a person about a refused method, once.

@@ -41,14 +41,13 @@ type fakeAgent struct {
 	once       sync.Once
 	terminated chan struct{}
 	killed     chan struct{}
-	stubborn   bool
 	starts     []string
 	dirs       map[string]string
 	bad        map[string]error // of MCP servers
 	failed     error
 }
 
-func (f *fakeAgent) end() { f.once.Do(func() { close(f.gone); f.out.Close() }) }
+func (f *fakeAgent) endFake() { f.once.Do(func() { close(f.gone); f.out.Close() }) }
 
 // fakeHost starts the fake agent.
 type fakeHost struct {
@@ -80,8 +79,8 @@ func openPipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// begin starts a proxy. set may change it before.
-func begin(t *testing.T, set func(*Proxy, *fakeAgent)) *pair {
+// beginPair starts a proxy. set may change it before.
+func beginPair(t *testing.T, set func(*Proxy, *fakeAgent)) *pair {
 	t.Helper()
 	er, ew := openPipe(t)
 	or, ow := openPipe(t)
@@ -91,7 +90,7 @@ func begin(t *testing.T, set func(*Proxy, *fakeAgent)) *pair {
 	p := &pair{t: t, editor: ew, heard: bufio.NewReaderSize(or, 1<<20), agent: f, result: make(chan error, 1)}
 	a := &Agent{
 		In: aw, Out: gr, Terminate: sync.OnceFunc(func() { close(f.terminated) }),
-		Kill: sync.OnceFunc(func() { close(f.killed); f.end() }),
+		Kill: sync.OnceFunc(func() { close(f.killed); f.endFake() }),
 		Wait: func() error { <-f.gone; return errors.New("the agent has ended with exit code 3") },
 	}
 	p.proxy = &Proxy{Host: fakeHost{f, a}, Grace: 50 * time.Millisecond, Note: func(format string, args ...any) {
@@ -103,11 +102,11 @@ func begin(t *testing.T, set func(*Proxy, *fakeAgent)) *pair {
 		set(p.proxy, f)
 	}
 	go func() { p.result <- p.proxy.Run(t.Context(), er, ow); ow.Close() }()
-	t.Cleanup(f.end)
+	t.Cleanup(f.endFake)
 	return p
 }
 
-func (p *pair) send(lines ...string) {
+func (p *pair) sendLines(lines ...string) {
 	p.t.Helper()
 	for _, line := range lines {
 		if _, err := io.WriteString(p.editor, line+"\n"); err != nil {
@@ -116,7 +115,7 @@ func (p *pair) send(lines ...string) {
 	}
 }
 
-func (p *pair) say(lines ...string) {
+func (p *pair) sayLines(lines ...string) {
 	p.t.Helper()
 	for _, line := range lines {
 		if _, err := io.WriteString(p.agent.out, line+"\n"); err != nil {
@@ -125,7 +124,7 @@ func (p *pair) say(lines ...string) {
 	}
 }
 
-func line(t *testing.T, r *bufio.Reader) string {
+func nextLine(t *testing.T, r *bufio.Reader) string {
 	t.Helper()
 	type read struct {
 		text string
@@ -148,22 +147,22 @@ func line(t *testing.T, r *bufio.Reader) string {
 	return ""
 }
 
-// hears checks the editor's next line, and receives the agent's.
-func (p *pair) hears(want string) {
+// editorHears checks the editor's next line, and receives the agent's.
+func (p *pair) editorHears(want string) {
 	p.t.Helper()
-	if got := line(p.t, p.heard); got != want {
+	if got := nextLine(p.t, p.heard); got != want {
 		p.t.Errorf("the editor got\n%s\nnot\n%s", got, want)
 	}
 }
 
 func (p *pair) receives(want string) {
 	p.t.Helper()
-	if got := line(p.t, p.agent.in); got != want {
+	if got := nextLine(p.t, p.agent.in); got != want {
 		p.t.Errorf("the agent got\n%s\nnot\n%s", got, want)
 	}
 }
 
-func (p *pair) ends() error {
+func (p *pair) awaitEnd() error {
 	p.t.Helper()
 	select {
 	case err := <-p.result:
@@ -177,21 +176,21 @@ func (p *pair) ends() error {
 // TestHandshake checks that the agent is offered nothing of the host, and that the editor gets no login
 // that it would run.
 func TestHandshake(t *testing.T) {
-	p := begin(t, nil)
-	p.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":2,"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true,"auth":{"terminal":true},"elicitation":{"form":{},"url":{}},"_meta":{"terminal-auth":true,"terminal_output":true}},"clientInfo":{"name":"e"}}}`)
+	p := beginPair(t, nil)
+	p.sendLines(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":2,"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true,"auth":{"terminal":true},"elicitation":{"form":{},"url":{}},"_meta":{"terminal-auth":true,"terminal_output":true}},"clientInfo":{"name":"e"}}}`)
 	p.receives(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":false,"writeTextFile":false},"terminal":false,"auth":{"terminal":false},"elicitation":{"form":{}},"_meta":{"terminal_output":true}},"clientInfo":{"name":"e"}}}`)
-	p.say(strings.ReplaceAll(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true},"_meta":{"run":"this"},"authMethods":[
+	p.sayLines(strings.ReplaceAll(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true},"_meta":{"run":"this"},"authMethods":[
 		{"id":"t","name":"Log in","type":"terminal","args":["--evil"]},{"id":"e","name":"Key","type":"env_var","vars":[{"name":"LD_PRELOAD"}]},
 		{"id":"a","name":"Own","description":"d","_meta":{"terminal-auth":{"command":"/bin/sh","args":["-c","evil"]}}},{"type":"agent","id":"b","name":"B"}]}}`, "\n", ""))
-	p.hears(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true},"authMethods":[{"id":"a","name":"Own","description":"d"},{"id":"b","name":"B"}]}}`)
+	p.editorHears(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true},"authMethods":[{"id":"a","name":"Own","description":"d"},{"id":"b","name":"B"}]}}`)
 	// A minimal editor.
-	p.send(`{"jsonrpc":"2.0","id":"x","method":"initialize"}`)
+	p.sendLines(`{"jsonrpc":"2.0","id":"x","method":"initialize"}`)
 	p.receives(`{"jsonrpc":"2.0","id":"x","method":"initialize","params":{"clientCapabilities":{"fs":{"readTextFile":false,"writeTextFile":false},"terminal":false},"protocolVersion":1}}`)
-	p.say(`{"jsonrpc":"2.0","id":"x","result":{"protocolVersion":2}}`)
-	if got := line(t, p.heard); !strings.Contains(got, "does not speak version 1") {
+	p.sayLines(`{"jsonrpc":"2.0","id":"x","result":{"protocolVersion":2}}`)
+	if got := nextLine(t, p.heard); !strings.Contains(got, "does not speak version 1") {
 		t.Errorf("of another version it got %s", got)
 	}
-	if err := p.ends(); !errors.Is(err, spec.ErrSandbox) {
+	if err := p.awaitEnd(); !errors.Is(err, spec.ErrSandbox) {
 		t.Errorf("%v", err)
 	}
 }
@@ -199,36 +198,36 @@ func TestHandshake(t *testing.T) {
 // TestRefused checks that no request of an agent reaches the host, however it is written, and that
 // everything of a session passes.
 func TestRefused(t *testing.T) {
-	p := begin(t, nil)
+	p := beginPair(t, nil)
 	for i, method := range []string{
 		"fs/read_text_file", "fs/write_text_file", "terminal/create", "terminal/output", "terminal/release", "terminal/wait_for_exit", "terminal/kill",
 		"elicitation/create", "mcp/message", "_zed/run", "session/new", "initialize", "FS/read_text_file", "session/update", "", "\u2028",
 	} {
 		name, _ := json.Marshal(method)
-		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%s,"params":{"path":"/etc/passwd"}}`, i, name))
+		p.sayLines(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%s,"params":{"path":"/etc/passwd"}}`, i, name))
 		if method == "" {
-			if err := p.ends(); err == nil || !strings.Contains(err.Error(), "its method is not a text") {
+			if err := p.awaitEnd(); err == nil || !strings.Contains(err.Error(), "its method is not a text") {
 				t.Errorf("%v", err)
 			}
-			p = begin(t, nil)
+			p = beginPair(t, nil)
 			continue
 		}
-		if got := line(t, p.agent.in); !strings.HasPrefix(got, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32601,`, i)) {
+		if got := nextLine(t, p.agent.in); !strings.HasPrefix(got, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32601,`, i)) {
 			t.Errorf("%q: the agent got %s", method, got)
 		}
 	}
 	// Notifications that no editor should act on are dropped; the next message is the first that it gets.
-	p.say(`{"jsonrpc":"2.0","method":"fs/write_text_file","params":{}}`, `{"jsonrpc":"2.0","method":"_zed/open","params":{}}`,
+	p.sayLines(`{"jsonrpc":"2.0","method":"fs/write_text_file","params":{}}`, `{"jsonrpc":"2.0","method":"_zed/open","params":{}}`,
 		`{"jsonrpc":"2.0","method":"auth/status_update","params":{}}`)
-	p.say(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan"}}}`)
-	p.hears(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan"}}}`)
-	p.say(`{"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{"sessionId":"s"}}`)
-	p.hears(`{"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{"sessionId":"s"}}`)
-	p.say(`{"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{}}`) // not answered yet
-	if got := line(t, p.agent.in); !strings.Contains(got, "not answered yet") {
+	p.sayLines(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan"}}}`)
+	p.editorHears(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan"}}}`)
+	p.sayLines(`{"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{"sessionId":"s"}}`)
+	p.editorHears(`{"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{"sessionId":"s"}}`)
+	p.sayLines(`{"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{}}`) // not answered yet
+	if got := nextLine(t, p.agent.in); !strings.Contains(got, "not answered yet") {
 		t.Errorf("%s", got)
 	}
-	p.send(`{"jsonrpc":"2.0","id":"p","result":{"outcome":{"outcome":"cancelled"}}}`, `{"jsonrpc":"2.0","id":"p","result":{"again":1}}`, `{"jsonrpc":"2.0","id":7,"result":{}}`,
+	p.sendLines(`{"jsonrpc":"2.0","id":"p","result":{"outcome":{"outcome":"cancelled"}}}`, `{"jsonrpc":"2.0","id":"p","result":{"again":1}}`, `{"jsonrpc":"2.0","id":7,"result":{}}`,
 		`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}`)
 	p.receives(`{"jsonrpc":"2.0","id":"p","result":{"outcome":{"outcome":"cancelled"}}}`)
 	p.receives(`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}`)
@@ -255,27 +254,27 @@ func TestSameBytes(t *testing.T) {
 		"deep":                  `{"jsonrpc":"2.0","method":"session/update","params":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := begin(t, nil)
-			p.send(`{"jsonrpc":"2.0","id":5,"method":"session/prompt"}`)
-			line(t, p.agent.in)
-			p.say(text)
-			if got := line(t, p.heard); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":5,"error":{"code":-32603,"message":"the agent broke the protocol: `) {
+			p := beginPair(t, nil)
+			p.sendLines(`{"jsonrpc":"2.0","id":5,"method":"session/prompt"}`)
+			nextLine(t, p.agent.in)
+			p.sayLines(text)
+			if got := nextLine(t, p.heard); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":5,"error":{"code":-32603,"message":"the agent broke the protocol: `) {
 				t.Errorf("the editor got %s", got)
 			}
-			if err := p.ends(); !errors.Is(err, spec.ErrSandbox) {
+			if err := p.awaitEnd(); !errors.Is(err, spec.ErrSandbox) {
 				t.Errorf("%v", err)
 			}
 		})
 	}
 	t.Run("other names", func(t *testing.T) {
-		p := begin(t, nil)
-		p.say("{\"jsonrpc\":\"2.0\",\r\"Method\":\"fs/read_text_file\",\"extra\":{\"method\":1},\t\"method\":\"session/update\",\"params\":\r{\"t\":\"a\u2028b\u0085c\u202e\"}\r}")
-		p.hears(`{"jsonrpc":"2.0","method":"session/update","params":{"t":"a\u2028b\u0085c\u202e"}}`)
+		p := beginPair(t, nil)
+		p.sayLines("{\"jsonrpc\":\"2.0\",\r\"Method\":\"fs/read_text_file\",\"extra\":{\"method\":1},\t\"method\":\"session/update\",\"params\":\r{\"t\":\"a\u2028b\u0085c\u202e\"}\r}")
+		p.editorHears(`{"jsonrpc":"2.0","method":"session/update","params":{"t":"a\u2028b\u0085c\u202e"}}`)
 	})
 	t.Run("a batch", func(t *testing.T) {
-		p := begin(t, nil)
-		p.say(`[{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file"}]`)
-		if got := line(t, p.agent.in); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`) {
+		p := beginPair(t, nil)
+		p.sayLines(`[{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file"}]`)
+		if got := nextLine(t, p.agent.in); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,`) {
 			t.Errorf("the agent got %s", got)
 		}
 	})
@@ -283,30 +282,30 @@ func TestSameBytes(t *testing.T) {
 
 // TestAnswers checks that an editor gets answers to its own questions only, once, whatever their order.
 func TestAnswers(t *testing.T) {
-	p := begin(t, nil)
-	p.send(`{"jsonrpc":"2.0","id":1,"method":"session/prompt"}`, `{"jsonrpc":"2.0","id":"1","method":"session/prompt"}`, `{"jsonrpc":"2.0","id":2,"method":"session/list","params":{"cwd":"/host/work"}}`,
+	p := beginPair(t, nil)
+	p.sendLines(`{"jsonrpc":"2.0","id":1,"method":"session/prompt"}`, `{"jsonrpc":"2.0","id":"1","method":"session/prompt"}`, `{"jsonrpc":"2.0","id":2,"method":"session/list","params":{"cwd":"/host/work"}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"session/prompt"}`)
 	p.receives(`{"jsonrpc":"2.0","id":1,"method":"session/prompt"}`)
 	p.receives(`{"jsonrpc":"2.0","id":"1","method":"session/prompt"}`)
 	p.receives(`{"jsonrpc":"2.0","id":2,"method":"session/list","params":{"cwd":"/work"}}`)
-	if got := line(t, p.heard); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,`) {
+	if got := nextLine(t, p.heard); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,`) {
 		t.Errorf("to a second request of the same ID: %s", got)
 	}
-	p.say(`{"jsonrpc":"2.0","id":99,"result":{"nobody":"asked"}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}`,
+	p.sayLines(`{"jsonrpc":"2.0","id":99,"result":{"nobody":"asked"}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}`,
 		`{"jsonrpc":"2.0","id":2,"result":[]}`, `{"jsonrpc":"2.0","id":2,"result":["again"]}`,
 		`{"jsonrpc":"2.0","id":"1","error":{"code":-32000,"message":"log in","data":{"authMethods":[{"_meta":{"terminal-auth":{}}}]}}}`, `{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}`)
-	p.hears(`{"jsonrpc":"2.0","id":2,"result":[]}`)
-	p.hears(`{"jsonrpc":"2.0","id":"1","error":{"code":-32000,"message":"log in"}}`)
-	p.hears(`{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}`)
+	p.editorHears(`{"jsonrpc":"2.0","id":2,"result":[]}`)
+	p.editorHears(`{"jsonrpc":"2.0","id":"1","error":{"code":-32000,"message":"log in"}}`)
+	p.editorHears(`{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}`)
 }
 
 // TestSetup checks where sessions work and which servers they get.
 func TestSetup(t *testing.T) {
-	p := begin(t, func(_ *Proxy, f *fakeAgent) {
+	p := beginPair(t, func(_ *Proxy, f *fakeAgent) {
 		f.dirs["/host/more"] = "/more"
 		f.bad["bad"] = spec.Errorf(spec.ErrNotFound, "its program is not there").WithHint("install it")
 	})
-	p.send(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/host/work","additionalDirectories":["/host/more"],"mcpServers":[{"name":"good","command":"/bin/x","args":["a"],"env":[]}],"_meta":{"k":1}}}`)
+	p.sendLines(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/host/work","additionalDirectories":["/host/more"],"mcpServers":[{"name":"good","command":"/bin/x","args":["a"],"env":[]}],"_meta":{"k":1}}}`)
 	p.receives(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/work","additionalDirectories":["/more"],"mcpServers":[{"name":"good","command":"/bin/x","args":["a"],"env":[]}],"_meta":{"k":1}}}`)
 	for params, want := range map[string]string{
 		`{"cwd":"/etc","mcpServers":[]}`:                                              "the sandbox does not see /etc; bothy acp x /etc",
@@ -319,17 +318,17 @@ func TestSetup(t *testing.T) {
 		`{"cwd":"/host/work","mcpServers":[{"name":"n","command":"y","env":"text"}]}`: "env of",
 	} {
 		for _, method := range []string{"session/new", "session/load", "session/resume", "session/fork"} {
-			p.send(`{"jsonrpc":"2.0","id":2,"method":"` + method + `","params":` + params + `}`)
-			if got := line(t, p.heard); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,`) || !strings.Contains(got, want) {
+			p.sendLines(`{"jsonrpc":"2.0","id":2,"method":"` + method + `","params":` + params + `}`)
+			if got := nextLine(t, p.heard); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,`) || !strings.Contains(got, want) {
 				t.Errorf("%s %s: %s", method, params, got)
 			}
 		}
 	}
-	p = begin(t, func(p *Proxy, f *fakeAgent) {
+	p = beginPair(t, func(p *Proxy, f *fakeAgent) {
 		p.SkipServers = true
 		f.bad["bad"] = errors.New("it is bad")
 	})
-	p.send(`{"jsonrpc":"2.0","id":1,"method":"session/load","params":{"sessionId":"s","cwd":"/host/work","mcpServers":[{"name":"bad","command":"y"},{"name":"good","type":"http","url":"https://x"}]}}`)
+	p.sendLines(`{"jsonrpc":"2.0","id":1,"method":"session/load","params":{"sessionId":"s","cwd":"/host/work","mcpServers":[{"name":"bad","command":"y"},{"name":"good","type":"http","url":"https://x"}]}}`)
 	p.receives(`{"jsonrpc":"2.0","id":1,"method":"session/load","params":{"sessionId":"s","cwd":"/work","mcpServers":[{"name":"good","type":"http","url":"https://x"}]}}`)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -340,28 +339,28 @@ func TestSetup(t *testing.T) {
 
 // TestBypass checks that an editor learns of a session only once the session asks for no permission.
 func TestBypass(t *testing.T) {
-	p := begin(t, func(p *Proxy, _ *fakeAgent) { p.Bypass = "all" })
-	p.send(`{"jsonrpc":"2.0","id":"bothy-1","method":"session/new","params":{"cwd":"/host/work"}}`)
-	line(t, p.agent.in)
-	p.say(`{"jsonrpc":"2.0","id":"bothy-1","result":{"sessionId":"s\u00e4"}}`)
+	p := beginPair(t, func(p *Proxy, _ *fakeAgent) { p.Bypass = "all" })
+	p.sendLines(`{"jsonrpc":"2.0","id":"bothy-1","method":"session/new","params":{"cwd":"/host/work"}}`)
+	nextLine(t, p.agent.in)
+	p.sayLines(`{"jsonrpc":"2.0","id":"bothy-1","result":{"sessionId":"s\u00e4"}}`)
 	p.receives(`{"jsonrpc":"2.0","id":"bothy-1","method":"session/set_mode","params":{"sessionId":"sä","modeId":"all"}}`)
-	p.say(`{"jsonrpc":"2.0","id":"bothy-1","result":{}}`)
-	p.hears(`{"jsonrpc":"2.0","id":"bothy-1","result":{"sessionId":"s\u00e4"}}`)
-	p.send(`{"jsonrpc":"2.0","id":2,"method":"session/load","params":{"sessionId":"t","cwd":"/host/work"}}`)
-	line(t, p.agent.in)
-	p.say(`{"jsonrpc":"2.0","id":2,"result":null}`)
+	p.sayLines(`{"jsonrpc":"2.0","id":"bothy-1","result":{}}`)
+	p.editorHears(`{"jsonrpc":"2.0","id":"bothy-1","result":{"sessionId":"s\u00e4"}}`)
+	p.sendLines(`{"jsonrpc":"2.0","id":2,"method":"session/load","params":{"sessionId":"t","cwd":"/host/work"}}`)
+	nextLine(t, p.agent.in)
+	p.sayLines(`{"jsonrpc":"2.0","id":2,"result":null}`)
 	p.receives(`{"jsonrpc":"2.0","id":"bothy-2","method":"session/set_mode","params":{"sessionId":"t","modeId":"all"}}`)
-	p.say(`{"jsonrpc":"2.0","id":"bothy-2","error":{"code":-32602,"message":"no"}}`)
-	if got := line(t, p.heard); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":2,"error":`) || !strings.Contains(got, "the mode all") {
+	p.sayLines(`{"jsonrpc":"2.0","id":"bothy-2","error":{"code":-32602,"message":"no"}}`)
+	if got := nextLine(t, p.heard); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":2,"error":`) || !strings.Contains(got, "the mode all") {
 		t.Errorf("%s", got)
 	}
 	// An agent that ends instead of an answer.
-	p.send(`{"jsonrpc":"2.0","id":3,"method":"session/new","params":{"cwd":"/host/work"}}`)
-	line(t, p.agent.in)
-	p.say(`{"jsonrpc":"2.0","id":3,"result":{"sessionId":"u"}}`)
-	line(t, p.agent.in)
-	p.agent.end()
-	if got := line(t, p.heard); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":3,"error":`) {
+	p.sendLines(`{"jsonrpc":"2.0","id":3,"method":"session/new","params":{"cwd":"/host/work"}}`)
+	nextLine(t, p.agent.in)
+	p.sayLines(`{"jsonrpc":"2.0","id":3,"result":{"sessionId":"u"}}`)
+	nextLine(t, p.agent.in)
+	p.agent.endFake()
+	if got := nextLine(t, p.heard); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":3,"error":`) {
 		t.Errorf("%s", got)
 	}
 }
@@ -369,16 +368,16 @@ func TestBypass(t *testing.T) {
 // TestEditorMistakes checks that an editor gets an answer to a malformed line, and that the next line
 // counts.
 func TestEditorMistakes(t *testing.T) {
-	p := begin(t, nil)
+	p := beginPair(t, nil)
 	for text, code := range map[string]int{
 		`{"jsonrpc":`: -32700, "hello": -32700, `{"a":1}`: -32600, `[]`: -32600, `{"jsonrpc":"2.0","id":1.5,"method":"x"}`: -32600, `7`: -32600,
 	} {
-		p.send("", "  ", text)
-		if got := line(t, p.heard); !strings.HasPrefix(got, fmt.Sprintf(`{"jsonrpc":"2.0","id":null,"error":{"code":%d,`, code)) {
+		p.sendLines("", "  ", text)
+		if got := nextLine(t, p.heard); !strings.HasPrefix(got, fmt.Sprintf(`{"jsonrpc":"2.0","id":null,"error":{"code":%d,`, code)) {
 			t.Errorf("%s: %s", text, got)
 		}
 	}
-	p.send(`{"jsonrpc":"2.0","id":1,"method":"session/prompt"}`)
+	p.sendLines(`{"jsonrpc":"2.0","id":1,"method":"session/prompt"}`)
 	p.receives(`{"jsonrpc":"2.0","id":1,"method":"session/prompt"}`)
 }
 
@@ -396,28 +395,28 @@ func (repeated) Read(b []byte) (int, error) {
 // TestLong checks that messages of tens of megabytes pass, and that longer ones are neither kept nor
 // passed on.
 func TestLong(t *testing.T) {
-	p := begin(t, nil)
+	p := beginPair(t, nil)
 	const size = 40 << 20
 	go func() {
 		_, _ = io.WriteString(p.editor, `{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"t":"`)
 		_, _ = io.Copy(p.editor, endless(size))
 		_, _ = io.WriteString(p.editor, "\"}}\n")
 	}()
-	if got := len(line(t, p.agent.in)); got < size {
+	if got := len(nextLine(t, p.agent.in)); got < size {
 		t.Errorf("%d bytes came", got)
 	}
 	go func() {
 		_, _ = io.Copy(p.editor, endless(MaxMessage+1))
 		_, _ = io.WriteString(p.editor, "\n")
 	}()
-	if got := line(t, p.heard); !strings.Contains(got, "-32700") || !strings.Contains(got, "longer than 64 MiB") {
+	if got := nextLine(t, p.heard); !strings.Contains(got, "-32700") || !strings.Contains(got, "longer than 64 MiB") {
 		t.Errorf("%s", got)
 	}
 	go func() { _, _ = io.Copy(p.agent.out, endless(1<<40)) }()
-	if got := line(t, p.heard); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,`) || !strings.Contains(got, "longer than 64 MiB") {
+	if got := nextLine(t, p.heard); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,`) || !strings.Contains(got, "longer than 64 MiB") {
 		t.Errorf("%s", got)
 	}
-	if err := p.ends(); !errors.Is(err, spec.ErrSandbox) {
+	if err := p.awaitEnd(); !errors.Is(err, spec.ErrSandbox) {
 		t.Errorf("%v", err)
 	}
 }
@@ -426,15 +425,15 @@ func TestLong(t *testing.T) {
 // last messages arrive.
 func TestEnd(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
-		p := begin(t, nil)
+		p := beginPair(t, nil)
 		go func() {
 			_, _ = io.Copy(io.Discard, p.agent.in)
-			p.say(`{"jsonrpc":"2.0","method":"session/update","params":{"last":1}}`)
-			p.agent.end()
+			p.sayLines(`{"jsonrpc":"2.0","method":"session/update","params":{"last":1}}`)
+			p.agent.endFake()
 		}()
 		p.editor.Close()
-		p.hears(`{"jsonrpc":"2.0","method":"session/update","params":{"last":1}}`)
-		if err := p.ends(); err != nil {
+		p.editorHears(`{"jsonrpc":"2.0","method":"session/update","params":{"last":1}}`)
+		if err := p.awaitEnd(); err != nil {
 			t.Error(err)
 		}
 		select {
@@ -444,36 +443,36 @@ func TestEnd(t *testing.T) {
 		}
 	})
 	t.Run("at SIGTERM", func(t *testing.T) {
-		p := begin(t, nil)
-		go func() { <-p.agent.terminated; p.agent.end() }()
+		p := beginPair(t, nil)
+		go func() { <-p.agent.terminated; p.agent.endFake() }()
 		p.editor.Close()
-		if err := p.ends(); err != nil {
+		if err := p.awaitEnd(); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("never", func(t *testing.T) {
-		p := begin(t, nil)
+		p := beginPair(t, nil)
 		p.editor.Close()
-		if err := p.ends(); err != nil {
+		if err := p.awaitEnd(); err != nil {
 			t.Error(err)
 		}
 		<-p.agent.killed
 	})
 	t.Run("by itself", func(t *testing.T) {
-		p := begin(t, nil)
-		p.send(`{"jsonrpc":"2.0","id":1,"method":"session/prompt"}`)
-		line(t, p.agent.in)
-		p.agent.end()
-		p.hears(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the agent has ended with exit code 3"}}`)
-		if err := p.ends(); err == nil || !strings.Contains(err.Error(), "exit code 3") {
+		p := beginPair(t, nil)
+		p.sendLines(`{"jsonrpc":"2.0","id":1,"method":"session/prompt"}`)
+		nextLine(t, p.agent.in)
+		p.agent.endFake()
+		p.editorHears(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the agent has ended with exit code 3"}}`)
+		if err := p.awaitEnd(); err == nil || !strings.Contains(err.Error(), "exit code 3") {
 			t.Error(err)
 		}
 	})
 	t.Run("not started", func(t *testing.T) {
-		p := begin(t, func(_ *Proxy, f *fakeAgent) { f.failed = spec.Errorf(spec.ErrConflict, "no").WithHint("do this") })
-		p.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`)
-		p.hears(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no; do this"}}`)
-		if err := p.ends(); !errors.Is(err, spec.ErrConflict) {
+		p := beginPair(t, func(_ *Proxy, f *fakeAgent) { f.failed = spec.Errorf(spec.ErrConflict, "no").WithHint("do this") })
+		p.sendLines(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`)
+		p.editorHears(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no; do this"}}`)
+		if err := p.awaitEnd(); !errors.Is(err, spec.ErrConflict) {
 			t.Error(err)
 		}
 	})
@@ -482,23 +481,23 @@ func TestEnd(t *testing.T) {
 // TestDeferred checks that the first session decides where the agent starts, and that the agent gets the
 // editor's handshake.
 func TestDeferred(t *testing.T) {
-	p := begin(t, func(p *Proxy, _ *fakeAgent) { p.Deferred, p.Version = true, "1.2" })
-	p.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}`)
-	p.hears(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{},"authMethods":[],"agentInfo":{"name":"bothy","version":"1.2"}}}`)
-	p.send(`{"jsonrpc":"2.0","id":2,"method":"session/list","params":{}}`)
-	if got := line(t, p.heard); !strings.Contains(got, "no session has begun") {
+	p := beginPair(t, func(p *Proxy, _ *fakeAgent) { p.Deferred, p.Version = true, "1.2" })
+	p.sendLines(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}`)
+	p.editorHears(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{},"authMethods":[],"agentInfo":{"name":"bothy","version":"1.2"}}}`)
+	p.sendLines(`{"jsonrpc":"2.0","id":2,"method":"session/list","params":{}}`)
+	if got := nextLine(t, p.heard); !strings.Contains(got, "no session has begun") {
 		t.Error(got)
 	}
-	p.send(`{"jsonrpc":"2.0","id":3,"method":"session/new","params":{"cwd":"/host/work"}}`)
+	p.sendLines(`{"jsonrpc":"2.0","id":3,"method":"session/new","params":{"cwd":"/host/work"}}`)
 	p.receives(`{"jsonrpc":"2.0","id":"bothy-1","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":false,"writeTextFile":false},"terminal":false}}}`)
-	p.say(`{"jsonrpc":"2.0","id":"bothy-1","result":{"protocolVersion":1}}`)
+	p.sayLines(`{"jsonrpc":"2.0","id":"bothy-1","result":{"protocolVersion":1}}`)
 	p.receives(`{"jsonrpc":"2.0","id":3,"method":"session/new","params":{"cwd":"/work"}}`)
 	if got := strings.Join(p.agent.starts, " "); got != "/host/work" {
 		t.Errorf("it started in %q", got)
 	}
-	p = begin(t, func(p *Proxy, f *fakeAgent) { p.Deferred = true })
+	p = beginPair(t, func(p *Proxy, f *fakeAgent) { p.Deferred = true })
 	p.editor.Close()
-	if err := p.ends(); err != nil {
+	if err := p.awaitEnd(); err != nil {
 		t.Error(err)
 	}
 }

@@ -42,15 +42,15 @@ func parseSetup(params json.RawMessage) (s setup, err error) {
 	if s.params, err = parseObject(orEmpty(params)); err != nil {
 		return s, err
 	}
-	if s.dir = s.params.text("cwd"); !path.IsAbs(s.dir) {
+	if s.dir = s.params.textOf("cwd"); !path.IsAbs(s.dir) {
 		return s, fmt.Errorf("cwd %q is not an absolute path", s.dir)
 	}
-	if raw := s.params.get("additionalDirectories"); raw != nil {
+	if raw := s.params.member("additionalDirectories"); raw != nil {
 		if err := json.Unmarshal(raw, &s.more); err != nil {
 			return s, fmt.Errorf("additionalDirectories: %w", err)
 		}
 	}
-	if raw := s.params.get("mcpServers"); raw != nil {
+	if raw := s.params.member("mcpServers"); raw != nil {
 		if err := json.Unmarshal(raw, &s.raw); err != nil {
 			return s, fmt.Errorf("mcpServers: %w", err)
 		}
@@ -70,16 +70,16 @@ func parseServer(raw json.RawMessage) (m MCPServer, err error) {
 	if err != nil {
 		return m, err
 	}
-	m.Name, m.Type, m.Command, m.URL = o.text("name"), o.text("type"), o.text("command"), o.text("url")
-	if raw := o.get("args"); raw != nil {
+	m.Name, m.Type, m.Command, m.URL = o.textOf("name"), o.textOf("type"), o.textOf("command"), o.textOf("url")
+	if raw := o.member("args"); raw != nil {
 		if err := json.Unmarshal(raw, &m.Args); err != nil {
 			return m, fmt.Errorf("args of %q: %w", m.Name, err)
 		}
 	}
-	if m.Env, err = namesIn(o.get("env")); err != nil {
+	if m.Env, err = namesIn(o.member("env")); err != nil {
 		return m, fmt.Errorf("env of %q: %w", m.Name, err)
 	}
-	if m.Headers, err = namesIn(o.get("headers")); err != nil {
+	if m.Headers, err = namesIn(o.member("headers")); err != nil {
 		return m, fmt.Errorf("headers of %q: %w", m.Name, err)
 	}
 	if m.Type == "stdio" {

@@ -212,7 +212,7 @@ func awaitEnd(conn *unixconn.Conn, note func(string), said <-chan struct{}) erro
 	case <-time.After(complaintTime): // a child holds the stream open
 	}
 	return spec.Errorf(spec.ErrSandbox, "the agent has ended with exit code %d", ended.Status()).
-		WithHint("see what it printed on standard error")
+		WithHint("its standard error may tell more")
 }
 
 // Inside implements [acp.Host]. It follows the links of the host, but none that a sandbox may have made.

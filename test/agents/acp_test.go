@@ -75,8 +75,8 @@ type editorSaw struct {
 	text string // of all lines
 }
 
-// count counts what sight of a kind.
-func (s editorSaw) count(what string) (n int) {
+// countOf counts what sight of a kind.
+func (s editorSaw) countOf(what string) (n int) {
 	for _, h := range s.list {
 		if h.What == what {
 			n++
@@ -99,9 +99,9 @@ func (s editorSaw) result(t *testing.T, method string, n int) string {
 	return ""
 }
 
-// edits runs the steps of an editor with the official client over a command of bothy. permissions are the
+// runEditor runs the steps of an editor with the official client over a command of bothy. permissions are the
 // answers to the agent's questions.
-func (w *world) edits(t *testing.T, permissions []string, steps []act, command ...string) (s editorSaw) {
+func (w *world) runEditor(t *testing.T, permissions []string, steps []act, command ...string) (s editorSaw) {
 	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -129,7 +129,7 @@ func (w *world) edits(t *testing.T, permissions []string, steps []act, command .
 		_ = json.Unmarshal(lines.Bytes(), &h) // some fields have other types elsewhere
 		s.list = append(s.list, h)
 	}
-	if r.Code != 0 || s.count("ready") != 1 || s.count("reached") != 0 {
+	if r.Code != 0 || s.countOf("ready") != 1 || s.countOf("reached") != 0 {
 		t.Fatalf("%v\nthe model was asked\n%s", r, summary(w.model.Requests()))
 	}
 	if !strings.Contains(s.text, `{"what":"exit","value":{"code":0,`) {
@@ -141,7 +141,8 @@ func (w *world) edits(t *testing.T, permissions []string, steps []act, command .
 // Steps of every editor.
 var (
 	hello = act{"request": "initialize", "params": act{"protocolVersion": 1, "clientInfo": act{"name": "test", "version": "1"}, "clientCapabilities": act{
-		"fs": act{"readTextFile": true, "writeTextFile": true}, "terminal": true, "auth": act{"terminal": true}}}}
+		"fs": act{"readTextFile": true, "writeTextFile": true}, "terminal": true, "auth": act{"terminal": true},
+	}}}
 	begin = act{"request": "session/new", "params": act{"cwd": "$cwd", "mcpServers": []act{}}}
 )
 
@@ -182,10 +183,15 @@ func TestACPClaude(t *testing.T) {
 		ask := act{"request": "session/set_mode", "params": act{"sessionId": "$session", "modeId": "default"}}
 		thinks := prompt("think")
 		thinks["background"] = true
-		s := w.edits(t, []string{"allow_once", "reject_once", "allow_once"}, []act{
-			hello, {"request": "session/new", "params": act{"cwd": "$cwd", "mcpServers": []act{own}}}, ask,
+		s := w.runEditor(t, []string{"allow_once", "reject_once", "allow_once"}, []act{
+			hello,
+			{"request": "session/new", "params": act{"cwd": "$cwd", "mcpServers": []act{own}}},
+			ask,
 			prompt("write first"), prompt("write second"), prompt("remember"),
-			thinks, {"sleep": 3000}, {"notify": "session/cancel", "params": act{"sessionId": "$session"}}, {"sleep": 1000},
+			thinks,
+			{"sleep": 3000},
+			{"notify": "session/cancel", "params": act{"sessionId": "$session"}},
+			{"sleep": 1000},
 			{"request": "session/list", "params": act{"cwd": "$cwd"}},
 			{"request": "session/new", "params": act{"cwd": "/etc", "mcpServers": []act{}}},
 			{"request": "session/new", "params": act{"cwd": "$cwd", "mcpServers": []act{{"name": "gone", "command": "/nowhere/x", "args": []string{}, "env": []act{}}}}},
@@ -205,7 +211,7 @@ func TestACPClaude(t *testing.T) {
 		if got := w.read(t, "remembered.txt"); got != "of the editor, on 4.19.0-gvisor\n" {
 			t.Errorf("the editor's MCP server wrote %q", got)
 		}
-		if n := s.count("permission"); n != 3 {
+		if n := s.countOf("permission"); n != 3 {
 			t.Errorf("it asked for permission %d times", n)
 		}
 		for i, want := range []string{"end_turn", "", "end_turn", "cancelled"} {
@@ -233,15 +239,16 @@ func TestACPClaude(t *testing.T) {
 		if err := json.Unmarshal([]byte(s.result(t, "session/new", 0)), &made); err != nil {
 			t.Fatal(err)
 		}
-		s = w.edits(t, nil, []act{
-			hello, {"request": "session/load", "params": act{"sessionId": made.Session, "cwd": "$cwd", "mcpServers": []act{}}},
+		s = w.runEditor(t, nil, []act{
+			hello,
+			{"request": "session/load", "params": act{"sessionId": made.Session, "cwd": "$cwd", "mcpServers": []act{}}},
 			begin, prompt("write second"),
 		}, "acp", "--bypass-permissions", "--skip-mcp", "--name", box, "claude")
 		if !strings.Contains(s.text, "The first is written.") {
 			t.Errorf("the loaded session has forgotten:\n%s", s.text)
 		}
-		if got := w.read(t, "second.txt"); got != "two\n" || s.count("permission") != 0 {
-			t.Errorf("it asked %d times, and wrote %q", s.count("permission"), got)
+		if got := w.read(t, "second.txt"); got != "two\n" || s.countOf("permission") != 0 {
+			t.Errorf("it asked %d times, and wrote %q", s.countOf("permission"), got)
 		}
 		if out := w.Must(t, "exec", box, "sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"); strings.Contains(out, "adapter") || strings.Contains(out, "agent/claude") {
 			t.Errorf("the agent is left: %s", out)
@@ -270,9 +277,9 @@ func TestACPTwo(t *testing.T) {
 		second := &world{stage: w.stage, Caller: &mate, cli: w.cli, model: w.model}
 		go func() {
 			defer close(ended)
-			other = second.edits(t, nil, []act{hello, begin, prompt("write first")}, args...)
+			other = second.runEditor(t, nil, []act{hello, begin, prompt("write first")}, args...)
 		}()
-		s := w.edits(t, nil, []act{hello, begin, prompt("write second")}, args...)
+		s := w.runEditor(t, nil, []act{hello, begin, prompt("write second")}, args...)
 		<-ended
 		if s.result(t, "session/new", 0) == other.result(t, "session/new", 0) {
 			t.Error("they share a session")
@@ -291,7 +298,7 @@ func writesFor(t *testing.T, a cli) {
 	t.Helper()
 	harness.Sweep(t, "agents")
 	inEditor(t, a, func(t *testing.T, w *world, script string) {
-		s := w.edits(t, nil, []act{hello, begin, prompt("write first"), prompt("hello")}, "acp", "--name", box, "--mock", script, a.name, w.Work)
+		s := w.runEditor(t, nil, []act{hello, begin, prompt("write first"), prompt("hello")}, "acp", "--name", box, "--mock", script, a.name, w.Work)
 		if got := w.read(t, "first.txt"); got != "one\n" || !strings.Contains(s.text, "The first is written.") {
 			t.Errorf("%q\n%s", got, s.text)
 		}
@@ -331,7 +338,7 @@ func TestACPSettings(t *testing.T) {
 	inEditor(t, claude, func(t *testing.T, w *world, script string) {
 		// The page's command names no mock. So its sandbox is made before, and the editor finds it.
 		w.Must(t, "acp", "--mock", script, "claude")
-		s := w.edits(t, nil, []act{hello, begin, prompt("hello")}, "acp", "claude")
+		s := w.runEditor(t, nil, []act{hello, begin, prompt("hello")}, "acp", "claude")
 		if !strings.Contains(s.text, "Hello, editor.") {
 			t.Error(s.text)
 		}
