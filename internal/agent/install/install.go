@@ -193,7 +193,7 @@ func (in *installer) fetchModule(ctx context.Context, text, root string) error {
 		return err
 	}
 	defer f.Close()
-	if err = in.unpack(f, t, dir, "package.json"); err == nil {
+	if err = in.unpack(f, t, dir, ""); err == nil {
 		os.Remove(in.home.Part(t.Integrity.Digest()))
 	}
 	return err
@@ -219,14 +219,14 @@ func (in *installer) download(ctx context.Context, t npm.Tarball) (*os.File, err
 	})
 }
 
-// unpack unpacks a package, which has a file, into an empty directory.
-func (in *installer) unpack(f *os.File, t npm.Tarball, dir, file string) error {
+// unpack unpacks a package into an empty directory. The package must contain the program, if that has a name.
+func (in *installer) unpack(f *os.File, t npm.Tarball, dir, program string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	err = npm.Unpack(in.reportReading(f, t.Version), root, file)
+	err = npm.Unpack(in.reportReading(f, t.Version), root, program)
 	if errors.Is(err, spec.ErrDenied) {
 		os.Remove(in.home.Part(t.Integrity.Digest())) // it would be refused again
 	}

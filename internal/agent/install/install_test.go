@@ -104,6 +104,55 @@ func left(t *testing.T, st *store.Store) (list []string) {
 	return list
 }
 
+// TestInstallWith checks that the packages that a program loads are installed with it, each with its own hash,
+// and that nothing is installed if one cannot be.
+func TestInstallWith(t *testing.T) {
+	r, st := registrytest.New(t), open(t)
+	publish(t, r, "1.0.0")
+	module := registrytest.Tarball(t, registrytest.File("package/package.json", "{}"), registrytest.File("package/lib/x.js", "x"))
+	lib := r.Publish("@corp/lib", "2.0.0", module)
+	r.Publish("plain", "3.0.0", module)
+	order := request("1.0.0")
+	order.Source.With = []string{"@corp/lib@2.0.0", "plain@3.0.0"}
+
+	lib.Dist.Integrity = registrytest.Integrity([]byte("other"))
+	if _, err := Install(t.Context(), st, r.Env(t), order, silent); !errors.Is(err, spec.ErrDenied) {
+		t.Errorf("with a package of another hash: %v", err)
+	}
+	if _, ok := agent.Present(st, order); ok {
+		t.Error("it is installed")
+	}
+	lib.Dist.Integrity = registrytest.Integrity(module)
+	got, err := Install(t.Context(), st, r.Env(t), order, silent)
+	must(t, err)
+	whole(t, got.Installation, "1.0.0")
+	for _, name := range []string{"@corp/lib/lib/x.js", "plain/package.json"} {
+		info, err := os.Stat(filepath.Join(got.Root(), "node_modules", name))
+		if err != nil || info.Mode().Perm() != 0o444 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+		if info, err = os.Stat(filepath.Dir(filepath.Join(got.Root(), "node_modules", name))); err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("the directory of %s: %v, %v", name, info, err)
+		}
+	}
+	if l := left(t, st); len(l) != 0 {
+		t.Errorf("%v is left", l)
+	}
+	if again, err := Install(t.Context(), st, r.Env(t), order, silent); err != nil || again.Fresh {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+	order.Source.With = order.Source.With[:1]
+	if _, err := Install(t.Context(), st, r.Env(t), order, silent); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("with other packages: %v", err)
+	}
+	for _, with := range []string{"plain", "plain@3", "plain@^3.0.0", "../x@1.0.0", "@1.0.0", "plain@latest"} {
+		order.Source.With = []string{with}
+		if _, err := Install(t.Context(), st, r.Env(t), order, silent); err == nil {
+			t.Errorf("%q was taken", with)
+		}
+	}
+}
+
 func TestInstall(t *testing.T) {
 	r, st := registrytest.New(t), open(t)
 	v := publish(t, r, "1.0.0")

@@ -27,7 +27,8 @@ var usual = bounds{bytes: 4 << 30, files: 100_000}
 const maxPath = 1024
 
 // Unpack writes the files of a tarball into root, which is empty, without the directory that npm puts
-// around them. Files become read-only, and executable if they were, or if they are the program. It
+// around them. Files become read-only, and executable if they were, or if they are the program. The program
+// must be among them; it may be empty. Unpack
 // rejects everything that a package does not need: links, devices, names that lead out of root, that
 // occur twice, or that some file systems treat as the same.
 func Unpack(r io.Reader, root *os.Root, program string) error {
@@ -84,7 +85,7 @@ func (u *unpacker) unpackAll(r io.Reader) error {
 	if plain.N <= 0 {
 		return u.tooMuch()
 	}
-	if !u.made[u.program] {
+	if u.program != "" && !u.made[u.program] {
 		return fmt.Errorf("it has no %q", u.program)
 	}
 	return nil
