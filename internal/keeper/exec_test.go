@@ -82,6 +82,32 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
+// TestSpare checks that a vanished caller's program is hung up alone, and that the sandbox stays, if the request
+// says so.
+func TestSpare(t *testing.T) {
+	k := bare()
+	k.spec.Remove = true
+	l, in := connectInit(t)
+	k.useLink(l)
+	in.Hello()
+	p := keepertest.NewProgram()
+	s := session.Direct(p, session.Ending{})
+	session.NewTable().Add(s, session.KindExec, wire.Command{}, 9)
+	ours, theirs := keepertest.Conns(t)
+	done := make(chan struct{})
+	go func() { defer close(done); k.serveProgram(ours, s, true) }()
+	theirs.Close()
+	keepertest.Within(t, "obey", func() { <-done })
+	if got := fmt.Sprint(p.Signals()); got != "[1]" {
+		t.Errorf("it got the signals %v", got)
+	}
+	if k.life.stopping || k.life.how.discard {
+		t.Error("the sandbox ends with it")
+	}
+	p.End <- driver.Exit{Signal: 1}
+	s.AwaitEnd()
+}
+
 // ends checks that the keeper asks for a signal to all that a program has started.
 func ends(t *testing.T, in *keepertest.Inside, pid, sig int) {
 	t.Helper()
