@@ -76,23 +76,24 @@ type Ended struct {
 	Run *run.Run
 	// Code is the exit code for a process that carried the run on.
 	Code int
-	// State is the run as it stood then. It is nil if that could not be read; Unread says why.
-	State  runstate.Run
+	// View is the run as it stood then, in JSON. It is nil if that could not be read; Unread says why.
+	View   any
 	Unread error
 	// Draft is the file that a drafted flow was written to, after Elapsed. Empty: none.
 	Draft   string
 	Elapsed time.Duration
 }
 
-// finish releases a run and sends the notice that it ended. It reads the state first, because a notified
-// program may resume the run at once.
+// finish releases a run and sends the notice that it ended. It looks at the run first, because a notified
+// program may resume or remove it at once.
 func (l *Launcher) finish(ctx context.Context, r *run.Run, h *run.Host, n notify.Notice, code int) *Ended {
 	end := &Ended{Run: r, Code: code}
-	if end.State, end.Unread = runstate.Read(l.Engine, r); end.Unread != nil {
-		end.State = nil
-	} else {
-		end.State.Recorded().Hosted = false
+	state, err := runstate.Read(l.Engine, r)
+	if err == nil {
+		state.Recorded().Hosted = false
+		end.View = state.View()
 	}
+	end.Unread = err
 	h.Close()
 	l.notify(context.WithoutCancel(ctx), n) // a signal may have canceled ctx
 	return end

@@ -49,7 +49,7 @@ func (a *app) printEnd(end *launch.Ended) error {
 	if a.JSON {
 		err := end.Unread
 		if err == nil {
-			err = a.PrintJSON(end.State.View())
+			err = a.PrintJSON(end.View)
 		}
 		if err != nil && !errors.Is(err, unix.EPIPE) { // the reader is gone
 			return err

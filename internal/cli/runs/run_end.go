@@ -24,16 +24,16 @@ func runStopCommand(a *app, k *runKind, meant func(named []string) (runstate.Run
 				return err
 			}
 			r := l.Recorded()
-			if err := a.launcher(r.Engine).Stop(cmd.Context(), l); err != nil {
-				return err
+			err = a.launcher(r.Engine).Stop(cmd.Context(), l)
+			if err == nil {
+				fmt.Fprintln(a.Out, r.Run.ID)
 			}
-			fmt.Fprintln(a.Out, r.Run.ID)
 			if l, ok := l.(*runstate.Loop); ok && r.Ours { // otherwise the process that runs it tells
 				if text := runview.UntoldText(r.Run.ID, l.State); text != "" {
 					a.Note("%s", text)
 				}
 			}
-			return nil
+			return err
 		},
 	}
 }
