@@ -44,9 +44,9 @@ func (p *packet) takeBytes(n int) []byte {
 	return b
 }
 
-func (p *packet) takeByte() byte { return p.takeBytes(1)[0] }
+func (p *packet) takeByte() byte     { return p.takeBytes(1)[0] }
 func (p *packet) takeUint32() uint32 { return binary.BigEndian.Uint32(p.takeBytes(4)) }
-func (p *packet) uint64() uint64 { return binary.BigEndian.Uint64(p.takeBytes(8)) }
+func (p *packet) uint64() uint64     { return binary.BigEndian.Uint64(p.takeBytes(8)) }
 
 // takeField returns a field that begins with its length.
 func (p *packet) takeField() []byte {

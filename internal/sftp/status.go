@@ -58,8 +58,7 @@ func codeOf(err error) uint32 {
 
 // reasonOf returns an error's text without the path, which the client knows.
 func reasonOf(err error) string {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		return errno.Error()
 	}
 	return err.Error()

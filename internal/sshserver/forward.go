@@ -73,7 +73,7 @@ func isHost(s string) bool {
 // carryBytes carries bytes both ways until the program inside has nothing to say and the client has closed
 // its half, or the channel.
 func carryBytes(ch ssh.Channel, requests <-chan *ssh.Request, p *pipes) {
-	defer ch.Close()
+	defer func() { _ = ch.Close() }()
 	in, out := p.ours[0], p.ours[1]
 	closed := make(chan struct{})
 	go func() {

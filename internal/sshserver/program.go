@@ -20,7 +20,7 @@ import (
 // runProgram runs the session's program to its end, and tells the client how it ended.
 func (t *session) runProgram(ctx context.Context, c wire.Command) {
 	defer close(t.running)
-	defer t.ch.Close()
+	defer func() { _ = t.ch.Close() }()
 	ask := wire.Ask{Op: wire.OpExec, Prepares: true, Spares: true, Command: c}
 	var ended wire.Ended
 	var err error

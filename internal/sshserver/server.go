@@ -66,9 +66,9 @@ type server struct {
 func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 	s := &server{Options: o, free: make(chan struct{}, maxChannels)}
 	conn := &streamConn{ReadWriteCloser: stream}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	late := time.AfterFunc(handshakeTime, func() { conn.Close() })
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	late := time.AfterFunc(handshakeTime, func() { _ = conn.Close() })
 	config := &ssh.ServerConfig{
 		ServerVersion: version,
 		NoClientAuth:  true,
@@ -96,7 +96,7 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 		s.openChannel(ctx, nc)
 	}
 	cancel()
-	client.Close()
+	_ = client.Close()
 	s.wg.Wait()
 	return nil
 }

@@ -35,10 +35,9 @@ type inside struct {
 }
 
 type program struct {
-	ask            wire.Ask
-	conn           *unixconn.Conn
-	in, out, errs  *os.File
-	caller, keeper *unixconn.Conn
+	ask           wire.Ask
+	conn          *unixconn.Conn
+	in, out, errs *os.File
 }
 
 func (i *inside) Ask(_ context.Context, q wire.Ask, files ...*os.File) (*unixconn.Conn, wire.Started, error) {

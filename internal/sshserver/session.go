@@ -59,7 +59,7 @@ func (s *server) serveSession(ctx context.Context, nc ssh.NewChannel) {
 	if t.began {
 		<-t.running
 	}
-	ch.Close()
+	_ = ch.Close()
 }
 
 // request carries out a request of the client. A malformed one fails.
