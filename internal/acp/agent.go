@@ -61,7 +61,12 @@ func (p *Proxy) askEditor(m message) error {
 // isForm reports whether params ask for nothing but a form.
 func isForm(params json.RawMessage) bool {
 	o, err := parseObject(orEmpty(params))
-	return err == nil && (o.member("mode") == nil || o.textOf("mode") == "form") && o.member("url") == nil
+	if err != nil {
+		return false
+	}
+	members := len(o.values)
+	o.removeLookalikes("mode", "url")
+	return len(o.values) == members && (o.member("mode") == nil || o.textOf("mode") == "form") && o.member("url") == nil
 }
 
 // maxShown bounds names of the agent in messages.

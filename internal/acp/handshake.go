@@ -75,6 +75,7 @@ func judgeInitialized(result json.RawMessage) (json.RawMessage, error) {
 	if string(r.member("protocolVersion")) != version {
 		return nil, errors.New("it does not speak version 1 of the protocol")
 	}
+	r.removeLookalikes("protocolVersion", "agentCapabilities", "agentInfo", "authMethods", "_meta")
 	r.remove("_meta")
 	if raw := r.member("authMethods"); raw != nil {
 		kept, err := ownLogins(raw)
@@ -119,6 +120,7 @@ func judgeFault(fault json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.removeLookalikes("code", "message", "data")
 	var code int
 	if err := json.Unmarshal(f.member("code"), &code); err != nil {
 		return nil, errors.New("the code of its error is not a number")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -56,7 +57,7 @@ func (l *lineReader) skipLine() (err error) {
 const stallTime = 60 * time.Second
 
 // errStalled is the error of an agent that does not read.
-var errStalled = errors.New("the agent has not read its input for a minute")
+var errStalled = errors.New("the agent does not read its input")
 
 // lineWriter writes messages, each at once, for several goroutines.
 type lineWriter struct {
@@ -64,15 +65,29 @@ type lineWriter struct {
 	w     io.Writer
 	limit time.Duration // of a write; 0: none
 	gone  error         // replaces the error of a write; nil: none does
+
+	short atomic.Int64 // a shorter limit, in nanoseconds; 0: none
+}
+
+// shorten lowers the limit of a write that is under way, and of all later ones.
+func (l *lineWriter) shorten(limit time.Duration) {
+	l.short.Store(int64(limit))
+	l.setDeadline(limit)
+}
+
+// setDeadline bounds a write, if the writer can do that: a file on a disk waits.
+func (l *lineWriter) setDeadline(limit time.Duration) {
+	if d, ok := l.w.(interface{ SetWriteDeadline(time.Time) error }); ok && limit > 0 {
+		_ = d.SetWriteDeadline(time.Now().Add(limit))
+	}
 }
 
 func (l *lineWriter) writeMessage(m message) error {
 	line := m.encode()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if d, ok := l.w.(interface{ SetWriteDeadline(time.Time) error }); ok && l.limit > 0 {
-		_ = d.SetWriteDeadline(time.Now().Add(l.limit)) // a file that has none waits
-	}
+	l.setDeadline(l.limit)
+	l.setDeadline(time.Duration(l.short.Load()))
 	_, err := l.w.Write(line)
 	if t, ok := errors.AsType[interface {
 		error

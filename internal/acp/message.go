@@ -19,8 +19,11 @@ import (
 // MaxMessage bounds a message, in bytes.
 const MaxMessage = 64 << 20
 
-// maxID bounds the ID of a request, in bytes.
-const maxID = 256
+// Bounds of a request's ID and of a method's name, in bytes. Both are kept.
+const (
+	maxID     = 256
+	maxMethod = 256
+)
 
 // Error codes of JSON-RPC, and those of ACP that the proxy uses.
 const (
@@ -68,6 +71,9 @@ func parseMessage(line []byte) (m message, err error) {
 	if raw := o.member("method"); raw != nil {
 		if json.Unmarshal(raw, &m.method) != nil || m.method == "" {
 			return m, errors.New("its method is not a text")
+		}
+		if len(m.method) > maxMethod {
+			return m, errors.New("the name of its method is too long")
 		}
 	}
 	m.params, m.result, m.fault = o.member("params"), o.member("result"), o.member("error")

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // object is a JSON object in the order of its text.
@@ -12,6 +15,9 @@ type object struct {
 	names  []string
 	values map[string]json.RawMessage
 }
+
+// maxMembers bounds the members of an object that is taken apart: each costs much more memory than its text.
+const maxMembers = 1000
 
 // parseObject reads an object in which each name occurs once. Readers disagree about the others. The values
 // share the bytes of text.
@@ -36,6 +42,9 @@ func parseObject(text []byte) (o object, err error) {
 		}
 		if _, twice := o.values[name]; twice {
 			return o, errors.New("it has a name twice: " + strconv.Quote(shortened(name)))
+		}
+		if len(o.names) == maxMembers {
+			return o, fmt.Errorf("it has more than %d members", maxMembers)
 		}
 		i = skipSpace(text, skipSpace(text, end)+1) // after the colon
 		end = skipValue(text, i)
@@ -138,6 +147,16 @@ func (o *object) setMember(name string, value json.RawMessage) {
 
 // remove takes a member out.
 func (o *object) remove(name string) { delete(o.values, name) }
+
+// removeLookalikes takes out the members that readers which ignore case would take for one of the names. Go's
+// own reader does so.
+func (o *object) removeLookalikes(names ...string) {
+	for _, has := range o.names {
+		if !slices.Contains(names, has) && slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(has, name) }) {
+			o.remove(has)
+		}
+	}
+}
 
 // encode returns the object's text.
 func (o *object) encode() json.RawMessage {

@@ -54,6 +54,7 @@ type Proxy struct {
 	editor  *lineWriter
 	begun   chan struct{} // closed when the agent runs, or could not be started
 	over    chan struct{} // closed when the agent has ended
+	noInput chan struct{} // closed when the editor's input has ended
 	ended   chan error    // holds why the agent says nothing more
 	agent   *Agent
 	toAgent *lineWriter
@@ -87,15 +88,27 @@ const maxOpen = 1024
 func (p *Proxy) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	p.editor = &lineWriter{w: out, gone: errEditorGone}
 	p.begun, p.over, p.ended = make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	p.noInput = make(chan struct{})
 	p.asked, p.asks, p.noted = map[string]question{}, map[string]bool{}, map[string]bool{}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	lines := make(chan input, 4)
-	go readEditor(ctx, in, lines)
+	go p.readEditor(ctx, in, lines)
 	if !p.Deferred {
 		go func() { _ = p.startAgent(ctx, "") }()
 	}
-	err := p.converse(ctx, lines)
+	done := make(chan error, 1)
+	go func() { done <- p.converse(ctx, lines) }()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		select {
+		case err = <-done:
+		case <-time.After(p.graceFor(killGrace)): // the editor does not read an answer
+			err = context.Cause(ctx)
+		}
+	}
 	cancel(nil) // of a start that is under way
 	p.endAgent()
 	if errors.Is(err, errEditorGone) {
@@ -114,8 +127,9 @@ type input struct {
 }
 
 // readEditor reads the editor's lines until its input ends.
-func readEditor(ctx context.Context, in io.Reader, lines chan<- input) {
+func (p *Proxy) readEditor(ctx context.Context, in io.Reader, lines chan<- input) {
 	defer close(lines)
+	defer close(p.noInput)
 	r := newLineReader(in)
 	for {
 		line, err := r.readLine()
@@ -187,9 +201,19 @@ func (p *Proxy) startAgent(ctx context.Context, dir string) error {
 			close(p.over)
 		}()
 		go p.readAgent()
+		go p.hurryAgent()
 	}
 	close(p.begun)
 	return err
+}
+
+// hurryAgent bounds the wait for an agent that does not read, once the editor's input has ended.
+func (p *Proxy) hurryAgent() {
+	select {
+	case <-p.noInput:
+		p.toAgent.shorten(p.graceFor(usualGrace))
+	case <-p.over:
+	}
 }
 
 // awaitAgent waits until the agent runs.

@@ -179,7 +179,7 @@ func TestHandshake(t *testing.T) {
 	p := beginPair(t, nil)
 	p.sendLines(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":2,"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true,"auth":{"terminal":true},"elicitation":{"form":{},"url":{}},"_meta":{"terminal-auth":true,"terminal_output":true}},"clientInfo":{"name":"e"}}}`)
 	p.receives(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":false,"writeTextFile":false},"terminal":false,"auth":{"terminal":false},"elicitation":{"form":{}},"_meta":{"terminal_output":true}},"clientInfo":{"name":"e"}}}`)
-	p.sayLines(strings.ReplaceAll(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true},"_meta":{"run":"this"},"authMethods":[
+	p.sayLines(strings.ReplaceAll(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true},"_meta":{"run":"this"},"_Meta":{"run":"this"},"AuthMethods":[{"id":"t","type":"terminal"}],"authMethod\u017f":[{"id":"t","type":"terminal"}],"authMethods":[
 		{"id":"t","name":"Log in","type":"terminal","args":["--evil"]},{"id":"e","name":"Key","type":"env_var","vars":[{"name":"LD_PRELOAD"}]},
 		{"id":"a","name":"Own","description":"d","_meta":{"terminal-auth":{"command":"/bin/sh","args":["-c","evil"]}}},{"type":"agent","id":"b","name":"B"}]}}`, "\n", ""))
 	p.editorHears(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true},"authMethods":[{"id":"a","name":"Own","description":"d"},{"id":"b","name":"B"}]}}`)
@@ -249,6 +249,8 @@ func TestSameBytes(t *testing.T) {
 		"another version":       `{"jsonrpc":"1.0","method":"session/update"}`,
 		"an ID that is a list":  `{"jsonrpc":"2.0","id":[1],"method":"session/request_permission"}`,
 		"a long ID":             `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 300) + `","method":"session/request_permission"}`,
+		"a long method":         `{"jsonrpc":"2.0","method":"` + strings.Repeat("x", 300) + `"}`,
+		"many members":          `{"jsonrpc":"2.0","method":"session/update"` + manyMembers(1000) + `}`,
 		"neither":               `{"jsonrpc":"2.0"}`,
 		"both":                  `{"jsonrpc":"2.0","id":1,"result":{},"error":{}}`,
 		"deep":                  `{"jsonrpc":"2.0","method":"session/update","params":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`,
@@ -280,6 +282,14 @@ func TestSameBytes(t *testing.T) {
 	})
 }
 
+func manyMembers(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"%d":0`, i)
+	}
+	return b.String()
+}
+
 // TestAnswers checks that an editor gets answers to its own questions only, once, whatever their order.
 func TestAnswers(t *testing.T) {
 	p := beginPair(t, nil)
@@ -293,7 +303,7 @@ func TestAnswers(t *testing.T) {
 	}
 	p.sayLines(`{"jsonrpc":"2.0","id":99,"result":{"nobody":"asked"}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}`,
 		`{"jsonrpc":"2.0","id":2,"result":[]}`, `{"jsonrpc":"2.0","id":2,"result":["again"]}`,
-		`{"jsonrpc":"2.0","id":"1","error":{"code":-32000,"message":"log in","data":{"authMethods":[{"_meta":{"terminal-auth":{}}}]}}}`, `{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}`)
+		`{"jsonrpc":"2.0","id":"1","error":{"code":-32000,"message":"log in","Data":{"authMethods":[]},"data":{"authMethods":[{"_meta":{"terminal-auth":{}}}]}}}`, `{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}`)
 	p.editorHears(`{"jsonrpc":"2.0","id":2,"result":[]}`)
 	p.editorHears(`{"jsonrpc":"2.0","id":"1","error":{"code":-32000,"message":"log in"}}`)
 	p.editorHears(`{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}`)
@@ -454,6 +464,15 @@ func TestEnd(t *testing.T) {
 		p := beginPair(t, nil)
 		p.editor.Close()
 		if err := p.awaitEnd(); err != nil {
+			t.Error(err)
+		}
+		<-p.agent.killed
+	})
+	t.Run("without reading", func(t *testing.T) {
+		p := beginPair(t, nil)
+		p.sendLines(`{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":"` + strings.Repeat("x", 4<<20) + `"}`)
+		p.editor.Close()
+		if err := p.awaitEnd(); !errors.Is(err, spec.ErrSandbox) || !strings.Contains(err.Error(), "does not read its input") {
 			t.Error(err)
 		}
 		<-p.agent.killed

@@ -95,8 +95,12 @@ func TestExpiry(t *testing.T) {
 func TestWrongWishes(t *testing.T) {
 	b := openBook(t)
 	for _, w := range []Wish{
-		{}, {Scopes: []Scope{"root"}}, {Scopes: []Scope{Read}, Sandboxes: []string{"../x"}}, {Scopes: []Scope{Read}, Lasts: -1},
-		{Scopes: []Scope{Read}, Name: "a\nb"}, {Scopes: []Scope{Read}, Name: strings.Repeat("x", 999)},
+		{},
+		{Scopes: []Scope{"root"}},
+		{Scopes: []Scope{Read}, Sandboxes: []string{"../x"}},
+		{Scopes: []Scope{Read}, Lasts: -1},
+		{Scopes: []Scope{Read}, Name: "a\nb"},
+		{Scopes: []Scope{Read}, Name: strings.Repeat("x", 999)},
 	} {
 		if _, _, err := b.Create(w); !errors.Is(err, spec.ErrUsage) {
 			t.Errorf("%+v: %v", w, err)

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"os/signal"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/acp"
 	"github.com/bothy-dev/bothy/internal/agentprogram"
@@ -83,6 +85,7 @@ func (a *app) serveEditor(cmd *cobra.Command, e *engine.Engine, f *acpFlags) err
 		Err: errs, PassSecrets: f.passSecrets,
 		Enter: func(ctx context.Context, dir string) (editor.Place, error) { return a.enterPlace(ctx, cmd, e, f, dir) },
 	}
+	signal.Ignore(unix.SIGPIPE) // an editor that closes its end early has ended the conversation
 	ctx, release := cmdline.Interruptible(cmd.Context())
 	defer release()
 	return p.Run(ctx, a.In, a.Out)

@@ -23,11 +23,11 @@ type Order struct {
 	Branches []string        // empty: all
 	// Moved leaves out a branch that is not checked out, was never fetched, and is at the same
 	// commit as the user's branch of that name.
-	Moved    bool
-	DryRun   bool  // change nothing in the user's repository
+	Moved  bool
+	DryRun bool // change nothing in the user's repository
 	// Written lists the paths in the workspace at which the sandbox has its own files, over those of
 	// the host. Nil: all files there are the sandbox's.
-	Written func() ([]string, error)
+	Written  func() ([]string, error)
 	MaxBytes int64 // of the pack
 }
 

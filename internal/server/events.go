@@ -17,7 +17,8 @@ func eventRoutes() []Route {
 		Method: "GET", Pattern: "/v1/events", Scope: apitoken.Read, Limit: events, PerSandbox: true,
 		Summary: "Follow the events of sandboxes, like bothy events; a client that comes back with Last-Event-ID misses nothing, or first gets an event gap",
 		Query: []Param{
-			{"sandbox", "only those of this sandbox", "string"}, {"type", "only events of these kinds, with commas", "string"},
+			{"sandbox", "only those of this sandbox", "string"},
+			{"type", "only events of these kinds, with commas", "string"},
 			{"since", "begin after this position, or at start; default now", "string"},
 		},
 		Stream: "text/event-stream", Part: "events whose id is a position, and whose data is a line of bothy events --json",
