@@ -215,7 +215,7 @@ func TestServeStream(t *testing.T) {
 		script := `trap 'echo ended > gone; exit' TERM; echo one; while [ ! -e go ]; do sleep 0.1; done; echo two; sleep 600 & wait`
 		resp := s.open(ctx, "POST", "/v1/sandboxes/worker/exec", object{"args": []string{"sh", "-c", script}, "output": "stream"})
 		defer resp.Body.Close()
-		if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "application/x-ndjson" {
+		if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/x-ndjson" {
 			t.Fatalf("%d %v", resp.StatusCode, resp.Header)
 		}
 		lines := bufio.NewScanner(resp.Body)

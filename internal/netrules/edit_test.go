@@ -35,7 +35,7 @@ func TestHintNamesSandbox(t *testing.T) {
 		t.Errorf("for one: %v, %q", err, spec.Hint(err))
 	}
 	for _, other := range []error{errors.New("x"), spec.Errorf(nil, "x").WithHint("bothy policy ls --sandbox y")} {
-		if withSandbox(&spec.Sandbox{Name: "box"}, other) != other {
+		if got := withSandbox(&spec.Sandbox{Name: "box"}, other); got != other { //nolint:errorlint // the same error, not one that wraps it
 			t.Errorf("changed: %v", other)
 		}
 	}

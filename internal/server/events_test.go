@@ -29,7 +29,7 @@ func (a *api) follow(path string, edit ...func(*http.Request)) *stream {
 	resp, err := http.DefaultClient.Do(req)
 	must(a.t, err)
 	a.t.Cleanup(func() { resp.Body.Close() })
-	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" {
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
 		a.t.Fatalf("%d %v", resp.StatusCode, resp.Header)
 	}
 	return &stream{a.t, resp, bufio.NewScanner(resp.Body)}

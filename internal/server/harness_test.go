@@ -93,7 +93,7 @@ type answered struct {
 func (r answered) fieldAt(path string) any {
 	var v any
 	_ = json.Unmarshal(r.body, &v)
-	for _, name := range strings.Split(path, ".") {
+	for name := range strings.SplitSeq(path, ".") {
 		m, _ := v.(map[string]any)
 		v = m[name]
 	}

@@ -127,8 +127,7 @@ func (s *schemas) knowTypes(root, t reflect.Type, known map[reflect.Type]*jsonsc
 		known[t] = &jsonschema.Schema{Ref: s.refTo(t)["$ref"].(string)}
 		return
 	}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		switch {
 		case f.Tag.Get("json") == "-", !f.IsExported() && !f.Anonymous:
 		case f.Anonymous:
@@ -146,8 +145,8 @@ func (s *schemas) knowTypes(root, t reflect.Type, known map[reflect.Type]*jsonsc
 // withoutName returns a struct type with the same exported fields.
 func withoutName(t reflect.Type) reflect.Type {
 	var fields []reflect.StructField
-	for i := range t.NumField() {
-		if f := t.Field(i); f.IsExported() {
+	for f := range t.Fields() {
+		if f.IsExported() {
 			fields = append(fields, f)
 		}
 	}

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"fmt"
+	"errors"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -22,10 +22,10 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s: twice, or without a summary or a function", key)
 		}
 		seen[key] = true
-		if r.Method != "GET" && r.Scope == "" {
+		if r.Method != http.MethodGet && r.Scope == "" {
 			t.Errorf("%s changes something without a scope", key)
 		}
-		if r.Method == "GET" && r.Request != nil {
+		if r.Method == http.MethodGet && r.Request != nil {
 			t.Errorf("%s has a body", key)
 		}
 	}
@@ -254,7 +254,7 @@ func TestBusy(t *testing.T) {
 		must(t, err)
 	}
 	_, err := s.takeSlot(terminals)
-	if err == nil || err.(*busy).status() != http.StatusTooManyRequests || fmt.Sprint(err) == "" {
+	if full, ok := errors.AsType[*busy](err); !ok || full.status() != http.StatusTooManyRequests || full.Error() == "" {
 		t.Errorf("%v", err)
 	}
 	release, err := s.takeSlot(plain)

@@ -130,7 +130,7 @@ func (a *app) certificate(s *store.Store, f *serveFlags) (c listen.Certificate, 
 // closeAll closes sockets, and frees their names.
 func closeAll(list []*listen.Socket) {
 	for _, s := range list {
-		s.Close()
+		_ = s.Close()
 		s.Release()
 	}
 }

@@ -185,7 +185,7 @@ func (w *Watch) judgeUse(use spec.DiskUse, look quota.Look) bool {
 	})
 	why := whyOver(w.Limit, use)
 	if why == "" && look.Blind >= maxBlind {
-		why = fmt.Sprintf("disk limit of %s: its files cannot be counted, because %s cannot be looked into, or are moved about", sizeText(w.Limit), spec.FormatCount(int(use.Uncounted), "directory"))
+		why = fmt.Sprintf("disk limit of %s: its files cannot be counted, because %s cannot be looked into, or are moved about", sizeText(w.Limit), spec.FormatCount(use.Uncounted, "directory"))
 	}
 	if why == "" {
 		return true

@@ -99,7 +99,7 @@ func enforcement(limits []spec.Enforcement, uncounted int) []spec.Enforcement {
 		}
 		list[i].Enforced, list[i].Reason = uncounted == 0, ""
 		if uncounted > 0 {
-			list[i].Reason = spec.FormatCount(int(uncounted), "directory") + " cannot be looked into: the contents are not counted"
+			list[i].Reason = spec.FormatCount(uncounted, "directory") + " cannot be looked into: the contents are not counted"
 		}
 	}
 	return list

@@ -3,6 +3,7 @@
 package listen
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -98,7 +99,7 @@ func bindUnix(path string) (*net.UnixListener, error) {
 		err = os.Rename(tmp, path)
 	}
 	if err != nil {
-		l.Close()
+		_ = l.Close()
 		return nil, err
 	}
 	return l, nil
@@ -117,7 +118,7 @@ func (p peers) Accept() (net.Conn, error) {
 		if uid, err := peerUID(c); err == nil && uid == os.Geteuid() {
 			return c, nil
 		}
-		c.Close()
+		_ = c.Close()
 	}
 }
 
@@ -146,7 +147,7 @@ type Options struct {
 
 // TCP opens an address. Without TLS it must be one of the loopback.
 func TCP(address string, o Options) (*Socket, error) {
-	l, err := net.Listen("tcp", address)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
 	if err != nil {
 		if op, ok := errors.AsType[*net.OpError](err); ok {
 			err = op.Err
@@ -155,7 +156,7 @@ func TCP(address string, o Options) (*Socket, error) {
 	}
 	s, err := overTCP(l, o)
 	if err != nil {
-		l.Close()
+		_ = l.Close()
 	}
 	return s, err
 }
@@ -198,7 +199,7 @@ func Passed(o Options) ([]*Socket, error) {
 		s, err := adoptSocket(fd, o)
 		if err != nil {
 			for _, open := range list {
-				open.Close()
+				_ = open.Close()
 			}
 			return nil, fmt.Errorf("use socket %d of the service manager: %w", fd, err)
 		}
@@ -224,7 +225,7 @@ func adoptSocket(fd int, o Options) (*Socket, error) {
 	}
 	s, err := overTCP(l, o)
 	if err != nil {
-		l.Close()
+		_ = l.Close()
 	}
 	return s, err
 }
