@@ -43,7 +43,7 @@ func (w *Watch) Changed() (<-chan struct{}, func()) {
 	if !w.running {
 		w.running = true
 		w.seen = w.lookAround()
-		go w.poll()
+		go w.pollLogs()
 	}
 	var once sync.Once
 	return w.changed, func() {
@@ -55,8 +55,8 @@ func (w *Watch) Changed() (<-chan struct{}, func()) {
 	}
 }
 
-// poll looks for changes until nothing waits.
-func (w *Watch) poll() {
+// pollLogs looks for changes until nothing waits.
+func (w *Watch) pollLogs() {
 	for {
 		time.Sleep(pollEvery)
 		now := w.lookAround()

@@ -59,7 +59,7 @@ func (c *call) streamEvents() error {
 	c.w.Header().Set("Content-Type", "text/event-stream")
 	c.w.WriteHeader(http.StatusOK)
 	s := &sse{c: c}
-	if err := s.send(fmt.Sprintf("retry: 1000\nid: %s\n\n", f.Position())); err != nil {
+	if err := s.sendEvent(fmt.Sprintf("retry: 1000\nid: %s\n\n", f.Position())); err != nil {
 		return nil
 	}
 	_ = feed.Follow(ctx, c.server.watch, f, signOfLife, func(list []feed.Event) error {
@@ -70,10 +70,10 @@ func (c *call) streamEvents() error {
 		if len(list) == 0 {
 			b.WriteString(": alive\n\n")
 		}
-		return s.send(b.String())
+		return s.sendEvent(b.String())
 	})
 	if cause := context.Cause(ctx); cause != nil && c.r.Context().Err() == nil { // the client is still there
-		_ = s.send(fmt.Sprintf(": ended: %s\n\n", oneLine(spec.Advised(cause))))
+		_ = s.sendEvent(fmt.Sprintf(": ended: %s\n\n", oneLine(spec.Advised(cause))))
 	}
 	return nil
 }
@@ -81,8 +81,8 @@ func (c *call) streamEvents() error {
 // sse writes server-sent events.
 type sse struct{ c *call }
 
-// send sends text at once. A client that does not take it in time loses its connection.
-func (s *sse) send(text string) error {
+// sendEvent sends text at once. A client that does not take it in time loses its connection.
+func (s *sse) sendEvent(text string) error {
 	rc := http.NewResponseController(s.c.w)
 	_ = rc.SetWriteDeadline(time.Now().Add(s.c.server.patience.answer))
 	if _, err := s.c.w.Write([]byte(text)); err != nil {

@@ -39,7 +39,7 @@ func (w *wall) watchProcesses() error {
 			if i != first && !anyReadable(ends[i:i+1], fallTime) {
 				return alive
 			}
-			return endOf(pids[i])
+			return endingOf(pids[i])
 		})
 		w.endWall(fmt.Errorf("the %s (process %d) died", names[dead], pids[dead]))
 		for _, fd := range fds {
@@ -81,8 +81,8 @@ func firstDead(seen int, end func(process int) ending) int {
 	return theGofer
 }
 
-// endOf returns how an ended child ended, and leaves it to be collected.
-func endOf(pid int) ending {
+// endingOf returns how an ended child ended, and leaves it to be collected.
+func endingOf(pid int) ending {
 	var end struct {
 		_      [2]int32 // the signal's number, the error
 		code   int32

@@ -30,14 +30,14 @@ func TestEndOf(t *testing.T) {
 			if !anyReadable([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1) {
 				t.Fatal("the end is not seen")
 			}
-			if got := endOf(cmd.Process.Pid); got != c.want {
+			if got := endingOf(cmd.Process.Pid); got != c.want {
 				t.Errorf("%v, want %v", got, c.want)
 			}
 			_ = cmd.Wait()
 			if cmd.ProcessState == nil {
 				t.Error("the child was collected before")
 			}
-			if got := endOf(cmd.Process.Pid); got == exitedWell || got == killed {
+			if got := endingOf(cmd.Process.Pid); got == exitedWell || got == killed {
 				t.Errorf("a collected child: %v", got)
 			}
 		})
