@@ -13,6 +13,7 @@ import (
 type editor struct {
 	name, title string
 	link        func(host, dir string) string
+	trusts      bool // its makers say that a compromised host can run code on the person's machine
 }
 
 // remoteWindow makes links for VS Code and the editors made from it.
@@ -23,21 +24,21 @@ func remoteWindow(scheme string) func(host, dir string) string {
 }
 
 var editors = []editor{
-	{"vscode", "Visual Studio Code", remoteWindow("vscode")},
-	{"cursor", "Cursor", remoteWindow("cursor")}, // the editor, not the agent
+	{"vscode", "Visual Studio Code", remoteWindow("vscode"), true},
+	{"cursor", "Cursor", remoteWindow("cursor"), true}, // the editor, not the agent
 	{"jetbrains", "JetBrains Toolbox", func(host, dir string) string {
 		q := "h=" + url.QueryEscape(host)
 		if dir != "" {
 			q += "&projectHint=" + strings.ReplaceAll(url.QueryEscape(dir), "+", "%20")
 		}
 		return "jetbrains://gateway/ssh/environment?" + q
-	}},
+	}, false},
 	{"zed", "Zed", func(host, dir string) string {
 		if dir == "" {
 			dir = "/~"
 		}
 		return "zed://ssh/" + host + escape(dir)
-	}},
+	}, false},
 }
 
 // Editors returns the names of the editors that have links, the usual one first.
@@ -59,6 +60,17 @@ func Link(name string, sb *spec.Sandbox, dir string) (string, error) {
 		return "", spec.Errorf(spec.ErrUsage, "the directory inside must be absolute: %s", dir)
 	}
 	return editors[i].link(sb.Name+sshserver.Domain, dir), nil
+}
+
+// Caution returns a warning for the person about an editor, or an empty text: some editors trust the host that
+// they connect to, and a sandbox is no such host.
+func Caution(name string) string {
+	i := slices.IndexFunc(editors, func(e editor) bool { return e.name == name && e.trusts })
+	if i < 0 {
+		return ""
+	}
+	return editors[i].title + " trusts the host that it connects to: a hostile program in the sandbox can use the connection to run code on this machine. " +
+		"Safer are bothy acp, ssh in a terminal, or the editor on the shared directory"
 }
 
 // escape writes a path into a link.

@@ -104,6 +104,12 @@ func TestLink(t *testing.T) {
 			t.Errorf("%s of %q: %s, %v", tt[0], tt[1], got, err)
 		}
 	}
+	for _, name := range append(Editors(), "vi") {
+		trusts := name == "vscode" || name == "cursor"
+		if c := Caution(name); (c != "") != trusts || trusts && !strings.Contains(c, "bothy acp") {
+			t.Errorf("the caution about %s is %q", name, c)
+		}
+	}
 	for _, tt := range [][2]string{{"vi", "/"}, {"", "/"}, {"zed", "a"}} {
 		if _, err := Link(tt[0], sb, tt[1]); !errors.Is(err, spec.ErrUsage) {
 			t.Errorf("%q: %v", tt, err)

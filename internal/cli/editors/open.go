@@ -29,7 +29,11 @@ func Open(a *cmdline.App) *cobra.Command {
 		Short: "Open a sandbox in an editor on this host",
 		Long: `Prints the link that opens a directory of a sandbox in an editor, and opens the link
 if this host has a display. DIR is a path inside, by default the first workspace. The
-editor connects by SSH, so bothy setup ssh comes first.`,
+editor connects by SSH, so bothy setup ssh comes first.
+
+Visual Studio Code and Cursor trust the host that they connect to: a hostile program in
+the sandbox can use the connection to run code on this machine. Safer are bothy acp, ssh
+in a terminal, or the editor on the shared directory.`,
 		Example: `  bothy open shell-app
   bothy open --editor zed shell-app /srv
   bothy open --print shell-app`,
@@ -55,6 +59,9 @@ editor connects by SSH, so bothy setup ssh comes first.`,
 			}
 			if err := s.Check(); err != nil {
 				return err
+			}
+			if caution := sshsetup.Caution(editor); caution != "" {
+				a.Note("%s", caution)
 			}
 			o := opened{Link: link}
 			if !only && hasDisplay() {
