@@ -26,6 +26,7 @@ import (
 // Bounds of a connection.
 const (
 	handshakeTime = 30 * time.Second
+	leaveTime     = time.Second // for the end of a connection after ctx has ended
 	maxChannels   = 128
 )
 
@@ -62,13 +63,35 @@ type server struct {
 }
 
 // Serve serves the client until it leaves, or ctx ends. It returns an error if the client could not
-// connect.
+// connect, and the cause of an ended ctx. It does not wait for a Read or Write of the stream that Close
+// does not wake: standard input and output are often such streams.
 func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(handshakeTime, func() {
+		cancel(spec.Errorf(spec.ErrTimeout, "the SSH client did not finish its greeting within %s", handshakeTime))
+	})
+	defer late.Stop()
 	s := &server{Options: o, free: make(chan struct{}, maxChannels)}
+	end := make(chan error, 1)
+	go func() { end <- s.serve(ctx, stream, late) }()
+	select {
+	case err := <-end:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case <-end:
+	case <-time.After(leaveTime):
+	}
+	return context.Cause(ctx)
+}
+
+// serve serves the client, and stops late once it has greeted.
+func (s *server) serve(ctx context.Context, stream io.ReadWriteCloser, late *time.Timer) error {
 	conn := &streamConn{ReadWriteCloser: stream}
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	late := time.AfterFunc(handshakeTime, func() { _ = conn.Close() })
 	config := &ssh.ServerConfig{
 		ServerVersion: version,
 		NoClientAuth:  true,
@@ -76,11 +99,9 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 			return nil, s.chooseUser(c.User())
 		},
 	}
-	config.AddHostKey(o.Key)
+	config.AddHostKey(s.Key)
 	client, channels, requests, err := ssh.NewServerConn(conn, config)
-	if !late.Stop() && err != nil {
-		return spec.Errorf(spec.ErrTimeout, "the SSH client did not finish its greeting within %s", handshakeTime)
-	}
+	late.Stop()
 	if err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -101,10 +102,7 @@ type connection struct {
 func dial(t *testing.T, in *inside, user string) (*connection, error) {
 	t.Helper()
 	in.t = t
-	_, private, err := ed25519.GenerateKey(nil)
-	must(t, err)
-	key, err := ssh.NewSignerFromKey(private)
-	must(t, err)
+	key := testKey(t)
 	a, b := socketPair(t)
 	var mu sync.Mutex
 	var said []string
@@ -535,16 +533,83 @@ func TestAttackForward(t *testing.T) {
 // TestNoClient checks that streams that carry no SSH end the server.
 func TestNoClient(t *testing.T) {
 	for _, text := range []string{"", "GET / HTTP/1.0\r\n\r\n", "SSH-2.0-x\r\n\xff\xff\xff\xff" + strings.Repeat("\xff", 100), strings.Repeat("x", 1<<20)} {
-		_, private, err := ed25519.GenerateKey(nil)
-		must(t, err)
-		key, err := ssh.NewSignerFromKey(private)
-		must(t, err)
+		key := testKey(t)
 		keepertest.Within(t, "the server", func() {
 			if Serve(t.Context(), stream{strings.NewReader(text)}, Options{Key: key, Inside: &inside{}}) == nil {
 				t.Errorf("%.20q is a client", text)
 			}
 		})
 	}
+}
+
+// deafStream is a stream whose Read ends only when the other end closes, as that of a file that blocks.
+type deafStream struct{ from *os.File }
+
+func (s deafStream) Read(p []byte) (int, error) { return s.from.Read(p) }
+func (deafStream) Write(p []byte) (int, error)  { return len(p), nil }
+func (s deafStream) Close() error               { return s.from.Close() }
+
+// TestSilentPipe checks that the server ends with its context although Close does not wake a Read.
+func TestSilentPipe(t *testing.T) {
+	var fds [2]int
+	must(t, unix.Pipe2(fds[:], unix.O_CLOEXEC)) // the files block, as those of standard input
+	from, to := os.NewFile(uintptr(fds[0]), "from"), os.NewFile(uintptr(fds[1]), "to")
+	defer to.Close()
+	key := testKey(t)
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reads := make(chan struct{}, 1)
+	s := deafStream{from}
+	cancelled := make(chan error, 1)
+	go func() { cancelled <- Serve(ctx, notifier{s, reads}, Options{Key: key, Inside: &inside{}}) }()
+	keepertest.Within(t, "the first read", func() { <-reads })
+	cancel(cause)
+	keepertest.Within(t, "the server", func() {
+		if err := <-cancelled; !errors.Is(err, cause) {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+}
+
+// notifier tells of the first Read.
+type notifier struct {
+	io.ReadWriteCloser
+	reads chan struct{}
+}
+
+func (n notifier) Read(p []byte) (int, error) {
+	select {
+	case n.reads <- struct{}{}:
+	default:
+	}
+	return n.ReadWriteCloser.Read(p)
+}
+
+// silent is a reader without an end.
+type silent chan struct{}
+
+func (s silent) Read([]byte) (int, error) { <-s; return 0, io.EOF }
+
+// TestGreetingTime checks that a client that says nothing is not waited for longer than the bound.
+func TestGreetingTime(t *testing.T) {
+	key := testKey(t)
+	synctest.Test(t, func(t *testing.T) {
+		began, in := time.Now(), make(silent)
+		err := Serve(t.Context(), stream{in}, Options{Key: key, Inside: &inside{}})
+		if took := time.Since(began); !errors.Is(err, spec.ErrTimeout) || took != handshakeTime+leaveTime {
+			t.Errorf("%v after %s", err, took)
+		}
+		close(in)
+	})
+}
+
+func testKey(t *testing.T) ssh.Signer {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(nil)
+	must(t, err)
+	key, err := ssh.NewSignerFromKey(private)
+	must(t, err)
+	return key
 }
 
 type stream struct{ io.Reader }
