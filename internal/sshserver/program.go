@@ -72,6 +72,7 @@ func (t *session) runOnTerminal(ctx context.Context, ask wire.Ask) (wire.Ended, 
 		return wire.Ended{}, err
 	}
 	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })() // ctx ends with the client
 	if !t.started(conn) {
 		return wire.Ended{}, nil
 	}
@@ -126,6 +127,7 @@ func (t *session) runOnPipes(ctx context.Context, ask wire.Ask) (wire.Ended, err
 		return wire.Ended{}, err
 	}
 	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })() // ctx ends with the client
 	if !t.started(conn) {
 		return wire.Ended{}, nil
 	}

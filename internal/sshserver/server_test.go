@@ -283,6 +283,70 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
+// TestAttackInputUnread checks that a program that does not read its terminal holds up neither the requests of
+// its session nor its end, nor other sessions.
+func TestAttackInputUnread(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	c, _ := connected(t, func(p *program) {
+		if p.ask.Command.TTY {
+			<-release
+			return
+		}
+		echo(p)
+	})
+	for _, leave := range []func(*ssh.Session) error{(*ssh.Session).Close, func(*ssh.Session) error { return c.Close() }} {
+		s, err := c.NewSession()
+		must(t, err)
+		must(t, s.RequestPty("xterm", 24, 80, nil))
+		to, err := s.StdinPipe()
+		must(t, err)
+		must(t, s.Shell())
+		written := make(chan error, 1)
+		go func() { _, err := to.Write(make([]byte, 8<<20)); written <- err }() // more than all buffers hold
+		keepertest.Within(t, "the requests", func() {
+			for i := range 5000 { // more than a socket holds
+				size := ssh.Marshal(struct{ Cols, Rows, Width, Height uint32 }{uint32(i), 1, 1, 1})
+				if ok, err := s.SendRequest("window-change", true, size); !ok || err != nil {
+					t.Errorf("size %d: %v, %v", i, ok, err)
+				}
+				if ok, err := s.SendRequest("signal", true, ssh.Marshal(struct{ Name string }{"INT"})); !ok || err != nil {
+					t.Errorf("signal %d: %v, %v", i, ok, err)
+				}
+			}
+		})
+		keepertest.Within(t, "another session", func() {
+			other, err := c.NewSession()
+			must(t, err)
+			if e, ok := errors.AsType[*ssh.ExitError](other.Run("x")); !ok || e.ExitStatus() != 3 {
+				t.Error("it ended otherwise")
+			}
+		})
+		must(t, leave(s))
+		keepertest.Within(t, "the input", func() {
+			if <-written == nil {
+				t.Error("the program got it all")
+			}
+		})
+	}
+	keepertest.Within(t, "the server", func() { err := <-c.end; c.end <- err })
+}
+
+// TestQueue checks that only the last size and each signal once wait for a program.
+func TestQueue(t *testing.T) {
+	s := &session{wake: make(chan struct{}, 1)}
+	for i := range 100 {
+		s.queueFrame(wire.SignalFrame(0, 1+i%13))
+		s.queueFrame(wire.ResizeFrame(0, wire.Winsize{Rows: uint16(i)}))
+	}
+	if len(s.pending) != 14 {
+		t.Errorf("%d frames wait", len(s.pending))
+	}
+	if w, err := s.pending[1].Winsize(); err != nil || w.Rows != 99 {
+		t.Errorf("the size is %+v, %v", w, err)
+	}
+}
+
 // TestOutputUnread checks that a client can close the output of a program.
 func TestOutputUnread(t *testing.T) {
 	c, _ := connected(t, func(p *program) {

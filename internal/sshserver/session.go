@@ -1,7 +1,9 @@
 package sshserver
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,7 +20,6 @@ const (
 	maxVariables = 64
 	maxValue     = 1024 // of a variable, in bytes
 	maxTerm      = 64   // of a terminal's name, in bytes
-	maxPending   = 16   // signals and sizes before the program has started
 )
 
 // session is a channel in which one program runs.
@@ -31,12 +32,13 @@ type session struct {
 	began   bool
 	out     *outflow      // of a program without a terminal; else nil
 	running chan struct{} // closed when the program has ended
+	wake    chan struct{} // has an element if something is pending
 
 	mu      sync.Mutex // guards all below
 	conn    *unixconn.Conn
 	gone    bool         // the client closed the channel
 	deaf    bool         // the client reads no more output
-	pending []wire.Frame // for the program, until it has started
+	pending []wire.Frame // for the program: the last size, and each signal at most once
 }
 
 // serveSession serves a session until the client closes it and its program has ended.
@@ -45,7 +47,7 @@ func (s *server) serveSession(ctx context.Context, nc ssh.NewChannel) {
 	if err != nil {
 		return
 	}
-	t := &session{s: s, ch: ch, running: make(chan struct{})}
+	t := &session{s: s, ch: ch, running: make(chan struct{}), wake: make(chan struct{}, 1)}
 	for r := range requests {
 		ok := t.request(ctx, r)
 		if r.WantReply {
@@ -134,7 +136,7 @@ func (t *session) resize(payload []byte) bool {
 	w := winsize(p.Cols, p.Rows, p.Width, p.Height)
 	t.size = w
 	if t.began {
-		t.sendFrame(wire.ResizeFrame(0, w))
+		t.queueFrame(wire.ResizeFrame(0, w))
 	}
 	return true
 }
@@ -153,7 +155,7 @@ func (t *session) signal(payload []byte) bool {
 	}
 	sig, known := signals[p.Name]
 	if known {
-		t.sendFrame(wire.SignalFrame(0, int(sig)))
+		t.queueFrame(wire.SignalFrame(0, int(sig)))
 	}
 	return known
 }
@@ -184,31 +186,67 @@ func (t *session) command(r *ssh.Request) wire.Command {
 	return wire.Command{Args: args, Env: t.env, Dir: "/", User: t.s.user, TTY: t.tty, Size: t.size}
 }
 
-// sendFrame sends the program a frame, now or when it has started.
-func (t *session) sendFrame(f wire.Frame) {
+// queueFrame has a size or a signal sent to the program, now or when it has started. It does not wait: a program
+// that does not read its terminal blocks its connection with the keeper. A new size replaces one that waits, and a
+// signal that waits is not repeated.
+func (t *session) queueFrame(f wire.Frame) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case t.conn != nil:
-		_ = t.conn.Send(f)
-	case len(t.pending) < maxPending:
-		t.pending = append(t.pending, f)
+	i := slices.IndexFunc(t.pending, func(p wire.Frame) bool {
+		return p.Kind == f.Kind && (f.Kind == wire.Resize || bytes.Equal(p.Payload, f.Payload))
+	})
+	if i >= 0 {
+		t.pending[i] = f
+		return
+	}
+	t.pending = append(t.pending, f)
+	select {
+	case t.wake <- struct{}{}:
+	default:
 	}
 }
 
 // started hands over the connection with the keeper. It is false if the client has gone.
 func (t *session) started(conn *unixconn.Conn) bool {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.gone {
+		t.mu.Unlock()
 		return false
 	}
 	t.conn = conn
-	for _, f := range t.pending {
-		_ = conn.Send(f)
+	t.mu.Unlock()
+	if t.sendPending(conn) == nil { // before any input
+		go t.keepSending(conn)
 	}
-	t.pending = nil
 	return true
+}
+
+// keepSending sends the program the client's sizes and signals until the program has ended.
+func (t *session) keepSending(conn *unixconn.Conn) {
+	for {
+		select {
+		case <-t.running:
+			return
+		case <-t.wake:
+		}
+		if t.sendPending(conn) != nil {
+			return
+		}
+	}
+}
+
+// sendPending sends the program the sizes and signals that wait.
+func (t *session) sendPending(conn *unixconn.Conn) error {
+	t.mu.Lock()
+	frames := t.pending
+	t.pending = nil
+	t.mu.Unlock()
+	for _, f := range frames {
+		if err := conn.Send(f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // hangUp ends the program's conversation: the client has closed the channel. The keeper hangs up the
