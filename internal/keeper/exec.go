@@ -199,16 +199,29 @@ func (k *Keeper) outputOf(logged bool) io.Writer {
 
 // abandon ends a program whose caller vanished, with all processes that it started. A sandbox made
 // for one command ends with it, even if more commands were to follow: nothing else would take it
-// down. With spares, only the program itself is hung up.
+// down. With spares, only the program itself is hung up, as by an SSH server: a process that it started may be a
+// server for later callers, and shares its process group unless a shell with job control started it.
 func (k *Keeper) abandon(s *session.Session, spares bool) {
 	if spares {
-		s.HangUp()
+		k.hangUpAlone(s)
 		return
 	}
 	if k.spec.Remove {
 		defer k.life.discardSandbox("who it was made for is gone")
 	}
 	k.ender.EndAll(s, unix.SIGHUP)
+}
+
+// hangUpAlone hangs up a program that the wall started, and no other of its process group.
+func (k *Keeper) hangUpAlone(s *session.Session) {
+	select {
+	case <-s.Done(): // another process may have its number by now
+		return
+	default:
+	}
+	if err := k.wall.Signal(context.Background(), s.Info().PID, int(unix.SIGHUP)); err != nil {
+		k.log.Debug("hang up a program", "pid", s.Info().PID, "err", err) // it has ended, or the sandbox has
+	}
 }
 
 // process turns a command into a process that the wall can run.

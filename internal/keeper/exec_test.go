@@ -85,8 +85,8 @@ func TestAbandon(t *testing.T) {
 // TestSpare checks that a vanished caller's program is hung up alone, and that the sandbox stays, if the request
 // says so.
 func TestSpare(t *testing.T) {
-	k := bare()
-	k.spec.Remove = true
+	k, inside := bare(), &wall{}
+	k.spec.Remove, k.wall = true, inside
 	l, in := connectInit(t)
 	k.useLink(l)
 	in.Hello()
@@ -98,14 +98,18 @@ func TestSpare(t *testing.T) {
 	go func() { defer close(done); k.serveProgram(ours, s, true) }()
 	theirs.Close()
 	keepertest.Within(t, "obey", func() { <-done })
-	if got := fmt.Sprint(p.Signals()); got != "[1]" {
-		t.Errorf("it got the signals %v", got)
+	if got := fmt.Sprint(p.Signals(), inside.hung); got != "[] [9]" {
+		t.Errorf("its group got signals, or it was not hung up: %v", got)
 	}
 	if k.life.stopping || k.life.how.discard {
 		t.Error("the sandbox ends with it")
 	}
 	p.End <- driver.Exit{Signal: 1}
 	s.AwaitEnd()
+	k.abandon(s, true)
+	if len(inside.hung) != 1 {
+		t.Error("a program that has ended is hung up")
+	}
 }
 
 // ends checks that the keeper asks for a signal to all that a program has started.

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/driver/usage"
 	"github.com/bothy-dev/bothy/internal/keeper/keepertest"
@@ -63,6 +65,7 @@ type wall struct {
 	pids  []int
 	tasks []driver.Task
 	save  func(dir string) error
+	hung  []int // processes that were hung up alone
 
 	still atomic.Bool
 }
@@ -80,6 +83,13 @@ func (w *wall) SaveRoot(_ context.Context, dir string) error {
 func (w *wall) Pause(context.Context) (func(), error) {
 	w.still.Store(true)
 	return func() { w.still.Store(false) }, nil
+}
+
+func (w *wall) Signal(_ context.Context, pid, sig int) error {
+	if sig == int(unix.SIGHUP) {
+		w.hung = append(w.hung, pid)
+	}
+	return nil
 }
 
 func (w *wall) Settle(context.Context) error { return nil }
