@@ -51,11 +51,20 @@ func includes(text, include string) bool {
 		if word == include {
 			return true
 		}
-		if first, _, _ := strings.Cut(strings.ToLower(word), " "); slices.Contains([]string{"host", "match"}, first) {
+		first, _, _ := strings.Cut(strings.Map(endKeyword, strings.ToLower(word)), " ")
+		if slices.Contains([]string{"host", "match"}, first) {
 			return false
 		}
 	}
 	return false
+}
+
+// endKeyword makes a space of each character that ends a keyword.
+func endKeyword(r rune) rune {
+	if strings.ContainsRune("\t=\"", r) {
+		return ' '
+	}
+	return r
 }
 
 // readPerson returns the person's configuration; empty if there is none.
@@ -118,6 +127,8 @@ func (s *Setup) writable() (mode fs.FileMode, why string) {
 			return 0, place + " is a link, so another program may keep it"
 		case place == path && !info.Mode().IsRegular():
 			return 0, "it is not a regular file"
+		case place == path && info.Mode()&0o200 == 0:
+			return 0, "it is read-only"
 		case int(owner) != os.Geteuid():
 			return 0, fmt.Sprintf("%s belongs to another user (uid %d)", place, owner)
 		}

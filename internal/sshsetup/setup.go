@@ -68,11 +68,11 @@ func (s *Setup) Apply() (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	lock, err := s.store.SSHLock()
+	unlock, err := s.lock()
 	if err != nil {
 		return Result{}, err
 	}
-	defer lock.Unlock()
+	defer unlock()
 	known := "*" + sshserver.Domain + " " + string(ssh.MarshalAuthorizedKey(key.PublicKey()))
 	if err := writeChanged(s.knownHosts(), known); err != nil {
 		return Result{}, err
@@ -91,7 +91,14 @@ func (s *Setup) Apply() (Result, error) {
 // sandboxes.
 func (s *Setup) Remove() (Result, error) {
 	r := s.result()
-	var err error
+	unlock, err := s.lock()
+	if errors.Is(err, fs.ErrNotExist) { // this state directory was not set up
+		unlock, err = s.lockHome()
+	}
+	if err != nil {
+		return r, err
+	}
+	defer unlock()
 	r.Changed, err = s.editPerson(func(text string) string { return withoutInclude(text, s.include()) },
 		"remove this line from it: "+s.include())
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/hostpath"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -25,6 +27,11 @@ func TestInclude(t *testing.T) {
 		{"by hand", "# mine\n\tInclude \"/s/ssh/config\"\nHost *\n", "# mine\n\tInclude \"/s/ssh/config\"\nHost *\n", "# mine\nHost *\n"},
 		{"by hand in a section", "Host *\n" + ours + "\n", both + "Host *\n", "Host *\n"},
 		{"another file of the person", "Include other\n", both + "Include other\n", "Include other\n"},
+		{"by hand behind a tab", "Host\t*\n" + ours + "\n", both + "Host\t*\n", "Host\t*\n"},
+		{"by hand behind a sign", "match=all\n" + ours + "\n", both + "match=all\n", "match=all\n"},
+		{"by hand behind both", " HOST = *\n" + ours + "\n", both + " HOST = *\n", " HOST = *\n"},
+		{"by hand behind a quote", "Host\"a\"\n" + ours + "\n", both + "Host\"a\"\n", "Host\"a\"\n"},
+		{"by hand below another keyword", "HostKeyAlias=x\n" + ours + "\n", "HostKeyAlias=x\n" + ours + "\n", "HostKeyAlias=x\n"},
 		{"line ends of other systems", "Host *\r\n", both + "Host *\r\n", "Host *\r\n"},
 	} {
 		if got := withInclude(tt.before, ours); got != tt.after {
@@ -75,6 +82,52 @@ func TestAttackPaths(t *testing.T) {
 	must(t, os.Remove(s.ownConfig()))
 	if s.Check() == nil {
 		t.Error("the setup is complete without its configuration")
+	}
+}
+
+// TestReadOnly checks that a configuration that its owner made read-only stays, with the line in the hint.
+func TestReadOnly(t *testing.T) {
+	s := newSetup(t)
+	must(t, os.Mkdir(filepath.Dir(s.person()), 0o700))
+	must(t, os.WriteFile(s.person(), []byte("Host *\n"), 0o400))
+	if _, err := s.Apply(); !errors.Is(err, spec.ErrConflict) || !strings.Contains(spec.Hint(err), s.include()) {
+		t.Errorf("%v, %s", err, spec.Hint(err))
+	}
+	if text, err := os.ReadFile(s.person()); string(text) != "Host *\n" || err != nil {
+		t.Errorf("it became %q, %v", text, err)
+	}
+	must(t, os.Chmod(s.person(), 0o600))
+	_, err := s.Apply()
+	must(t, err)
+}
+
+// TestLock checks that setups with one home take turns, and that the wait has a bound.
+func TestLock(t *testing.T) {
+	a, b := newSetup(t), newSetup(t)
+	b.home = a.home
+	_, err := a.Apply()
+	must(t, err)
+	before, err := os.ReadFile(a.person())
+	must(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		unlock, err := a.lock()
+		must(t, err)
+		for name, do := range map[string]func() (Result, error){"apply": b.Apply, "remove": b.Remove, "remove its own": a.Remove} {
+			if _, err := do(); !errors.Is(err, spec.ErrConflict) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if after, err := os.ReadFile(a.person()); string(after) != string(before) || err != nil {
+			t.Errorf("it became %q, %v", after, err)
+		}
+		go func() { time.Sleep(lockTime / 2); unlock() }()
+		if r, err := b.Apply(); err != nil || !r.Changed {
+			t.Errorf("after the lock: %+v, %v", r, err)
+		}
+	})
+	for _, s := range []*Setup{b, newSetup(t)} { // the last one was never set up
+		_, err := s.Remove()
+		must(t, err)
 	}
 }
 
