@@ -67,6 +67,7 @@ type Proxy struct {
 	asks    map[string]bool     // requests of the agent, by ID
 	form    bool                // the editor can show a form
 	noted   map[string]bool     // refusals that were noted
+	left    bool                // the conversation has ended before the agent was started
 	lastOwn int
 }
 
@@ -192,6 +193,13 @@ func (p *Proxy) startAgent(ctx context.Context, dir string) error {
 	if err != nil && p.Deferred {
 		return err
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left && err == nil {
+		_ = agent.In.Close()
+		agent.Kill()
+		return context.Cause(ctx)
+	}
 	p.agent, p.failed = agent, err
 	if err == nil {
 		p.toAgent = &lineWriter{w: agent.In, limit: stallTime}
@@ -289,7 +297,10 @@ func (p *Proxy) graceFor(usual time.Duration) time.Duration {
 // endAgent ends the agent's input and waits for its end and its last messages. An agent that goes on is
 // terminated, and then killed.
 func (p *Proxy) endAgent() {
-	if p.Deferred && !p.isRunning() {
+	p.mu.Lock()
+	p.left = p.Deferred && !p.isRunning()
+	p.mu.Unlock()
+	if p.left {
 		return
 	}
 	<-p.begun // a start ends when it is canceled

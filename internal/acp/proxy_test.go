@@ -23,6 +23,7 @@ const patience = 3 * time.Minute
 
 // pair is a proxy between an editor and an agent that the test plays.
 type pair struct {
+	cancel context.CancelFunc
 	t      *testing.T
 	editor io.WriteCloser // what the editor sends
 	heard  *bufio.Reader  // what the editor gets
@@ -45,6 +46,8 @@ type fakeAgent struct {
 	dirs       map[string]string
 	bad        map[string]error // of MCP servers
 	failed     error
+	starting   chan struct{} // closed when a start begins; nil: not asked
+	slow       chan struct{} // a start waits until it is closed; nil: none does
 }
 
 func (f *fakeAgent) endFake() { f.once.Do(func() { close(f.gone); f.out.Close() }) }
@@ -57,6 +60,10 @@ type fakeHost struct {
 
 func (h fakeHost) Start(_ context.Context, dir string) (*Agent, error) {
 	h.starts = append(h.starts, dir)
+	if h.slow != nil {
+		close(h.starting)
+		<-h.slow
+	}
 	return h.agent, h.failed
 }
 
@@ -101,7 +108,9 @@ func beginPair(t *testing.T, set func(*Proxy, *fakeAgent)) *pair {
 	if set != nil {
 		set(p.proxy, f)
 	}
-	go func() { p.result <- p.proxy.Run(t.Context(), er, ow); ow.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	p.cancel = cancel
+	go func() { p.result <- p.proxy.Run(ctx, er, ow); ow.Close() }()
 	t.Cleanup(f.endFake)
 	return p
 }
@@ -514,6 +523,17 @@ func TestDeferred(t *testing.T) {
 	if got := strings.Join(p.agent.starts, " "); got != "/host/work" {
 		t.Errorf("it started in %q", got)
 	}
+	// An agent that starts after the end is killed.
+	slow := make(chan struct{})
+	p = beginPair(t, func(p *Proxy, f *fakeAgent) { p.Deferred, f.slow, f.starting = true, slow, make(chan struct{}) })
+	p.sendLines(`{"jsonrpc":"2.0","id":3,"method":"session/new","params":{"cwd":"/host/work"}}`)
+	<-p.agent.starting
+	p.cancel()
+	if err := p.awaitEnd(); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	close(slow)
+	<-p.agent.killed
 	p = beginPair(t, func(p *Proxy, f *fakeAgent) { p.Deferred = true })
 	p.editor.Close()
 	if err := p.awaitEnd(); err != nil {
