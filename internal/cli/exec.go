@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -119,15 +120,38 @@ func (a *app) enterSandbox(cmd *cobra.Command, e *engine.Engine, name string, co
 	p := a.Provisioner(e)
 	sb, err := e.Find(name)
 	if how.create && errors.Is(err, spec.ErrNotFound) {
-		f := &runFlags{wanted: provision.Wanted{Agent: agent.Shell, Paths: []string{"."}}}
-		at, err := a.obtain(ctx, cmd, p, f, spec.Request{Name: name})
-		if err != nil {
+		req := spec.Request{Name: name, Agent: agent.Shell, Workspaces: []string{"."}}
+		if err := checkFirst(p, req, command); err != nil {
 			return headless.Session{}, err
 		}
-		return p.Start(ctx, at, false)
+		if !how.noSetUp {
+			return a.enterNew(ctx, cmd, p, req)
+		}
+		sb, _, err = p.Ensure(ctx, req)
 	}
 	if err != nil {
 		return headless.Session{}, err
 	}
 	return p.Enter(ctx, sb, command, how.noSetUp)
+}
+
+// checkFirst refuses a command that could not run in the sandbox of a request, as far as that is known before the
+// sandbox exists: a wrong command makes none.
+func checkFirst(p *provision.Provisioner, req spec.Request, command *wire.Command) error {
+	if err := headless.CheckCommand(command); err != nil {
+		return err
+	}
+	req.User, req.Workdir, req.Env = command.User, command.Dir, command.Env
+	_, err := p.Plan(req, true)
+	return err
+}
+
+// enterNew makes a sandbox, starts it and runs its set-up.
+func (a *app) enterNew(ctx context.Context, cmd *cobra.Command, p *provision.Provisioner, req spec.Request) (headless.Session, error) {
+	f := &runFlags{wanted: provision.Wanted{Agent: req.Agent, Paths: req.Workspaces}}
+	at, err := a.obtain(ctx, cmd, p, f, spec.Request{Name: req.Name})
+	if err != nil {
+		return headless.Session{}, err
+	}
+	return p.Start(ctx, at, false)
 }
