@@ -73,15 +73,19 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 	})
 	defer late.Stop()
 	s := &server{Options: o, free: make(chan struct{}, maxChannels)}
-	end := make(chan error, 1)
-	go func() { end <- s.serve(ctx, stream, late) }()
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err = s.serve(ctx, stream, late)
+	}()
 	select {
-	case err := <-end:
+	case <-ended:
 		return err
 	case <-ctx.Done():
 	}
 	select {
-	case <-end:
+	case <-ended:
 	case <-time.After(leaveTime):
 	}
 	return context.Cause(ctx)
