@@ -77,7 +77,7 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err = s.serve(ctx, stream, late)
+		err = s.serveClient(ctx, stream, late)
 	}()
 	select {
 	case <-ended:
@@ -91,8 +91,8 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 	return context.Cause(ctx)
 }
 
-// serve serves the client, and stops late once it has greeted.
-func (s *server) serve(ctx context.Context, stream io.ReadWriteCloser, late *time.Timer) error {
+// serveClient serves the client, and stops late once it has greeted.
+func (s *server) serveClient(ctx context.Context, stream io.ReadWriteCloser, late *time.Timer) error {
 	conn := &streamConn{ReadWriteCloser: stream}
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()

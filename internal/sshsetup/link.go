@@ -63,7 +63,7 @@ func Link(name string, sb *spec.Sandbox, dir string) (string, error) {
 }
 
 // Caution returns a warning for the person about an editor, or an empty text: some editors trust the host that
-// they connect to, and a sandbox is no such host.
+// they connect to, which a sandbox does not deserve.
 func Caution(name string) string {
 	i := slices.IndexFunc(editors, func(e editor) bool { return e.name == name && e.trusts })
 	if i < 0 {

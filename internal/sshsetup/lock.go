@@ -41,8 +41,8 @@ func (s *Setup) lockHome() (unlock func(), err error) {
 	}
 }
 
-// lock makes setups of this home, and those of this state directory, take turns.
-func (s *Setup) lock() (unlock func(), err error) {
+// takeLocks makes setups of this home, and those of this state directory, take turns.
+func (s *Setup) takeLocks() (unlock func(), err error) {
 	home, err := s.lockHome()
 	if err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func (s *Setup) Apply() (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	unlock, err := s.lock()
+	unlock, err := s.takeLocks()
 	if err != nil {
 		return Result{}, err
 	}
@@ -91,7 +91,7 @@ func (s *Setup) Apply() (Result, error) {
 // sandboxes.
 func (s *Setup) Remove() (Result, error) {
 	r := s.result()
-	unlock, err := s.lock()
+	unlock, err := s.takeLocks()
 	if errors.Is(err, fs.ErrNotExist) { // this state directory was not set up
 		unlock, err = s.lockHome()
 	}

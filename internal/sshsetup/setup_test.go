@@ -110,7 +110,7 @@ func TestLock(t *testing.T) {
 	before, err := os.ReadFile(a.person())
 	must(t, err)
 	synctest.Test(t, func(t *testing.T) {
-		unlock, err := a.lock()
+		unlock, err := a.takeLocks()
 		must(t, err)
 		for name, do := range map[string]func() (Result, error){"apply": b.Apply, "remove": b.Remove, "remove its own": a.Remove} {
 			if _, err := do(); !errors.Is(err, spec.ErrConflict) {
