@@ -202,9 +202,6 @@ func (s *Session) detach(v *Viewer) {
 	s.resize()
 }
 
-// HangUp tells the program that its caller is gone.
-func (s *Session) HangUp() { _ = s.sendSignal(int(unix.SIGHUP)) }
-
 // sendSignal sends a signal to the program and all of its process group.
 func (s *Session) sendSignal(sig int) error {
 	if s.proc != nil {
