@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/spec"
@@ -79,22 +78,54 @@ func (in *insider) uncommitted(written func() ([]string, error)) (n int) {
 	if err != nil {
 		return -1
 	}
+	among := newPathSet(own)
 	for line := range strings.SplitSeq(text, "\x00") {
-		if len(line) > len("XY ") && isAmong(own, line[len("XY "):]) {
+		if len(line) > len("XY ") && among.touches(line[len("XY "):]) {
 			n++
 		}
 	}
 	return n
 }
 
-// isAmong reports whether a path of git status is one of some paths, or contains one, or is in one. A
-// directory of untracked files ends in a slash.
-func isAmong(list []string, path string) bool {
-	path = strings.TrimSuffix(path, "/")
-	return slices.ContainsFunc(list, func(p string) bool {
-		return p == path || strings.HasPrefix(p, path+"/") || strings.HasPrefix(path, p+"/")
-	})
+// pathSet is a set of paths. The sandbox chooses how many there are and how long they are, so that nothing is
+// compared with each of them.
+type pathSet struct {
+	paths, parents map[string]bool
+	unknown        bool // it has a path above maxPath
 }
+
+// maxPath bounds the length of a path that is looked up, in bytes: its parents are looked up, too.
+const maxPath = 4096
+
+func newPathSet(list []string) pathSet {
+	s := pathSet{map[string]bool{}, map[string]bool{}, false}
+	for _, path := range list {
+		s.paths[path] = true
+		s.unknown = s.unknown || len(path) > maxPath
+		for dir := parentOf(path); dir != "" && !s.parents[dir] && !s.unknown; dir = parentOf(dir) {
+			s.parents[dir] = true
+		}
+	}
+	return s
+}
+
+// touches reports whether a path of git status is one of the set, or contains one, or is in one. A directory of
+// untracked files ends in a slash. It is true for a path that is too long to look up.
+func (s pathSet) touches(path string) bool {
+	path = strings.TrimSuffix(path, "/")
+	if s.unknown || len(path) > maxPath || s.paths[path] || s.parents[path] {
+		return true
+	}
+	for dir := parentOf(path); dir != ""; dir = parentOf(dir) {
+		if s.paths[dir] {
+			return true
+		}
+	}
+	return false
+}
+
+// parentOf returns the directory of a relative path, or "" if there is none.
+func parentOf(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
 
 // others lists references other than local and remote branches, at objects that the host does not
 // have.
