@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/fetch"
@@ -79,15 +80,21 @@ func (a authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.next.RoundTrip(r)
 }
 
-// isElsewhere reports whether redirects led a request to another host.
+// isElsewhere reports whether redirects led a request to another host. A step up to HTTPS on the same host, at
+// the usual ports, does not.
 func isElsewhere(r *http.Request) bool {
 	for at := r; at.Response != nil && at.Response.Request != nil; {
 		at = at.Response.Request
-		if at.URL.Scheme != r.URL.Scheme || at.URL.Host != r.URL.Host {
+		if (at.URL.Scheme != r.URL.Scheme || at.URL.Host != r.URL.Host) && !isUpgrade(at.URL, r.URL) {
 			return true
 		}
 	}
 	return false
+}
+
+func isUpgrade(from, to *url.URL) bool {
+	return from.Scheme == "http" && to.Scheme == "https" && strings.EqualFold(from.Hostname(), to.Hostname()) &&
+		(from.Port() == "" || from.Port() == "80") && (to.Port() == "" || to.Port() == "443")
 }
 
 // CloseIdleConnections is for http.Client.

@@ -391,3 +391,36 @@ func TestAuthorities(t *testing.T) {
 		}
 	}
 }
+
+// TestIsElsewhere checks which steps of a redirect keep a token.
+func TestIsElsewhere(t *testing.T) {
+	for _, c := range []struct {
+		steps []string
+		want  bool
+	}{
+		{[]string{"https://a.test/x"}, false},
+		{[]string{"https://a.test/x", "https://a.test/y"}, false},
+		{[]string{"http://a.test/x", "https://a.test/x"}, false},
+		{[]string{"http://a.test:80/x", "https://a.test:443/x"}, false},
+		{[]string{"http://a.test:8080/x", "https://a.test/x"}, true},
+		{[]string{"http://a.test/x", "https://a.test:8443/x"}, true},
+		{[]string{"http://a.test/x", "https://b.test/x"}, true},
+		{[]string{"https://a.test/x", "http://a.test/x"}, true},
+		{[]string{"https://a.test/x", "https://b.test/x", "https://a.test/y"}, true},
+	} {
+		var r *http.Request
+		for _, step := range c.steps {
+			next, err := http.NewRequestWithContext(t.Context(), http.MethodGet, step, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r != nil {
+				next.Response = &http.Response{Request: r}
+			}
+			r = next
+		}
+		if got := isElsewhere(r); got != c.want {
+			t.Errorf("%v: %t", c.steps, got)
+		}
+	}
+}
