@@ -19,12 +19,19 @@ type HostAnswer struct {
 	Lines   []string // the answer, the reason, and how to change it
 }
 
+// dockerName is Docker's name for the host, which the gateway knows, too.
+const dockerName = "host.docker.internal"
+
 // AnswerHost answers for a HOST[:PORT] or a URL, in one sandbox or, without one, in any. It returns nil for
 // a name that rules are about.
 func AnswerHost(sb *spec.Sandbox, asked string) *HostAnswer {
 	host, port := splitHost(asked)
 	name, err := hostname.Clean(host)
 	if err != nil || !hostname.IsUnroutable(name) {
+		return nil
+	}
+	isHost := name == spec.HostName || name == dockerName
+	if !isHost && name != "localhost" && !hostname.IsBelow(name, "localhost") {
 		return nil
 	}
 	sandbox, number := "SANDBOX", "PORT"
@@ -35,7 +42,6 @@ func AnswerHost(sb *spec.Sandbox, asked string) *HostAnswer {
 		number = strconv.Itoa(int(port))
 	}
 	opens := fmt.Sprintf("bothy ports %s --allow-host-port %s", sandbox, number)
-	isHost := name == spec.HostName || !hostname.IsBelow(name, "localhost") && name != "localhost"
 	switch {
 	case !isHost:
 		return refuseHost(asked, "inside, "+name+" is the sandbox itself: no connection to it leaves the sandbox",

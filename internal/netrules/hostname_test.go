@@ -35,7 +35,7 @@ func TestAnswerHost(t *testing.T) {
 			t.Errorf("%q: %+v", c.asked, a)
 		}
 	}
-	for _, asked := range []string{"example.com", "example.com:443", "127.0.0.1:80", "host.bothy.example.com", "*.bothy", "https://example.com/host.bothy", "", ":", "host.bothy:x", "[::1]:80", "://host.bothy"} {
+	for _, asked := range []string{"example.com", "example.com:443", "127.0.0.1:80", "host.bothy.example.com", "*.bothy", "dev.bothy:8080", "bothy", "x.host.bothy", "x.host.docker.internal:5432", "https://example.com/host.bothy", "", ":", "host.bothy:x", "[::1]:80", "://host.bothy"} {
 		if a := AnswerHost(open, asked); a != nil {
 			t.Errorf("%q: %+v", asked, a)
 		}
