@@ -2,11 +2,13 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/bothy-dev/bothy/internal/policy/policyfile"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // findDockerd is a script that exits with one of the codes below.
@@ -36,6 +38,9 @@ func (s *sequence) provideDocker(ctx context.Context) error {
 	status, err := s.session().Run(ctx, wire.Command{Args: []string{"/bin/sh", "-c", findDockerd}}, "", io.Discard, io.Discard)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if errors.Is(err, spec.ErrNoSuchBinary) { // not even a shell
+		status, err = dockerdNowhere, nil
 	}
 	if err != nil {
 		return nil // the next step reports any failure

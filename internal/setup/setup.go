@@ -69,6 +69,10 @@ func Run(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, attaches bool,
 	}
 	s := &sequence{engine: e, sandbox: sb, dir: e.Store.Sandbox(sb.ID), viewer: v}
 	s.do = s.runCommand
+	var err error
+	if s.had, err = readRecord(s.dir); err == nil && s.isOver(attaches) {
+		return nil // so that commands do not wait for each other
+	}
 	lock, err := s.lockSetUp(ctx)
 	if err != nil {
 		return err
@@ -78,6 +82,26 @@ func Run(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, attaches bool,
 		return &spec.Error{Op: "set up sandbox " + sb.Name, Err: err}
 	}
 	return s.runDue(ctx, attaches)
+}
+
+// isOver reports whether nothing is due, as the record says, and nothing can become due.
+func (s *sequence) isOver(attaches bool) bool {
+	if s.sandbox.Docker && !s.had.Docker {
+		return false
+	}
+	if !hasCommands(s.sandbox) {
+		return true
+	}
+	once := 0
+	for _, c := range s.sandbox.Devcontainer.Commands {
+		switch {
+		case c.Once():
+			once++
+		case c.When == spec.PostStart, attaches && c.When == spec.PostAttach:
+			return false
+		}
+	}
+	return once <= len(s.had.Done)
 }
 
 // runDue runs all that is due.

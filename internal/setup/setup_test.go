@@ -62,6 +62,35 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestIsOver checks when a command need not wait for a set-up.
+func TestIsOver(t *testing.T) {
+	for name, tt := range map[string]struct {
+		docker, searched bool
+		commands         []spec.SetUp
+		done             int
+		attach           bool
+		want             bool
+	}{
+		"to search":               {docker: true},
+		"searched":                {docker: true, searched: true, want: true},
+		"searched, with commands": {docker: true, searched: true, commands: commands(spec.PostCreate)},
+		"nothing done":            {commands: commands(spec.OnCreate, spec.PostCreate)},
+		"half done":               {commands: commands(spec.OnCreate, spec.PostCreate), done: 1},
+		"done":                    {commands: commands(spec.OnCreate, spec.PostCreate), done: 2, want: true},
+		"each start":              {commands: commands(spec.OnCreate, spec.PostStart), done: 1},
+		"each attachment":         {commands: commands(spec.OnCreate, spec.PostAttach), done: 1, attach: true},
+		"no attachment":           {commands: commands(spec.OnCreate, spec.PostAttach), done: 1, want: true},
+	} {
+		s := &sequence{
+			sandbox: &spec.Sandbox{Docker: tt.docker, Devcontainer: &spec.Devcontainer{Commands: tt.commands}},
+			had:     record{Docker: tt.searched, Done: make([]time.Time, tt.done)},
+		}
+		if got := s.isOver(tt.attach); got != tt.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 // TestDockerIsSearchedOnce checks that a sandbox with Docker is not searched again.
 func TestDockerIsSearchedOnce(t *testing.T) {
 	s := &sequence{sandbox: &spec.Sandbox{Docker: true}, had: record{Docker: true}}
