@@ -37,7 +37,7 @@ func (a *app) topCommand() *cobra.Command {
 		Long:              "Shows what running sandboxes use, or the processes of one; with --flows the\nconnections to the outside that are open. On a terminal it refreshes until you\npress q or Ctrl-C.",
 		ValidArgsFunction: a.OneSandbox,
 		RunE: a.OnEngine(func(cmd *cobra.Command, args []string, e *engine.Engine) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT) // the terminal's settings come back
 			defer stop()
 			live := term.IsTerminal(a.Out) && !once && !a.JSON
 			if live && term.IsTerminal(a.In) {
@@ -54,6 +54,9 @@ func (a *app) topCommand() *cobra.Command {
 			before := map[string]load{}
 			for last := time.Now(); ; {
 				loads, unheard, err := measure(ctx, e, args, before, time.Since(last))
+				if ctx.Err() != nil {
+					return nil
+				}
 				if err != nil {
 					return err
 				}
