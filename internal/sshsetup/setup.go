@@ -161,7 +161,7 @@ func (s *Setup) checkPaths() error {
 func (s *Setup) configText() string {
 	command := "'" + s.program + "' ssh-proxy -- '%h'"
 	if s.store.Path() != filepath.Join(s.home, ".local", "share", "bothy") {
-		command = "env 'BOTHY_HOME=" + s.store.Path() + "' " + command
+		command = "/usr/bin/env 'BOTHY_HOME=" + s.store.Path() + "' " + command
 	}
 	return `# Written by "bothy setup ssh", which replaces changes. "bothy setup ssh --remove" removes it.
 Host *` + sshserver.Domain + ` "!*'*"

@@ -75,7 +75,7 @@ func TestAttackPaths(t *testing.T) {
 	must(t, err)
 	text, err := os.ReadFile(s.ownConfig())
 	must(t, err)
-	if !r.Changed || !strings.Contains(string(text), "env 'BOTHY_HOME="+s.store.Path()+"' '/opt/a b-ü/bothy' ssh-proxy -- '%h'\n") {
+	if !r.Changed || !strings.Contains(string(text), "/usr/bin/env 'BOTHY_HOME="+s.store.Path()+"' '/opt/a b-ü/bothy' ssh-proxy -- '%h'\n") {
 		t.Errorf("%+v, %s", r, text)
 	}
 	must(t, s.Check())
