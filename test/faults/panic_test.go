@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/spec"
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
@@ -125,7 +126,9 @@ func keeperDies(t *testing.T, c *harness.Caller) {
 		cut(t, conn)
 		conn.Close()
 		explained(t, r)
-		if r.Code != d.code {
+		// On a busy machine the program may end the keeper before the keeper has said that the program runs.
+		unsaid := d.code == spec.ExitSandbox && r.Code == spec.ExitMayHaveRun && strings.Contains(r.Stderr, "the command may have run")
+		if r.Code != d.code && !unsaid {
 			t.Errorf("%s: %v", d.name, r)
 		}
 		harness.WaitFor(t, harness.Timeout, "the end of all its processes", func() bool {
