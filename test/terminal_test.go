@@ -1004,8 +1004,10 @@ func TestTerminalTop(t *testing.T) {
 	harness.AsUser(t)
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		l.bothy("run", "-d", "shell", ".", "--", "sleep", "1000")
-		tm := l.terminal("top")
-		before := tm.settings()
+		tm := l.terminal("version")
+		before := tm.settings() // top would change them at its start
+		tm.code()
+		tm = l.terminal("top")
 		tm.expect("SANDBOX.*shell-proj")
 		tm.expect("SANDBOX.*shell-proj") // again, a moment later
 		tm.press(ctrlC)
@@ -1015,7 +1017,6 @@ func TestTerminalTop(t *testing.T) {
 		tm.restored(before)
 
 		tm = l.terminal("top")
-		before = tm.settings()
 		tm.expect("SANDBOX.*shell-proj")
 		tm.press("xq")
 		if code := tm.code(); code != 0 {

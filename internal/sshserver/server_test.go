@@ -164,17 +164,22 @@ func TestProgram(t *testing.T) {
 }
 
 func TestEnds(t *testing.T) {
-	var ended wire.Ended
-	var failed error
+	type end struct {
+		ended  wire.Ended
+		failed error
+	}
+	next := make(chan end, 1)
 	c, _ := connected(t, func(p *program) {
-		if failed != nil {
-			_ = p.conn.SendError(failed)
+		e := <-next
+		if e.failed != nil {
+			_ = p.conn.SendError(e.failed)
 			return
 		}
 		_ = p.conn.Send(wire.Frame{Kind: wire.Note, Payload: []byte("a \x1b]0;note")})
-		p.ends(ended)
+		p.ends(e.ended)
 	})
-	run := func() (string, error) {
+	run := func(e end) (string, error) {
+		next <- e
 		s, err := c.NewSession()
 		must(t, err)
 		var errs bytes.Buffer
@@ -182,17 +187,14 @@ func TestEnds(t *testing.T) {
 		err = s.Run("x")
 		return errs.String(), err
 	}
-	ended.Signal = int(unix.SIGTERM)
-	said, err := run()
+	said, err := run(end{ended: wire.Ended{Signal: int(unix.SIGTERM)}})
 	if e, ok := errors.AsType[*ssh.ExitError](err); !ok || e.Signal() != "TERM" || strings.Contains(said, "\x1b") || !strings.HasPrefix(said, "bothy: a ") {
 		t.Errorf("%v, %q", err, said)
 	}
-	ended.Signal = int(unix.SIGWINCH)
-	if _, err = run(); err == nil || !strings.Contains(err.Error(), "156") {
+	if _, err = run(end{ended: wire.Ended{Signal: int(unix.SIGWINCH)}}); err == nil || !strings.Contains(err.Error(), "156") {
 		t.Errorf("a signal without a name: %v", err)
 	}
-	failed = spec.Errorf(spec.ErrSandbox, "it fell").WithHint("stand it up")
-	said, err = run()
+	said, err = run(end{failed: spec.Errorf(spec.ErrSandbox, "it fell").WithHint("stand it up")})
 	if e, ok := errors.AsType[*ssh.ExitError](err); !ok || e.ExitStatus() != 125 || said != "bothy: error: it fell\r\nbothy: hint: stand it up\r\n" {
 		t.Errorf("%v, %q", err, said)
 	}
