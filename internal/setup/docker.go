@@ -63,9 +63,9 @@ func (s *sequence) tellOfDockerd(ctx context.Context, status int) error {
 		if s.viewer.Ask != nil && s.viewer.Ask(fmt.Sprintf("sandbox %s has no dockerd. Install docker.io in it now, and let it read Debian's packages for that (preset debian)?", name)) {
 			return s.installDocker(ctx)
 		}
-		note("sandbox %s has no dockerd; to install it there: bothy policy allow --preset debian --sandbox %s && bothy exec %s sudo sh -c 'apt-get update && apt-get install -y docker.io'", name, name, name)
+		note("sandbox %s has no dockerd; to install it there: bothy policy allow --preset debian --sandbox %s && bothy exec --no-setup %s sudo sh -c 'apt-get update && apt-get install -y docker.io'", name, name, name)
 	case dockerdByApt:
-		note("sandbox %s has no dockerd; to install it there: bothy exec %s sudo sh -c 'apt-get update && apt-get install -y docker.io'", name, name)
+		note("sandbox %s has no dockerd; to install it there: bothy exec --no-setup %s sudo sh -c 'apt-get update && apt-get install -y docker.io'", name, name)
 	case dockerdNowhere:
 		note("sandbox %s has no dockerd: its template lacks it, and has no apt-get to install docker.io with", name)
 	}

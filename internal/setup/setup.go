@@ -120,7 +120,7 @@ func (s *sequence) runDue(ctx context.Context, attaches bool) error {
 
 // lockSetUp waits until no other command sets the sandbox up.
 func (s *sequence) lockSetUp(ctx context.Context) (*store.Lock, error) {
-	defer s.engine.Keepers().Patiently("another command sets sandbox %s up; waiting for it", s.sandbox.Name)()
+	defer s.engine.Keepers().Patiently("another command sets sandbox %s up; waiting for it (bothy exec --no-setup does not wait)", s.sandbox.Name)()
 	for {
 		lock, err := store.TryLock(s.dir.SetUpLock())
 		if !errors.Is(err, store.ErrLocked) {
