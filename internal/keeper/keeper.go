@@ -306,7 +306,7 @@ func (k *Keeper) bringUp(d driver.Driver, m driver.Machine) (_ *net.UnixListener
 	k.log.Info("up", "wall", time.Since(began))
 	k.saver = newSaver(k.wall, k.layers, time.Duration(k.launch.SaveEvery), k.built.Mounts, k.status, k.log)
 	k.ports.Serve(k.gateway)
-	listener, err := listen(k.dir.Control())
+	listener, err := unixconn.Listen(k.dir.Control())
 	if err != nil {
 		return nil, fmt.Errorf("open the control socket: %w", err)
 	}

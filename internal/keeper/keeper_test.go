@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -236,34 +235,6 @@ func TestStopFor(t *testing.T) {
 	}
 }
 
-func TestListen(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), strings.Repeat("long/", 30))
-	must(t, os.MkdirAll(dir, 0o700))
-	path := filepath.Join(dir, "control.sock")
-	for _, leftover := range []string{path, filepath.Join(dir, ".control.sock")} {
-		must(t, os.WriteFile(leftover, nil, 0o600))
-	}
-	for range 2 { // the second replaces the socket of a dead keeper
-		l, err := listen(path)
-		must(t, err)
-		info, err := os.Stat(path)
-		must(t, err)
-		if info.Mode() != os.ModeSocket|0o600 {
-			t.Errorf("its mode is %v", info.Mode())
-		}
-		if names, _ := os.ReadDir(dir); len(names) != 1 {
-			t.Errorf("there are %v", names)
-		}
-		l.Close()
-		if _, err := os.Stat(path); err != nil {
-			t.Error("closing took it away: a later keeper's would go too")
-		}
-	}
-	if _, err := listen(filepath.Join(dir, "none", "control.sock")); err == nil {
-		t.Error("listens in a directory that is not there")
-	}
-}
-
 // serving is a keeper that answers on a socket until the test ends.
 func serving(t *testing.T, path string) *Keeper {
 	t.Helper()
@@ -271,7 +242,7 @@ func serving(t *testing.T, path string) *Keeper {
 	k.status = status.New(store.Sandbox{Dir: t.TempDir()}, quiet(), spec.Status{})
 	k.stopped = make(chan struct{})
 	k.sessions = session.NewTable()
-	l, err := listen(path)
+	l, err := unixconn.Listen(path)
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	k.wg.Go(func() { k.acceptCommands(ctx, l) })

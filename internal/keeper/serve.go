@@ -4,43 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// listen makes the control socket appear under its final name, ready for connections. It uses the
-// directory's descriptor, since a socket's path has at most 107 bytes.
-func listen(path string) (*net.UnixListener, error) {
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	tmp := fmt.Sprintf("/proc/self/fd/%d/.%s", dir.Fd(), filepath.Base(path))
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: tmp, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	l.SetUnlinkOnClose(false)
-	if err = os.Chmod(tmp, 0o600); err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
-		l.Close()
-		return nil, err
-	}
-	return l, nil
-}
 
 // caller is the source of commands.
 type caller interface {

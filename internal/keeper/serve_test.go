@@ -38,7 +38,7 @@ func (u *unlucky) AcceptUnix() (*net.UnixConn, error) {
 // TestServeAgain checks that serve answers once accept works again, and ends with its listener.
 func TestServeAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "control.sock")
-	l, err := listen(path)
+	l, err := unixconn.Listen(path)
 	must(t, err)
 	k := bare()
 	k.log = quiet()

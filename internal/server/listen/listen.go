@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/server/guard"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -67,7 +67,7 @@ func openUnix(path, lockPath string) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := bindUnix(path)
+	l, err := unixconn.Listen(path)
 	if err != nil {
 		lock.Unlock()
 		return nil, &spec.Error{Op: "open the socket " + path, Err: err}
@@ -76,33 +76,6 @@ func openUnix(path, lockPath string) (*Socket, error) {
 		_ = os.Remove(path)
 		lock.Unlock()
 	}}, nil
-}
-
-// bindUnix makes a socket appear under its final name, ready for connections and closed to other users. It
-// uses the directory's descriptor, because the path of a socket has at most 107 bytes.
-func bindUnix(path string) (*net.UnixListener, error) {
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	tmp := fmt.Sprintf("/proc/self/fd/%d/.%s", dir.Fd(), filepath.Base(path))
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: tmp, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	l.SetUnlinkOnClose(false)
-	if err = os.Chmod(tmp, 0o600); err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
-		_ = l.Close()
-		return nil, err
-	}
-	return l, nil
 }
 
 // peers accepts connections of this user only.
@@ -115,27 +88,11 @@ func (p peers) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if uid, err := peerUID(c); err == nil && uid == os.Geteuid() {
+		if uid, err := unixconn.PeerUID(c); err == nil && uid == os.Geteuid() {
 			return c, nil
 		}
 		_ = c.Close()
 	}
-}
-
-// peerUID returns the user at the other end, as the kernel knows it.
-func peerUID(c *net.UnixConn) (int, error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var cred *unix.Ucred
-	cerr := raw.Control(func(fd uintptr) {
-		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	if err := errors.Join(cerr, err); err != nil {
-		return 0, err
-	}
-	return int(cred.Uid), nil
 }
 
 // Options say how TCP addresses are served.

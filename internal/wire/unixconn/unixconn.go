@@ -108,8 +108,11 @@ func (c *Conn) Close() error {
 func (c *Conn) SetDeadline(at time.Time) { _ = c.uc.SetReadDeadline(at) }
 
 // PeerUID returns the user at the other end, as the kernel knows it.
-func (c *Conn) PeerUID() (int, error) {
-	raw, err := c.uc.SyscallConn()
+func (c *Conn) PeerUID() (int, error) { return PeerUID(c.uc) }
+
+// PeerUID returns the user at the other end of a connection, as the kernel knows it.
+func PeerUID(uc *net.UnixConn) (int, error) {
+	raw, err := uc.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
