@@ -165,7 +165,7 @@ func drainFlows(flows ...*outflow) {
 			select {
 			case <-o.done:
 			case <-time.After(quiet):
-				if !o.holds.Load() && !o.unread() && o.moved.Load() == before {
+				if !o.src.IsPending() && o.moved.Load() == before {
 					o.closeStream()
 				}
 			}

@@ -28,11 +28,11 @@ type Streams struct {
 
 // copying is one stream that we copy.
 type copying struct {
-	dst, src *os.File
-	input    bool
-	moved    chan struct{}         // signaled after each write
-	holds    atomic.Bool           // bytes that were read, or are being read, are not passed on yet
-	failed   atomic.Pointer[error] // why output was lost; set while holds is true
+	dst    *os.File
+	src    headless.HeldPipe
+	input  bool
+	moved  chan struct{}         // signaled after each write
+	failed atomic.Pointer[error] // why output was lost; set while src holds the output
 }
 
 // OpenStreams returns the streams of a program inside. With noStdin the program has an empty input.
@@ -64,10 +64,10 @@ func (s *Streams) openStream(i int, f *os.File, none bool) error {
 		s.Theirs[i] = r
 	case i == 0:
 		s.Theirs[i] = r
-		s.copies = append(s.copies, &copying{dst: w, src: f, input: true})
+		s.copies = append(s.copies, &copying{dst: w, src: headless.HeldPipe{File: f}, input: true})
 	default:
 		s.Theirs[i] = w
-		s.copies = append(s.copies, &copying{dst: f, src: r, moved: make(chan struct{}, 1)})
+		s.copies = append(s.copies, &copying{dst: f, src: headless.HeldPipe{File: r}, moved: make(chan struct{}, 1)})
 	}
 	return nil
 }
@@ -89,13 +89,13 @@ func (s *Streams) Start() {
 
 func (c *copying) copyAll() {
 	if c.input {
-		_, _ = io.Copy(c.dst, c.src)
+		_, _ = io.Copy(c.dst, c.src.File)
 		c.dst.Close()
 		return
 	}
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := c.readAvailable(buf)
+		n, err := c.src.ReadHeld(buf)
 		if n > 0 && !c.passBytes(buf[:n]) || err != nil {
 			return
 		}
@@ -104,7 +104,7 @@ func (c *copying) copyAll() {
 
 // passBytes writes the bytes read, and reports whether copying can continue.
 func (c *copying) passBytes(read []byte) bool {
-	defer c.holds.Store(false)
+	defer c.src.Release()
 	if _, err := c.dst.Write(read); err != nil {
 		c.src.Close() // the program inside gets SIGPIPE
 		c.failed.Store(&err)
@@ -115,30 +115,6 @@ func (c *copying) passBytes(read []byte) bool {
 	default:
 	}
 	return true
-}
-
-// readAvailable reads the available bytes. It sets holds before it reads, so that bytes are always either in
-// the pipe or known to be held.
-func (c *copying) readAvailable(buf []byte) (n int, err error) {
-	conn, err := c.src.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	waited := conn.Read(func(fd uintptr) bool {
-		c.holds.Store(true)
-		n, err = unix.Read(int(fd), buf)
-		if n <= 0 {
-			c.holds.Store(false)
-		}
-		return !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
-	})
-	if waited != nil {
-		return 0, waited
-	}
-	if n == 0 && err == nil {
-		err = io.EOF
-	}
-	return max(n, 0), err
 }
 
 // quiet is how long a stream must be silent after the program's end before it counts as finished
@@ -182,8 +158,7 @@ func (s *Streams) lostOutput() error {
 func (s *Streams) isMoving() bool {
 	alive := false
 	for _, c := range s.copies {
-		// In the order in which bytes move: otherwise they could pass between the two checks.
-		alive = alive || !c.input && (c.unread() || c.holds.Load())
+		alive = alive || !c.input && c.src.IsPending()
 		select {
 		case <-c.moved:
 			alive = true
@@ -191,17 +166,6 @@ func (s *Streams) isMoving() bool {
 		}
 	}
 	return alive
-}
-
-// unread reports whether the pipe holds unread bytes.
-func (c *copying) unread() bool {
-	conn, err := c.src.SyscallConn()
-	if err != nil {
-		return false
-	}
-	n := 0
-	err = conn.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
-	return err == nil && n > 0
 }
 
 func (s *Streams) Close() {
