@@ -157,7 +157,7 @@ func (f *Feed) Next() (list []Event, more bool, err error) {
 	}
 	var all []found
 	for _, id := range ids {
-		n := 0
+		n, begin := 0, len(all)
 		lost, err := audit.ReadFrom(f.logPath(id), f.at[id], func(e audit.Event, after audit.Position) error {
 			if n++; n > maxAtOnce {
 				more = true
@@ -170,22 +170,10 @@ func (f *Feed) Next() (list []Event, more bool, err error) {
 			return nil, false, err
 		}
 		if lost {
-			all = append(all, found{Event{SandboxID: id, Sandbox: f.nameOf(id), Kind: Gap, Time: time.Now().UTC()}, audit.Position{}})
-			slices.SortStableFunc(all, func(a, b found) int { return gapFirst(id, a, b) })
+			all = slices.Insert(all, begin, found{Event{SandboxID: id, Sandbox: f.nameOf(id), Kind: Gap, Time: time.Now().UTC()}, audit.Position{}})
 		}
 	}
 	return f.inOrder(all, ids), more, nil
-}
-
-// gapFirst sorts the gap of a sandbox before all other events.
-func gapFirst(id string, a, b found) int {
-	rank := func(x found) int {
-		if x.SandboxID == id && x.Kind == Gap {
-			return 0
-		}
-		return 1
-	}
-	return rank(a) - rank(b)
 }
 
 // inOrder sorts events by time, but keeps the order of each log, and gives each its position.
