@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,16 +147,20 @@ func (o *object) setMember(name string, value json.RawMessage) {
 }
 
 // remove takes a member out.
-func (o *object) remove(name string) { delete(o.values, name) }
+func (o *object) remove(name string) { o.removeEach(func(has string) bool { return has == name }) }
+
+// removeEach takes out the members of some names.
+func (o *object) removeEach(are func(name string) bool) {
+	o.names = slices.DeleteFunc(o.names, are)
+	maps.DeleteFunc(o.values, func(name string, _ json.RawMessage) bool { return are(name) })
+}
 
 // removeLookalikes takes out the members that readers which ignore case would take for one of the names. Go's
 // own reader does so.
 func (o *object) removeLookalikes(names ...string) {
-	for _, has := range o.names {
-		if !slices.Contains(names, has) && slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(has, name) }) {
-			o.remove(has)
-		}
-	}
+	o.removeEach(func(has string) bool {
+		return !slices.Contains(names, has) && slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(has, name) })
+	})
 }
 
 // encode returns the object's text.
@@ -163,16 +168,12 @@ func (o *object) encode() json.RawMessage {
 	var b bytes.Buffer
 	b.WriteByte('{')
 	for _, name := range o.names {
-		value, has := o.values[name]
-		if !has {
-			continue
-		}
 		if b.Len() > 1 {
 			b.WriteByte(',')
 		}
 		b.Write(quoteText(name))
 		b.WriteByte(':')
-		b.Write(value)
+		b.Write(o.values[name])
 	}
 	b.WriteByte('}')
 	return b.Bytes()
