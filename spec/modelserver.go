@@ -18,8 +18,14 @@ type ModelServer struct {
 	Model string `json:"model,omitempty"`
 }
 
-// HostName is the host's name inside. Only single ports of the host can be reached.
-const HostName = "host.bothy"
+// The names of the host inside. Only single ports of the host can be reached.
+const (
+	HostName       = "host.bothy"
+	DockerHostName = "host.docker.internal" // Docker's name for it
+)
+
+// IsHostName reports whether a name is one of the host's. It is in lower case, without a dot at its end.
+func IsHostName(name string) bool { return name == HostName || name == DockerHostName }
 
 // NewModelServer parses a user's input.
 func NewModelServer(text, key, model string) (*ModelServer, error) {
@@ -156,14 +162,12 @@ func (s *ModelServer) splitURL() (scheme, host, port, path string) {
 func (s *ModelServer) host() string { _, host, _, _ := s.splitURL(); return host }
 
 // IsLocal reports whether the server is on the host's own loopback.
-func (s *ModelServer) IsLocal() bool { return IsLoopback(s.host()) || isHostName(s.host()) }
+func (s *ModelServer) IsLocal() bool { return IsLoopback(s.host()) || IsHostName(s.host()) }
 
 // IsLoopback reports whether a name or an address is a loopback one.
 func IsLoopback(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "127.0.0.1" || host == "::1"
 }
-
-func isHostName(host string) bool { return host == HostName || host == "host.docker.internal" }
 
 // Port returns the server's port.
 func (s *ModelServer) Port() uint16 {
@@ -192,7 +196,7 @@ func (s *ModelServer) Target() string {
 
 // Named returns the server's name as the host itself uses it.
 func (s *ModelServer) Named() string {
-	if host := s.host(); !isHostName(host) {
+	if host := s.host(); !IsHostName(host) {
 		return host
 	}
 	return "localhost"

@@ -100,11 +100,12 @@ func (d *Door) checkURL(m acp.MCPServer) error {
 	if err != nil {
 		return err
 	}
-	if d := p.Decide(q); q.Name != "host.bothy" && !d.Allowed() {
+	isHost := spec.IsHostName(q.Name) // no rule is about it
+	if d := p.Decide(q); !isHost && !d.Allowed() {
 		return spec.Errorf(spec.ErrDenied, "the network policy keeps %s from %s", sb.Name, u.Host).
 			WithHint("allow it: bothy policy allow %s:%d --sandbox %s", u.Hostname(), port, sb.Name)
 	}
-	if q.Name == "host.bothy" && !slices.Contains(sb.HostPorts, port) {
+	if isHost && !slices.Contains(sb.HostPorts, port) {
 		return spec.Errorf(spec.ErrDenied, "%s does not reach port %d of this machine", sb.Name, port).
 			WithHint("bothy ports %s --allow-host-port %d", sb.Name, port)
 	}

@@ -22,7 +22,7 @@ func (m *models) isOwnServer(h upstream.Host) bool { return m.own != nil && m.ow
 // clear. No other port gets one in clear.
 func (m *models) target(h upstream.Host) inject.Target {
 	to := inject.Target{Name: h.Name, Addr: h.Addr, Port: h.Port, Secure: h.TLS}
-	if isHost(h.Name) {
+	if spec.IsHostName(h.Name) {
 		to.Name, to.Addr, to.Local = "", loopback[0], true
 		to.Secure = h.TLS || m.isOwnServer(h)
 	}
@@ -32,7 +32,7 @@ func (m *models) target(h upstream.Host) inject.Target {
 // serverName returns the host's name for the sandbox's own model server: some servers answer only to the
 // name they know.
 func (m *models) serverName(h upstream.Host) string {
-	if isHost(h.Name) && m.isOwnServer(h) {
+	if spec.IsHostName(h.Name) && m.isOwnServer(h) {
 		return m.own.Named
 	}
 	return ""

@@ -16,16 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// The names of the host. No rule of the policy is about them, and no resolver is ever asked for them: a
-// port of the host is open to a sandbox by its number or not at all.
-const (
-	hostName   = "host.bothy"
-	dockerName = "host.docker.internal" // Docker's name for it
-)
-
-func isHost(name string) bool { return name == hostName || name == dockerName }
-
-// hostPorts are the ports of the host that the inside may reach.
+// hostPorts are the ports of the host that the inside may reach. No rule of the policy is about the host's names,
+// and no resolver is ever asked for them: a port is open to a sandbox by its number or not at all.
 type hostPorts struct {
 	sandbox string
 	dialer  *dial.Dialer
@@ -76,7 +68,7 @@ func (p *hostPorts) suggest(port string) string {
 func (g *Gateway) toHost(a *netstack.Attempt) {
 	port := a.To.Port()
 	r := spec.NetworkRecord{
-		Event: spec.NetworkFlow, Name: hostName, Port: port, Protocol: "tcp",
+		Event: spec.NetworkFlow, Name: spec.HostName, Port: port, Protocol: "tcp",
 		Verdict: spec.VerdictAllow, Rule: fmt.Sprintf("--allow-host-port %d", port), Source: "sandbox",
 	}
 	if !slices.Contains(g.ports.openPorts(), port) {
@@ -85,7 +77,7 @@ func (g *Gateway) toHost(a *netstack.Attempt) {
 		g.journal.record(r)
 		return
 	}
-	f := &flow{kind: toHost, subject: policy.Flow{Name: hostName, Port: port}}
+	f := &flow{kind: toHost, subject: policy.Flow{Name: spec.HostName, Port: port}}
 	look := g.models.lookFor(hostOf(f.subject), policy.InspectNo)
 	if g.judge.isLent(hostOf(f.subject)) {
 		look = policy.InspectMust

@@ -33,7 +33,7 @@ type judge struct {
 
 // judgeRequest decides about a request on an inspected connection.
 func (j *judge) judgeRequest(h upstream.Host, r *policy.Request) policy.Decision {
-	if isHost(h.Name) {
+	if spec.IsHostName(h.Name) {
 		return j.ports.judgeRequest(h)
 	}
 	return j.policy.Load().Decide(policy.Query{
@@ -136,7 +136,7 @@ func (j *judge) mayReachHost(f *flow) error {
 
 // mayGoOn judges a connection to a server again.
 func (j *judge) mayGoOn(h upstream.Host, addr netip.Addr) bool {
-	if isHost(h.Name) {
+	if spec.IsHostName(h.Name) {
 		d := j.ports.judgeRequest(h)
 		return d.Allowed()
 	}
@@ -161,7 +161,7 @@ func (j *judge) mayResolveElsewhere(port uint16) error {
 func (j *judge) unseen(r *spec.NetworkRecord) policy.Suggestion {
 	now := time.Now()
 	switch {
-	case r.Mocked, isHost(r.Name):
+	case r.Mocked, spec.IsHostName(r.Name):
 		return policy.Suggestion{}
 	case j.secrets.Load().Bound(r.Name, r.Addr, r.Port, now):
 		return policy.Suggestion{Note: "as long as a secret is lent for it, it is looked into, whatever the rules say"}

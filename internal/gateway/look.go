@@ -119,7 +119,7 @@ func (g *Gateway) logRequest(r spec.NetworkRecord, d *policy.Decision) {
 		g.journal.record(r)
 		return
 	}
-	if isHost(r.Name) { // no rule is about the host
+	if spec.IsHostName(r.Name) { // no rule is about the host
 		g.logHostRequest(r)
 		return
 	}

@@ -38,7 +38,7 @@ func (o *outbound) reached(ctx context.Context, f *flow, r *spec.NetworkRecord) 
 // reachFlow dials the far side of a flow. ForHTTP is for requests in clear, which a proxy may be
 // sent instead of the server.
 func (o *outbound) reachFlow(ctx context.Context, s policy.Flow, forHTTP bool) (relay.Conn, error) {
-	if isHost(s.Name) {
+	if spec.IsHostName(s.Name) {
 		return o.ports.dialPort(ctx, s.Port)
 	}
 	judge := func(to netip.AddrPort) error {

@@ -59,7 +59,7 @@ func (l *packetLog) recordOne(p netstack.Refusal) {
 	case ok:
 		r.Name = name
 	case p.To.Addr() == namepool.Host4 || p.To.Addr() == namepool.Host6:
-		r.Name = hostName
+		r.Name = spec.HostName
 	default:
 		r.Addr = p.To.Addr()
 	}

@@ -20,7 +20,7 @@ func TestA16RefusedPacketsAreTold(t *testing.T) {
 	for to, name := range map[netip.AddrPort]string{
 		netip.AddrPortFrom(pool, 443):                  "quic.example.com",
 		netip.MustParseAddrPort("203.0.113.9:53"):      "",
-		netip.AddrPortFrom(namepool.Host4, 5353):       hostName,
+		netip.AddrPortFrom(namepool.Host4, 5353):       spec.HostName,
 		netip.MustParseAddrPort("[2606:4700::1]:3478"): "",
 	} {
 		must(t, w.in.Send(to, []byte("hello")))

@@ -37,7 +37,7 @@ func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
 		z.g.journal.record(r)
 		return v4, v6, err
 	}
-	if isHost(clean) {
+	if spec.IsHostName(clean) {
 		return z.g.lookupHost(clean)
 	}
 	if z.g.mock.playsHost(clean) {
@@ -87,7 +87,7 @@ func (z zone) ration(name string, d *policy.Decision) error {
 // Reverse returns the name of an address of the pool, or of the host.
 func (z zone) Reverse(a netip.Addr) (string, bool) {
 	if a == namepool.Host4 || a == namepool.Host6 {
-		return hostName, len(z.g.ports.openPorts()) > 0
+		return spec.HostName, len(z.g.ports.openPorts()) > 0
 	}
 	return z.g.names.Name(a)
 }

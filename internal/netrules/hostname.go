@@ -19,9 +19,6 @@ type HostAnswer struct {
 	Lines   []string // the answer, the reason, and how to change it
 }
 
-// dockerName is Docker's name for the host, which the gateway knows, too.
-const dockerName = "host.docker.internal"
-
 // AnswerHost answers for a HOST[:PORT] or a URL, in one sandbox or, without one, in any. It returns nil for
 // a name that rules are about.
 func AnswerHost(sb *spec.Sandbox, asked string) *HostAnswer {
@@ -30,7 +27,7 @@ func AnswerHost(sb *spec.Sandbox, asked string) *HostAnswer {
 	if err != nil || !hostname.IsUnroutable(name) {
 		return nil
 	}
-	isHost := name == spec.HostName || name == dockerName
+	isHost := spec.IsHostName(name)
 	if !isHost && name != "localhost" && !hostname.IsBelow(name, "localhost") {
 		return nil
 	}

@@ -37,7 +37,7 @@ func pointsTo(variable, value string) string {
 		return ""
 	}
 	switch a, err := netip.ParseAddr(host); {
-	case host == "host.docker.internal" || host == spec.HostName:
+	case spec.IsHostName(host):
 		host = spec.HostName
 	case err == nil:
 		host = a.Unmap().String()

@@ -82,10 +82,7 @@ func numeric(label string) bool {
 
 // gatewayZone is the zone of the names that the gateway answers itself; no rule is about them. Docker's
 // name for the host is an alias of one of them.
-const (
-	gatewayZone = "bothy"
-	dockerHost  = "host.docker.internal"
-)
+const gatewayZone = "bothy"
 
 // PrivateZones are domains whose names mean something else on every network (RFC 6761, 6762 appendix G,
 // 7686, 8375, 9476; .internal by ICANN). A name in them, or of one label, leads into the host's own
@@ -111,7 +108,7 @@ func IsPrivate(name string) bool {
 // IsUnroutable reports whether a name never leaves the sandbox: localhost is the sandbox itself, and the
 // gateway's own names mean nothing outside.
 func IsUnroutable(name string) bool {
-	for _, zone := range []string{"localhost", gatewayZone, dockerHost} {
+	for _, zone := range []string{"localhost", gatewayZone, spec.DockerHostName} {
 		if name == zone || IsBelow(name, zone) {
 			return true
 		}
