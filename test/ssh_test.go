@@ -97,7 +97,7 @@ func TestEditorsPage(t *testing.T) {
 	}
 	text, err := os.ReadFile("../docs/guide/editors.md")
 	if err != nil {
-		t.Skip("no pages here") // for a caller who is started without them
+		t.Skip("no pages here") // a caller may be started without them
 	}
 	l := newLodging(t)
 	ssh := withSSH(t, l)

@@ -116,7 +116,7 @@ func TestGuestSeats(t *testing.T) {
 	}
 }
 
-// TestCheckSandbox checks which sandboxes a loop refuses, whoever asks for it.
+// TestCheckSandbox checks which sandboxes a loop refuses.
 func TestCheckSandbox(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {

@@ -50,7 +50,7 @@ turns:
   - text: Hello, editor.
 `
 
-// act is what an editor does. sight is what it saw.
+// act is a step of the test's editor. sight is one of its observations.
 type act map[string]any
 
 type sight struct {
